@@ -1,1 +1,7 @@
-//! staffai
+//! staffai: an always-on assistant for public communities, built as a supervision tree of actors.
+//!
+//! The modules stand in reading order.
+
+pub mod ports;
+
+pub mod domain;

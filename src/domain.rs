@@ -1,0 +1,15 @@
+//! Pure decisions and plain data. Nothing in here awaits, logs, or knows a wire type; the clock and the dice are arguments.
+//!
+//! Read in this order: what comes in, what it becomes, how it is answered, what goes out.
+
+pub mod ids;
+
+pub mod incoming;
+
+pub mod turn;
+
+pub mod completion;
+
+pub mod outgoing;
+
+pub mod model;

@@ -1,0 +1,87 @@
+//! What a door tells us: neutral facts, already freed of any wire type.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{MessageId, Person, Place, Timestamp};
+
+/// Something that happened at a door.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Incoming {
+    /// Somebody posted a message.
+    Posted(Posted),
+    /// A message was deleted; a turn that it triggered is cancelled.
+    Deleted(MessageId),
+}
+
+/// A posted message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posted {
+    /// The message itself.
+    pub id: MessageId,
+    /// Where it was posted.
+    pub place: Place,
+    /// The place above it (a thread's channel), whose settings it inherits.
+    pub parent: Option<Place>,
+    /// The community it was posted in (Discord: the guild's id); none for a direct message.
+    pub guild: Option<String>,
+    /// Who wrote it.
+    pub author: Author,
+    /// The text as written, platform markup included.
+    pub text: String,
+    /// It mentions us by name, not through everyone or a role.
+    pub mentions_us: bool,
+    /// The message it replies to.
+    pub reply_to: Option<Quoted>,
+    /// When it was posted, by the platform's clock.
+    pub at: Timestamp,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// Their id.
+    pub person: Person,
+    /// The name others see.
+    pub name: String,
+    /// Ids of their roles in the guild.
+    pub roles: Vec<String>,
+    /// What they are.
+    pub kind: AuthorKind,
+}
+
+/// What kind of author wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthorKind {
+    /// A person.
+    Member,
+    /// Another bot.
+    Bot,
+    /// A webhook.
+    Webhook,
+    /// The platform itself (joins, pins, boosts).
+    System,
+    /// This bot.
+    Ourselves,
+}
+
+/// A message that another one replies to, as far as the door could see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quoted {
+    /// The replied-to message.
+    pub id: MessageId,
+    /// Its author and text; none when the platform did not send it along (it may be fetched) or it is gone.
+    pub seen: Option<Seen>,
+}
+
+/// The visible part of a quoted message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Who wrote it.
+    pub author: Person,
+    /// The name others see.
+    pub name: String,
+    /// It is one of our own messages.
+    pub ours: bool,
+    /// Its text.
+    pub text: String,
+}

@@ -1,0 +1,177 @@
+//! A turn: one message that we owe an answer, as plain data that can be stored and taken up again.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
+use super::incoming::Quoted;
+use super::outgoing::Outgoing;
+
+/// One accepted trigger and everything needed to answer it, also after a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The key for dedupe and nonce.
+    pub id: TurnId,
+    /// Where it was asked and will be answered.
+    pub place: Place,
+    /// The place above it, whose settings it inherits.
+    pub parent: Option<Place>,
+    /// The community, when there is one.
+    pub guild: Option<String>,
+    /// Who asked.
+    pub person: Person,
+    /// The name others see.
+    pub name: String,
+    /// Why we answer.
+    pub trigger: Trigger,
+    /// What was asked: mentions of us removed, white space folded.
+    pub text: String,
+    /// The message that it replies to.
+    pub quoted: Option<Quoted>,
+    /// When it was asked.
+    pub at: Timestamp,
+    /// What the door wants of the answer.
+    pub policy: Policy,
+}
+
+impl Turn {
+    /// The lane that this turn queues in: turns of one person in one place are answered in order.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        Lane { place: self.place.clone(), person: self.person.clone() }
+    }
+}
+
+/// A person in a place: turns in one lane run one at a time, lanes side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lane {
+    /// The conversation.
+    pub place: Place,
+    /// The person in it.
+    pub person: Person,
+}
+
+/// Why a message is answered. The name is a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// A reply to one of our messages.
+    Reply,
+    /// A mention of us.
+    Mention,
+    /// One of our configured names.
+    Alias,
+    /// A direct message.
+    Direct,
+}
+
+impl Trigger {
+    /// The label in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reply => "reply",
+            Self::Mention => "mention",
+            Self::Alias => "alias",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+/// What a door wants of an answer. Doors differ in this data only; no code asks which door a turn came through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// The form that the model is asked for.
+    pub reply: ReplyContract,
+    /// What is remembered, and for whom.
+    pub history: HistoryScope,
+    /// What a second turn in a busy lane does.
+    pub lane: LaneRule,
+    /// The model row asked for; none means the default row.
+    pub model: Option<String>,
+}
+
+/// The form of the answer that the model is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyContract {
+    /// A typed reply after `response_schema.json`.
+    Typed,
+    /// Plain text, as it comes.
+    Plain,
+}
+
+/// Whose history goes into the prompt and is added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryScope {
+    /// This person in this place.
+    PersonInPlace,
+    /// Nothing is remembered.
+    Nothing,
+}
+
+/// What a turn does that finds its lane busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneRule {
+    /// It waits for its turn.
+    Queue,
+    /// It is refused with a notice.
+    Refuse,
+}
+
+/// What one answered turn adds to memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Who asked.
+    pub person: Person,
+    /// What was asked.
+    pub asked: String,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// What we answered.
+    pub answered: String,
+    /// When we answered.
+    pub answered_at: Timestamp,
+}
+
+/// An answer on its way out: what is posted, and the exchange that it completes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// What is posted.
+    pub outgoing: Outgoing,
+    /// What it adds to memory; none for hints and apologies.
+    pub exchange: Option<Exchange>,
+    /// How the turn ended.
+    pub outcome: Outcome,
+}
+
+/// How a turn ended, as the metrics count it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A real answer.
+    Replied,
+    /// A short hint that needed no model.
+    Hinted,
+    /// An apology, with the reason that the log names.
+    Apologised(String),
+}
+
+/// Where a turn stands, as the journal stores it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Custody {
+    /// Accepted and not answered yet.
+    Open {
+        /// The turn.
+        turn: Turn,
+        /// The answer, once it is known and while it is being posted.
+        answer: Option<Answer>,
+    },
+    /// Answered, cancelled or given up; kept for a while so that the same message never triggers twice.
+    Closed {
+        /// Our messages that answer it.
+        posted: Vec<MessageId>,
+    },
+}

@@ -1,0 +1,428 @@
+//! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::completion::{Completion, Request};
+use crate::domain::ids::{MessageId, Place, Timestamp};
+use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::model::Row;
+use crate::domain::outgoing::Capabilities;
+
+// === Time and chance ===
+
+/// Wall-clock time. Monotonic waits use tokio's clock.
+pub trait Clock: Send + Sync {
+    /// The present moment.
+    fn now(&self) -> Timestamp;
+}
+
+/// A source of chance.
+pub trait Dice: Send + Sync {
+    /// A number in `[0, 1)`.
+    fn roll(&self) -> f64;
+}
+
+// === Injected failure ===
+
+/// Asked by the generic wrapper before each message, so that failure can be injected into any actor. Production never fails.
+pub trait Faults: Send + Sync {
+    /// What the actor at this path shall do instead of handling its next message.
+    fn before(&self, path: &str) -> Option<Fault>;
+}
+
+/// An injected failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Panic in the handler.
+    Panic,
+    /// Return an error from the handler.
+    Error,
+}
+
+/// No failure at all.
+pub struct NoFaults;
+
+impl Faults for NoFaults {
+    fn before(&self, _path: &str) -> Option<Fault> {
+        None
+    }
+}
+
+// === Store ===
+
+/// One change to the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// Sets a key; it vanishes after `ttl`, or never when that is none.
+    Put {
+        /// The key.
+        key: String,
+        /// The text.
+        value: String,
+        /// Its life from now on.
+        ttl: Option<Duration>,
+    },
+    /// Removes a key.
+    Delete {
+        /// The key.
+        key: String,
+    },
+}
+
+/// Text by key, with a life. Reads see every write that was begun before them, durable or not. A failing backend never
+/// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers.
+pub trait Store: Send + Sync {
+    /// The value of a live key.
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
+
+    /// All live keys that begin with `prefix` and their values, by key; at most `limit`.
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>>;
+
+    /// Applies the writes as one, in order. They are visible when this returns; the future resolves when they are durable
+    /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
+
+    /// How the store is.
+    fn status(&self) -> StoreStatus;
+
+    /// Waits, at most `within`, until everything written is durable, and closes the backend.
+    fn close(&self, within: Duration) -> BoxFuture<'_, ()>;
+}
+
+/// How the store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreStatus {
+    /// The backend answers.
+    Ready,
+    /// The backend fails, for this reason; memory serves.
+    Degraded(String),
+}
+
+// === Model ===
+
+/// The configured models.
+#[async_trait]
+pub trait Models: Send + Sync {
+    /// The rows, the default one first.
+    fn rows(&self) -> &[Row];
+
+    /// One completion by the row of this key. One attempt, no hidden retries; bounded by the row's timeout.
+    ///
+    /// # Errors
+    /// See [`ModelError`].
+    async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError>;
+}
+
+/// Why a completion failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind:?}: {message}")]
+pub struct ModelError {
+    /// What kind of failure it was.
+    pub kind: ModelErrorKind,
+    /// What happened, for operators; never a secret, capped.
+    pub message: String,
+    /// How long the provider asked us to wait.
+    pub retry_after: Option<Duration>,
+}
+
+/// What kind of failure a completion met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelErrorKind {
+    /// No connection, or it broke.
+    Connection,
+    /// No answer in time.
+    Timeout,
+    /// Too many requests.
+    RateLimited,
+    /// The provider failed (5xx, an error inside a 200).
+    Provider,
+    /// The answer was not a completion, or too large.
+    Malformed,
+    /// The key or the model was refused (401, 403, 404).
+    Refused,
+    /// The request itself was refused (other 4xx).
+    BadRequest,
+    /// The prompt does not fit the model.
+    ContextOverflow,
+}
+
+impl ModelErrorKind {
+    /// Another try may help.
+    #[must_use]
+    pub const fn retryable(self) -> bool {
+        match self {
+            Self::Connection | Self::Timeout | Self::RateLimited | Self::Provider | Self::Malformed => true,
+            Self::Refused | Self::BadRequest | Self::ContextOverflow => false,
+        }
+    }
+
+    /// The label in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Timeout => "timeout",
+            Self::RateLimited => "rate_limited",
+            Self::Provider => "provider",
+            Self::Malformed => "malformed",
+            Self::Refused => "refused",
+            Self::BadRequest => "bad_request",
+            Self::ContextOverflow => "context_overflow",
+        }
+    }
+}
+
+// === Events in ===
+
+/// Where a shard's events come from.
+#[async_trait]
+pub trait EventSource: Send + Sync {
+    /// What the platform advises for connecting.
+    ///
+    /// # Errors
+    /// A refusal for good, or a failure that may pass.
+    async fn advice(&self) -> Result<Advice, SourceError>;
+
+    /// One connection. The stream identifies only after `permit` resolved; resuming needs none.
+    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream>;
+}
+
+/// Resolves when a shard may identify; an error means that nobody will ever allow it.
+pub type IdentifyPermit = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+
+/// One shard of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Shard {
+    /// Its number, from zero.
+    pub number: u32,
+    /// How many there are.
+    pub total: u32,
+}
+
+/// What the platform advises for connecting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advice {
+    /// How many shards to run.
+    pub shards: u32,
+    /// How many shards may identify at once, every five seconds.
+    pub max_concurrency: u32,
+    /// How many identifies are left until the reset.
+    pub remaining: u32,
+    /// When the budget of identifies starts anew.
+    pub reset_after: Duration,
+}
+
+/// A session that can be resumed: by a restarted shard, or by a restarted process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// The platform's session id.
+    pub id: String,
+    /// The last event that is safely taken.
+    pub sequence: u64,
+    /// Where to resume; none means the usual address.
+    pub resume_url: Option<String>,
+    /// How many shards there were: a session of another number of shards is worthless.
+    pub total: u32,
+}
+
+/// Why the platform could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// It refuses us for good; the text says why and where to mend it.
+    #[error("{0}")]
+    Refused(String),
+    /// It may work later.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+/// One connection to a door's events. Dropping it closes the socket; a resumable session stays resumable.
+#[async_trait]
+pub trait EventStream: Send {
+    /// The next thing that happened. Never waits longer than the platform's heartbeats allow for a dead peer.
+    /// After [`StreamEvent::Closed`] the stream is spent.
+    async fn next(&mut self) -> StreamEvent;
+}
+
+/// What a connection brings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    /// A fresh session began.
+    Ready(Session),
+    /// The old session goes on; everything missed has been or will be replayed.
+    Resumed,
+    /// Something that may be for us.
+    Incoming {
+        /// Its place in the session's order.
+        sequence: u64,
+        /// What happened.
+        incoming: Box<Incoming>,
+    },
+    /// Events up to this one were not for us.
+    Passed {
+        /// The last of them.
+        sequence: u64,
+    },
+    /// The places of one community and the newest message in each, told after a fresh session began.
+    Places {
+        /// Its place in the session's order.
+        sequence: u64,
+        /// The community.
+        guild: String,
+        /// Places where we can read, each with its newest message, if any.
+        newest: Vec<(Place, Option<MessageId>)>,
+    },
+    /// The connection ended.
+    Closed(Closed),
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// Why, for the log.
+    pub reason: String,
+    /// What may follow.
+    pub next: AfterClose,
+}
+
+/// What may follow a closed connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterClose {
+    /// Resume the session.
+    Resume,
+    /// Begin a new session.
+    Identify,
+    /// Nothing: the platform refuses us for good.
+    Fatal,
+}
+
+// === Messages out ===
+
+/// What a door can be asked to do over its request API. One attempt each; order, budgets and retries are the outbox's.
+#[async_trait]
+pub trait Poster: Send + Sync {
+    /// What the platform can show.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Performs one request, bounded by the poster's own timeout.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError>;
+}
+
+/// One request to a door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PostRequest {
+    /// Posts a message. The same nonce within some minutes gives the first message back instead of a second one.
+    Create {
+        /// Where.
+        place: Place,
+        /// The text, within the door's limit.
+        text: String,
+        /// The message that it replies to; if that is gone, the post still goes out.
+        reply_to: Option<MessageId>,
+        /// At most 25 characters.
+        nonce: String,
+    },
+    /// Replaces the text of one of our messages.
+    Edit {
+        /// Where.
+        place: Place,
+        /// Which.
+        message: MessageId,
+        /// The new text.
+        text: String,
+    },
+    /// Shows that we are typing, for about ten seconds.
+    Typing {
+        /// Where.
+        place: Place,
+    },
+    /// Reads messages after one, oldest first.
+    History {
+        /// Where.
+        place: Place,
+        /// Only messages after this one; none reads the newest.
+        after: Option<MessageId>,
+        /// At most 100.
+        limit: u8,
+    },
+    /// Reads one message.
+    Fetch {
+        /// Where.
+        place: Place,
+        /// Which.
+        message: MessageId,
+    },
+}
+
+/// The answer to a request, and what the platform said of its limits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PostReply {
+    /// What came back.
+    pub result: PostResult,
+    /// The rate-limit bucket as the response's headers tell it.
+    pub bucket: Option<Bucket>,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PostResult {
+    /// Nothing but success.
+    Done,
+    /// The posted or edited message.
+    Message(MessageId),
+    /// Messages, oldest first.
+    Messages(Vec<Posted>),
+}
+
+/// A rate-limit bucket as the platform tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// Requests left in it.
+    pub remaining: u32,
+    /// Time until it is full again.
+    pub reset_after: Duration,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// Too many requests: wait.
+    #[error("rate limited for {retry_after:?}")]
+    RateLimited {
+        /// How long.
+        retry_after: Duration,
+        /// All routes are closed, not just this one.
+        global: bool,
+    },
+    /// The platform refuses this request for good.
+    #[error("refused with status {status}: {message}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The platform's words, capped.
+        message: String,
+    },
+    /// It may work later; it may even have worked and only the answer was lost.
+    #[error("{0}")]
+    Transient(String),
+}
+
+// === Pages ===
+
+/// Something that listens for HTTP.
+#[async_trait]
+pub trait Listener: Send + Sync {
+    /// Serves until told to stop.
+    ///
+    /// # Errors
+    /// The address could not be bound, or the listener broke.
+    async fn serve(&self, stop: CancellationToken) -> Result<(), String>;
+}
