@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::completion::{Completion, Request};
-use crate::domain::ids::{MessageId, Place, Timestamp};
+use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
@@ -188,6 +188,9 @@ pub trait EventSource: Send + Sync {
     /// A refusal for good, or a failure that may pass.
     async fn advice(&self) -> Result<Advice, SourceError>;
 
+    /// Our own account; none until the platform was asked for its advice.
+    fn us(&self) -> Option<Person>;
+
     /// One connection. The stream identifies only after `permit` resolved; resuming needs none.
     fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream>;
 }
@@ -274,8 +277,8 @@ pub enum StreamEvent {
         sequence: u64,
         /// The community.
         guild: String,
-        /// Places where we can read, each with its newest message, if any.
-        newest: Vec<(Place, Option<MessageId>)>,
+        /// Places where something was ever posted, each with the moment of its newest message.
+        newest: Vec<(Place, Timestamp)>,
     },
     /// The connection ended.
     Closed(Closed),

@@ -15,6 +15,15 @@ pub struct Outgoing {
     pub parts: Vec<Part>,
 }
 
+impl Outgoing {
+    /// All parts as one text, for a door that shows nothing else.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().map(|Part::Text { text }| text.as_str());
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+}
+
 /// One neutral part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::completion::Usage;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::incoming::Quoted;
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, Part};
 
 /// One accepted trigger and everything needed to answer it, also after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,12 @@ impl Turn {
     #[must_use]
     pub fn lane(&self) -> Lane {
         Lane { place: self.place.clone(), person: self.person.clone() }
+    }
+
+    /// A text reply to this turn's trigger.
+    #[must_use]
+    pub fn reply_with(&self, text: String) -> Outgoing {
+        Outgoing { place: self.place.clone(), reply_to: Some(self.id.trigger()), parts: vec![Part::Text { text }] }
     }
 }
 
@@ -144,6 +151,20 @@ pub struct Answer {
     pub exchange: Option<Exchange>,
     /// How the turn ended.
     pub outcome: Outcome,
+    /// What it took to find it.
+    #[serde(default)]
+    pub effort: Effort,
+}
+
+/// What it took to find an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Effort {
+    /// The model row that answered; none when no model was asked.
+    pub model: Option<String>,
+    /// The tokens of all calls.
+    pub usage: Usage,
+    /// Milliseconds spent waiting for models.
+    pub waited_ms: u64,
 }
 
 /// How a turn ended, as the metrics count it.
@@ -169,7 +190,7 @@ pub enum Custody {
         /// The answer, once it is known and while it is being posted.
         answer: Option<Answer>,
     },
-    /// Answered, cancelled or given up; kept for a while so that the same message never triggers twice.
+    /// Answered, cancelled, or given up; kept for a while so that the same message never triggers twice.
     Closed {
         /// Our messages that answer it.
         posted: Vec<MessageId>,

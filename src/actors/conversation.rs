@@ -1,0 +1,197 @@
+//! conversation: one channel; a lane for each user in it.
+//!
+//! Supervised by: conversations (temporary: it is not restarted, the next turn makes a new one).
+//! Receives: turns and cancellations from the router, results from the tasks that it started.
+//! Sends: answers to the journal.
+//! A crash loses: the running tasks; the journal offers their turns again.
+//!
+//! One turn at a time in a lane, lanes side by side. The work of a turn is a monitored task, never this actor's own.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::conversations::ConversationsMsg;
+use super::handle::Handle;
+use super::journal::JournalMsg;
+use super::supervisor::{Actor, Crash, Me};
+use super::turn::{self, TurnParts};
+use crate::domain::ids::{Person, Place, TurnId};
+use crate::domain::notice;
+use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Turn};
+
+/// How long a conversation without turns stays in memory.
+const IDLE_AFTER: Duration = Duration::from_secs(30);
+
+/// What a conversation is told.
+pub enum ConversationMsg {
+    /// The router has a turn for it; a turn that it already holds is ignored.
+    Offer(Box<Turn>),
+    /// The trigger of this turn was deleted: it ends without an answer.
+    Cancel(TurnId),
+    /// A task ended: with an answer, or without one because it was cancelled.
+    Ended(Person, TurnId, Option<Box<Answer>>),
+    /// A task panicked.
+    Panicked(Person, Box<Turn>, String),
+    /// Time to see whether anybody still needs this conversation.
+    CheckIdle,
+    /// The router has forgotten it; it may go.
+    Retire,
+    /// No waiting turn begins from now on.
+    Drain,
+}
+
+/// The behaviour and its arguments.
+pub struct Conversation {
+    /// The channel.
+    pub place: Place,
+    /// Whom to ask to be forgotten.
+    pub router: Handle<ConversationsMsg>,
+    /// What a turn needs.
+    pub parts: Arc<TurnParts>,
+}
+
+/// What a conversation holds.
+pub struct ConversationState {
+    lanes: HashMap<Person, LaneState>,
+    /// Messages of the router that were seen.
+    seen: u64,
+    busy_at: Instant,
+    draining: bool,
+}
+
+#[derive(Default)]
+struct LaneState {
+    waiting: VecDeque<(Box<Turn>, Instant)>,
+    running: Option<(TurnId, CancellationToken)>,
+}
+
+impl Actor for Conversation {
+    type Msg = ConversationMsg;
+    type State = ConversationState;
+
+    fn start(&self, me: &mut Me<ConversationMsg>) -> Result<ConversationState, Crash> {
+        me.after(IDLE_AFTER, ConversationMsg::CheckIdle);
+        Ok(ConversationState { lanes: HashMap::new(), seen: 0, busy_at: Instant::now(), draining: false })
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<ConversationMsg>,
+        message: ConversationMsg,
+        state: &mut ConversationState,
+    ) -> Result<(), Crash> {
+        match message {
+            ConversationMsg::Offer(turn) => {
+                state.seen += 1;
+                self.offer(me, state, turn);
+            }
+            ConversationMsg::Cancel(id) => {
+                state.seen += 1;
+                state.cancel(&id);
+            }
+            ConversationMsg::Ended(person, id, answer) => {
+                if let Some(answer) = answer {
+                    self.answer(id, *answer);
+                }
+                self.next(me, state, &person);
+            }
+            ConversationMsg::Panicked(person, turn, panic) => {
+                tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
+                self.apologise(&turn, notice::internal_error(), "panic");
+                self.next(me, state, &person);
+            }
+            ConversationMsg::CheckIdle => {
+                if state.lanes.is_empty() && state.busy_at.elapsed() >= IDLE_AFTER {
+                    // A router that is down has lost all its conversations, this one included.
+                    let _ = self.router.cast(ConversationsMsg::Idle(self.place.clone(), state.seen));
+                }
+                me.after(IDLE_AFTER, ConversationMsg::CheckIdle);
+            }
+            ConversationMsg::Retire => me.leave(),
+            ConversationMsg::Drain => state.draining = true,
+        }
+        Ok(())
+    }
+}
+
+impl Conversation {
+    fn offer(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, turn: Box<Turn>) {
+        state.busy_at = Instant::now();
+        let person = turn.person.clone();
+        let lane = state.lanes.entry(person.clone()).or_default();
+        if lane.holds(&turn.id) {
+            return;
+        }
+        let busy = lane.running.is_some();
+        let full = lane.waiting.len() >= self.parts.running.settings.turn.lane;
+        if full || (busy && turn.policy.lane == LaneRule::Refuse) {
+            tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
+            metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
+            return self.apologise(&turn, notice::lane_full(), "lane full");
+        }
+        lane.waiting.push_back((turn, Instant::now()));
+        if !busy {
+            self.next(me, state, &person);
+        }
+    }
+
+    /// Starts the next turn of a lane, or forgets the lane.
+    fn next(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, person: &Person) {
+        state.busy_at = Instant::now();
+        let Some(lane) = state.lanes.get_mut(person) else { return };
+        lane.running = None;
+        let waits = if state.draining { None } else { lane.waiting.pop_front() };
+        let Some((turn, since)) = waits else {
+            state.lanes.remove(person);
+            return;
+        };
+        let token = CancellationToken::new();
+        lane.running = Some((turn.id.clone(), token.clone()));
+        let parts = Arc::clone(&self.parts);
+        let (asked, kept) = (turn.clone(), turn);
+        let (there, back) = (person.clone(), person.clone());
+        me.task(
+            async move {
+                let id = asked.id.clone();
+                let answer = turn::drive(&parts, *asked, since, &token).await;
+                ConversationMsg::Ended(there, id, answer.map(Box::new))
+            },
+            move |panic| ConversationMsg::Panicked(back, kept, panic),
+        );
+    }
+
+    fn apologise(&self, turn: &Turn, sentence: String, reason: &str) {
+        let outgoing = turn.reply_with(sentence);
+        let outcome = Outcome::Apologised(reason.to_owned());
+        self.answer(turn.id.clone(), Answer { outgoing, exchange: None, outcome, effort: Effort::default() });
+    }
+
+    fn answer(&self, id: TurnId, answer: Answer) {
+        // A journal that is down has the turn in its records and offers it again.
+        let _ = self.parts.journal.cast(JournalMsg::Answered(id, Box::new(answer)));
+    }
+}
+
+impl ConversationState {
+    fn cancel(&mut self, id: &TurnId) {
+        for lane in self.lanes.values_mut() {
+            lane.waiting.retain(|(turn, _)| turn.id != *id);
+            if let Some((running, token)) = &lane.running
+                && running == id
+            {
+                token.cancel();
+            }
+        }
+    }
+}
+
+impl LaneState {
+    fn holds(&self, id: &TurnId) -> bool {
+        let running = self.running.as_ref().is_some_and(|(running, _)| running == id);
+        running || self.waiting.iter().any(|(turn, _)| turn.id == *id)
+    }
+}

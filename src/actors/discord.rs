@@ -1,0 +1,48 @@
+//! discord: supervises the identify queue and starts as many shards as configured or advised.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: the number of shards from the identify queue.
+//! Sends: nothing.
+//! A restart loses: its children; the new identify queue asks the platform again and the shards resume their stored sessions.
+
+use super::handle::Handle;
+use super::shard::{ShardActor, ShardParts};
+use super::supervisor::{Actor, ChildSpec, Crash, Me};
+use super::tree::Row;
+use crate::ports::Shard;
+
+/// What the supervisor of the shards is told.
+pub enum DiscordMsg {
+    /// The identify queue knows how many shards there are; those that already live stay.
+    StartShards(u32),
+}
+
+/// The behaviour and its arguments.
+pub struct Discord {
+    /// The row that each shard is supervised by.
+    pub template: &'static Row,
+    /// What a shard needs.
+    pub parts: ShardParts,
+}
+
+impl Actor for Discord {
+    type Msg = DiscordMsg;
+    type State = ();
+
+    fn start(&self, _me: &mut Me<DiscordMsg>) -> Result<(), Crash> {
+        Ok(())
+    }
+
+    async fn handle(&self, me: &mut Me<DiscordMsg>, message: DiscordMsg, (): &mut ()) -> Result<(), Crash> {
+        match message {
+            DiscordMsg::StartShards(total) => {
+                for number in 0..total {
+                    let handle = Handle::new(&format!("{}/shard:{number}", me.path()));
+                    let actor = ShardActor { shard: Shard { number, total }, parts: self.parts.clone() };
+                    me.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

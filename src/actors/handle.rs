@@ -1,0 +1,218 @@
+//! Handles: addresses that are made before any actor and outlive every restart of it.
+//!
+//! A handle whose actor is down refuses at once; it never buffers. The mailbox depth is exact, because the guard that counts
+//! a message travels with it and is dropped with it, also when a crash throws a whole mailbox away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Where an answer goes. Dropping it answers "nobody".
+pub type Reply<T> = oneshot::Sender<T>;
+
+/// The actor is not running; nothing was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the actor is down")]
+pub struct Down;
+
+/// Why a call got no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The actor is not running, or died with the question in its mailbox.
+    #[error("the actor is down")]
+    Down,
+    /// No answer in time.
+    #[error("the actor did not answer in time")]
+    Timeout,
+}
+
+/// What an actor's mailbox holds.
+pub enum Envelope<M> {
+    /// A message and its place in the depth count.
+    Message(M, Slot),
+    /// The supervisor's own timer: start the child of this name again.
+    Revive(Arc<str>),
+}
+
+/// One message's place in the mailbox depth.
+pub struct Slot(Arc<Stats>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.depth.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+
+
+/// The address of one actor, valid across its restarts. Cheap to clone.
+pub struct Handle<M: Send + 'static> {
+    inner: Arc<Inner<M>>,
+}
+
+struct Inner<M: Send + 'static> {
+    actor: RwLock<Option<ractor::ActorRef<Envelope<M>>>>,
+    stats: Arc<Stats>,
+}
+
+impl<M: Send + 'static> Clone for Handle<M> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<M: Send + 'static> Handle<M> {
+    /// A handle for the actor at `path`; it is down until a supervisor starts that actor.
+    #[must_use]
+    pub fn new(path: &str) -> Self {
+        let inner = Inner { actor: RwLock::new(None), stats: Arc::new(Stats::new(path)) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Puts a message into the mailbox.
+    ///
+    /// # Errors
+    /// [`Down`] when the actor is not running; the message is dropped.
+    pub fn cast(&self, message: M) -> Result<(), Down> {
+        let guard = self.inner.actor.read();
+        let actor = guard.as_ref().ok_or(Down)?;
+        self.inner.stats.depth.fetch_add(1, Ordering::Relaxed);
+        let slot = Slot(Arc::clone(&self.inner.stats));
+        actor.cast(Envelope::Message(message, slot)).map_err(|_| Down)
+    }
+
+    /// Asks, and waits for the answer at most `within`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call<T>(&self, question: impl FnOnce(Reply<T>) -> M, within: Duration) -> Result<T, CallError> {
+        let (reply, answer) = oneshot::channel();
+        self.cast(question(reply)).map_err(|Down| CallError::Down)?;
+        match tokio::time::timeout(within, answer).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(_)) => Err(CallError::Down),
+            Err(_) => Err(CallError::Timeout),
+        }
+    }
+
+    /// What is counted about this actor.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.inner.stats
+    }
+
+    pub(super) fn wire(&self, actor: ractor::ActorRef<Envelope<M>>) {
+        *self.inner.actor.write() = Some(actor);
+        self.inner.stats.enter(LifeState::Running);
+    }
+}
+
+/// What a supervisor needs of a child's handle, whatever its messages are.
+pub(super) trait Address: Send + Sync {
+    /// The actor is down from now on.
+    fn unwire(&self);
+    /// What is counted about it.
+    fn stats(&self) -> &Arc<Stats>;
+}
+
+impl<M: Send + 'static> Address for Handle<M> {
+    fn unwire(&self) {
+        *self.inner.actor.write() = None;
+    }
+
+    fn stats(&self) -> &Arc<Stats> {
+        &self.inner.stats
+    }
+}
+
+/// What is counted and remembered about one actor, across its restarts.
+pub struct Stats {
+    /// The path in the tree, such as `staffai/discord/shard:0`.
+    pub path: Arc<str>,
+    /// Messages handled.
+    pub handled: AtomicU64,
+    /// Messages in the mailbox.
+    pub depth: AtomicUsize,
+    /// Restarts.
+    pub restarts: AtomicU64,
+    life: Mutex<Life>,
+}
+
+/// How an actor is.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// Its state now.
+    pub state: LifeState,
+    /// Since when it is in that state.
+    pub since: Instant,
+    /// The last failure, if there was one.
+    pub last_error: Option<String>,
+}
+
+/// The states of an actor's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LifeState {
+    /// Not started yet.
+    Starting,
+    /// It handles messages.
+    Running,
+    /// It failed and waits for its restart.
+    Restarting,
+    /// It ended.
+    Stopped,
+}
+
+impl LifeState {
+    /// The word in logs and in the tree.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Restarting => "restarting",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl Stats {
+    fn new(path: &str) -> Self {
+        let life = Life { state: LifeState::Starting, since: Instant::now(), last_error: None };
+        Self {
+            path: path.into(),
+            handled: AtomicU64::new(0),
+            depth: AtomicUsize::new(0),
+            restarts: AtomicU64::new(0),
+            life: Mutex::new(life),
+        }
+    }
+
+    /// How the actor is.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        self.life.lock().clone()
+    }
+
+    /// The kind of the actor, as metrics and health lines name it: the path without the names of single conversations.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        match self.path.split_once("/conversations/") {
+            Some(_) => "staffai/conversations/conversation",
+            None => &self.path,
+        }
+    }
+
+    pub(super) fn enter(&self, state: LifeState) {
+        let mut life = self.life.lock();
+        life.state = state;
+        life.since = Instant::now();
+    }
+
+    pub(super) fn failed(&self, error: &str) {
+        self.life.lock().last_error = Some(error.to_owned());
+    }
+}

@@ -1,0 +1,159 @@
+//! identify_queue: asks the platform for its advice, and lets shards identify within `max_concurrency` and the daily budget.
+//!
+//! Supervised by: discord (permanent).
+//! Receives: requests to identify from shards.
+//! Sends: the number of shards to discord.
+//! A restart loses: who waits; waiting shards ask again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::discord::DiscordMsg;
+use super::handle::{Handle, Reply};
+use super::running::{Exit, ExitSender};
+use super::supervisor::{Actor, Crash, Me};
+use crate::domain::restart::Backoff;
+use crate::ports::{Advice, Dice, EventSource, Shard, SourceError};
+
+/// Each of the `max_concurrency` groups may identify once in this time (Discord: five seconds; a little more for jitter).
+const IDENTIFY_EVERY: Duration = Duration::from_millis(5_250);
+/// Waits before the platform is asked for its advice again.
+const ADVICE_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// Below this many identifies left, a warning is logged with each.
+const FEW_LEFT: u32 = 100;
+
+/// What the queue is told and asked.
+pub enum IdentifyQueueMsg {
+    /// The platform answered, or not.
+    Advised(Result<Advice, SourceError>),
+    /// Time to ask the platform.
+    Ask,
+    /// A shard wants to identify; the answer comes when it may.
+    Identify(Shard, Reply<bool>),
+    /// Time to see who may identify.
+    Grant,
+}
+
+/// The behaviour and its arguments.
+pub struct IdentifyQueue {
+    /// The platform.
+    pub source: Arc<dyn EventSource>,
+    /// Shards to run; none follows the advice.
+    pub shards: Option<u32>,
+    /// Who starts the shards.
+    pub discord: Handle<DiscordMsg>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// Told when the platform refuses us for good.
+    pub exit: ExitSender,
+}
+
+/// What the queue holds.
+#[derive(Default)]
+pub struct IdentifyQueueState {
+    advice: Option<Advice>,
+    asked: u32,
+    waiting: VecDeque<(Shard, Reply<bool>)>,
+    next_free: HashMap<u32, Instant>,
+    left: u32,
+    refilled_at: Option<Instant>,
+}
+
+impl Actor for IdentifyQueue {
+    type Msg = IdentifyQueueMsg;
+    type State = IdentifyQueueState;
+
+    fn start(&self, me: &mut Me<IdentifyQueueMsg>) -> Result<IdentifyQueueState, Crash> {
+        self.ask(me);
+        Ok(IdentifyQueueState::default())
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<IdentifyQueueMsg>,
+        message: IdentifyQueueMsg,
+        state: &mut IdentifyQueueState,
+    ) -> Result<(), Crash> {
+        match message {
+            IdentifyQueueMsg::Ask => self.ask(me),
+            IdentifyQueueMsg::Advised(Ok(advice)) => self.advised(me, state, advice),
+            IdentifyQueueMsg::Advised(Err(SourceError::Refused(reason))) => {
+                tracing::error!(event = "gateway.closed", reason, "the platform refuses us for good");
+                self.exit.send_replace(Some(Exit::Refused(reason)));
+            }
+            IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(reason))) => {
+                let delay = ADVICE_AGAIN.base + ADVICE_AGAIN.delay(state.asked, self.dice.roll());
+                state.asked += 1;
+                let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                tracing::warn!(event = "gateway.closed", reason, again_in_ms = ms, "the platform cannot be reached");
+                me.after(delay, IdentifyQueueMsg::Ask);
+            }
+            IdentifyQueueMsg::Identify(shard, reply) => {
+                state.waiting.push_back((shard, reply));
+                state.grant(me);
+            }
+            IdentifyQueueMsg::Grant => state.grant(me),
+        }
+        Ok(())
+    }
+}
+
+impl IdentifyQueue {
+    fn ask(&self, me: &mut Me<IdentifyQueueMsg>) {
+        let source = Arc::clone(&self.source);
+        me.task(
+            async move { IdentifyQueueMsg::Advised(source.advice().await) },
+            |panic| IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(panic))),
+        );
+    }
+
+    fn advised(&self, me: &mut Me<IdentifyQueueMsg>, state: &mut IdentifyQueueState, advice: Advice) {
+        state.asked = 0;
+        state.left = advice.remaining;
+        state.refilled_at = Some(Instant::now() + advice.reset_after);
+        state.advice = Some(advice);
+        let total = self.shards.unwrap_or(advice.shards).max(1);
+        // A discord actor that is down takes this queue down with it.
+        let _ = self.discord.cast(DiscordMsg::StartShards(total));
+        state.grant(me);
+    }
+}
+
+impl IdentifyQueueState {
+    /// Lets everybody identify who may, and comes back when the next one may.
+    fn grant(&mut self, me: &mut Me<IdentifyQueueMsg>) {
+        let Some(advice) = self.advice else { return };
+        let now = Instant::now();
+        if self.refilled_at.is_some_and(|at| at <= now) {
+            self.refilled_at = None;
+            self.left = 1000.max(advice.remaining);
+        }
+        let mut soonest: Option<Instant> = None;
+        for (shard, reply) in std::mem::take(&mut self.waiting) {
+            if reply.is_closed() {
+                continue;
+            }
+            let group = shard.number % advice.max_concurrency.max(1);
+            let free = self.next_free.get(&group).copied().unwrap_or(now);
+            let free = if self.left == 0 { self.refilled_at.unwrap_or(free).max(free) } else { free };
+            if free > now {
+                soonest = Some(soonest.map_or(free, |at| at.min(free)));
+                self.waiting.push_back((shard, reply));
+                continue;
+            }
+            self.next_free.insert(group, now + IDENTIFY_EVERY);
+            self.left = self.left.saturating_sub(1);
+            if self.left < FEW_LEFT {
+                tracing::warn!(event = "gateway.identify", left = self.left, "few identifies are left for today");
+            }
+            // A shard that stopped waiting asks again.
+            let _ = reply.send(true);
+        }
+        if let Some(at) = soonest {
+            me.after(at - now, IdentifyQueueMsg::Grant);
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! journal: custody of every accepted turn until its answer is posted.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: accepted turns from the gateway, answers from conversations, deliveries from the outbox, news of restarts.
+//! Sends: open turns to conversations, known answers to the outbox.
+//! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
+//! the channel before it posts, so that nothing is said twice.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use super::conversations::ConversationsMsg;
+use super::handle::{Handle, Reply};
+use super::outbox::{Delivery, OutboxMsg};
+use super::receipt::Receipt;
+use super::running::Running;
+use super::supervisor::{Actor, Crash, Me};
+use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::turn::{Answer, Custody, Effort, Outcome, Turn};
+use crate::domain::{keys, notice};
+use crate::ports::{Clock, Store, Write};
+
+/// How long an unfinished turn is kept in the store.
+const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
+/// How long a finished turn is remembered, so that a replayed message does not trigger again. Longer than any catch-up.
+const CLOSED_FOR: Duration = Duration::from_secs(3600);
+/// The most finished turns remembered in memory.
+const CLOSED_MAX: usize = 20_000;
+/// The most records read at start.
+const LOAD_MAX: usize = 50_000;
+/// How long an answer is found again by a reply to it when history itself never expires.
+const ANSWERED_FOR: Duration = Duration::from_secs(24 * 3600);
+/// How often a turn is offered again before it is answered with an apology: a turn that crashes its conversation must not do
+/// so for ever.
+const OFFERS_MAX: u32 = 4;
+/// How long after its own deadline a turn that nobody finished is answered with an apology.
+const GRACE: Duration = Duration::from_secs(30);
+/// How often deadlines are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// What the journal is told and asked.
+pub enum JournalMsg {
+    /// The gateway accepted a turn. It is recorded and offered; the receipt is settled once the record is durable.
+    Accept(Accepted),
+    /// The records of an earlier life were read.
+    Loaded(Vec<(String, String)>),
+    /// A conversation found the answer. It is recorded and handed to the outbox.
+    Answered(TurnId, Box<Answer>),
+    /// The outbox posted an answer. The turn is closed.
+    Delivered(TurnId, Delivery),
+    /// The outbox will never be able to post this answer. The turn is closed.
+    Undeliverable(TurnId, String),
+    /// The trigger was deleted. The turn is closed without an answer.
+    Cancel(TurnId),
+    /// The actor at this path failed and was restarted or given up: what it held is offered again.
+    ActorRecovered(String),
+    /// Time to look at deadlines.
+    Sweep,
+    /// From now on nothing is offered; what comes is only recorded.
+    Drain,
+    /// How many known answers are not posted yet.
+    Undelivered(Reply<usize>),
+}
+
+/// A turn on its way into custody.
+pub struct Accepted {
+    /// The turn.
+    pub turn: Turn,
+    /// Its answer, when it needs no model.
+    pub answer: Option<Answer>,
+    /// Its place among all open turns.
+    pub permit: OwnedSemaphorePermit,
+    /// Settled when the turn is durably recorded.
+    pub receipt: Receipt,
+}
+
+/// The behaviour and its arguments.
+pub struct Journal {
+    /// Where records are kept.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// What this process runs with.
+    pub running: Arc<Running>,
+    /// Who finds answers.
+    pub conversations: Handle<ConversationsMsg>,
+    /// Who posts them.
+    pub outbox: Handle<OutboxMsg>,
+}
+
+/// What the journal holds.
+pub struct JournalState {
+    open: HashMap<TurnId, Entry>,
+    closed: Remembered,
+    /// Turns that came while the records were still being read; none afterwards.
+    waiting: Option<Vec<Accepted>>,
+    draining: bool,
+}
+
+struct Entry {
+    turn: Turn,
+    answer: Option<Answer>,
+    taken: Instant,
+    offers: u32,
+    /// Something may be in the channel already, from an earlier life or an outbox that crashed.
+    maybe_posted: bool,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Actor for Journal {
+    type Msg = JournalMsg;
+    type State = JournalState;
+
+    fn start(&self, me: &mut Me<JournalMsg>) -> Result<JournalState, Crash> {
+        let store = Arc::clone(&self.store);
+        me.task(
+            async move { JournalMsg::Loaded(store.scan(keys::TURNS, LOAD_MAX).await) },
+            |_| JournalMsg::Loaded(Vec::new()),
+        );
+        me.after(SWEEP_EVERY, JournalMsg::Sweep);
+        Ok(JournalState {
+            open: HashMap::new(),
+            closed: Remembered::default(),
+            waiting: Some(Vec::new()),
+            draining: false,
+        })
+    }
+
+    async fn handle(&self, me: &mut Me<JournalMsg>, message: JournalMsg, state: &mut JournalState) -> Result<(), Crash> {
+        match message {
+            JournalMsg::Accept(accepted) => match &mut state.waiting {
+                Some(waiting) => waiting.push(accepted),
+                None => self.accept(me, state, accepted),
+            },
+            JournalMsg::Loaded(records) => self.load(me, state, records),
+            JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
+            JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
+            JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
+            JournalMsg::Cancel(id) => self.cancel(state, &id),
+            JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
+            JournalMsg::Sweep => {
+                self.sweep(state);
+                me.after(SWEEP_EVERY, JournalMsg::Sweep);
+            }
+            JournalMsg::Drain => state.draining = true,
+            JournalMsg::Undelivered(reply) => {
+                // Whoever asked may have stopped waiting.
+                let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Journal {
+    fn accept(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, accepted: Accepted) {
+        let Accepted { turn, answer, permit, receipt } = accepted;
+        if state.open.contains_key(&turn.id) || state.closed.contains(&turn.id) {
+            tracing::debug!(event = "gateway.dropped", reason = "seen before", turn = %turn.id, "message dropped");
+            receipt.settle();
+            return;
+        }
+        let trigger = turn.trigger.as_str();
+        tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
+        let id = turn.id.clone();
+        let entry =
+            Entry { turn, answer, taken: Instant::now(), offers: 0, maybe_posted: false, _permit: Some(permit) };
+        let durable = self.store.write(vec![record(&entry)]);
+        me.background(async move {
+            durable.await;
+            receipt.settle();
+        });
+        state.open.insert(id.clone(), entry);
+        self.offer(state, &id);
+    }
+
+    fn load(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, records: Vec<(String, String)>) {
+        for (key, value) in records {
+            match serde_json::from_str(&value) {
+                Ok(Custody::Open { turn, answer }) => {
+                    tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
+                    let id = turn.id.clone();
+                    let late = self.clock.now().since(turn.at) > self.running.settings.catch_up.age;
+                    let answer = match answer {
+                        None if late => Some(self.apology(&turn, notice::interrupted(), "interrupted")),
+                        known => known,
+                    };
+                    let taken = Instant::now();
+                    let entry = Entry { turn, answer, taken, offers: 0, maybe_posted: true, _permit: None };
+                    state.open.insert(id, entry);
+                }
+                Ok(Custody::Closed { .. }) => {
+                    if let Some(id) = keys::turn_of(&key) {
+                        state.closed.insert(id);
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(event = "store.corrupt", key, %error, "a journal record cannot be read; it is skipped");
+                }
+            }
+        }
+        let resumed: Vec<TurnId> = state.open.keys().cloned().collect();
+        for id in resumed {
+            self.offer(state, &id);
+        }
+        for accepted in state.waiting.take().unwrap_or_default() {
+            self.accept(me, state, accepted);
+        }
+    }
+
+    /// Hands an open turn to whoever has to do the next step.
+    fn offer(&self, state: &mut JournalState, id: &TurnId) {
+        let Some(entry) = state.open.get_mut(id) else { return };
+        if state.draining && entry.answer.is_none() {
+            return;
+        }
+        entry.offers += 1;
+        if entry.offers > OFFERS_MAX && entry.answer.is_none() {
+            let answer = self.apology(&entry.turn, notice::internal_error(), "crashed again and again");
+            return self.answered(state, id, answer);
+        }
+        // A neighbour that is down gets the turn when its supervisor reports it back.
+        match &entry.answer {
+            Some(answer) => {
+                let check = std::mem::replace(&mut entry.maybe_posted, true);
+                let outgoing = answer.outgoing.clone();
+                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check });
+            }
+            None => {
+                let _ = self.conversations.cast(ConversationsMsg::Offer(Box::new(entry.turn.clone())));
+            }
+        }
+    }
+
+    /// What the failed actor may have held is offered again. Whoever still holds a turn ignores a second offer.
+    fn offer_again(&self, state: &mut JournalState, path: &str) {
+        let outbox = path.contains("/outbox");
+        let conversation = path.split_once("/conversation:").map(|(_, place)| place);
+        let router = path.ends_with("/conversations");
+        let concerned = |entry: &Entry| match conversation {
+            Some(place) => entry.answer.is_none() && entry.turn.place.to_string() == place,
+            None => (router && entry.answer.is_none()) || (outbox && entry.answer.is_some()),
+        };
+        let ids: Vec<TurnId> =
+            state.open.values().filter(|entry| concerned(entry)).map(|entry| entry.turn.id.clone()).collect();
+        for id in ids {
+            tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
+            self.offer(state, &id);
+        }
+    }
+
+    fn answered(&self, state: &mut JournalState, id: &TurnId, answer: Answer) {
+        let Some(entry) = state.open.get_mut(id) else { return };
+        if entry.answer.is_some() {
+            return;
+        }
+        entry.answer = Some(answer);
+        drop(self.store.write(vec![record(entry)]));
+        self.offer(state, id);
+    }
+
+    fn delivered(&self, state: &mut JournalState, id: &TurnId, delivery: &Delivery) {
+        let Some(entry) = state.open.remove(id) else { return };
+        let Some(answer) = &entry.answer else { return };
+        if delivery.doubled {
+            metrics::counter!("staffai_turns_doubled_total").increment(1);
+        }
+        report_reply(&entry, answer, delivery);
+        let mut writes = Vec::with_capacity(1 + delivery.posted.len());
+        if let Some(exchange) = &answer.exchange
+            && let Ok(value) = serde_json::to_string(exchange)
+        {
+            let ttl = self.running.settings.history.ttl;
+            let ttl = if ttl.is_zero() { ANSWERED_FOR } else { ttl };
+            for message in &delivery.posted {
+                writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
+            }
+        }
+        self.close(state, id, delivery.posted.clone(), writes);
+    }
+
+    fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
+        let Some(entry) = state.open.remove(id) else { return };
+        tracing::error!(event = "turn.failed", turn = %id, reason, "the answer could not be posted");
+        metrics::counter!("staffai_turns_lost_total").increment(1);
+        count_turn(&entry, "failed");
+        self.close(state, id, Vec::new(), Vec::new());
+    }
+
+    fn cancel(&self, state: &mut JournalState, id: &TurnId) {
+        let Some(entry) = state.open.remove(id) else { return };
+        tracing::info!(event = "turn.refused", turn = %id, reason = "trigger deleted", "turn cancelled");
+        count_turn(&entry, "cancelled");
+        // Whoever is down holds nothing of it any more.
+        let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
+        let _ = self.outbox.cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
+        self.close(state, id, Vec::new(), Vec::new());
+    }
+
+    fn close(&self, state: &mut JournalState, id: &TurnId, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+        state.closed.insert(id.clone());
+        if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
+            writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(CLOSED_FOR) });
+        }
+        drop(self.store.write(writes));
+    }
+
+    /// The backstop: a turn that nobody finished within every bound is answered with an apology.
+    fn sweep(&self, state: &mut JournalState) {
+        let turn = &self.running.settings.turn;
+        let bound = turn.queue + turn.deadline + GRACE;
+        let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
+        let late: Vec<TurnId> = state.open.values().filter(late).map(|entry| entry.turn.id.clone()).collect();
+        for id in late {
+            let answer = self.apology(&state.open[&id].turn, notice::too_slow(), "no progress");
+            self.answered(state, &id, answer);
+        }
+    }
+
+    fn apology(&self, turn: &Turn, sentence: String, reason: &str) -> Answer {
+        Answer {
+            outgoing: turn.reply_with(sentence),
+            exchange: None,
+            outcome: Outcome::Apologised(reason.to_owned()),
+            effort: Effort::default(),
+        }
+    }
+}
+
+fn record(entry: &Entry) -> Write {
+    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer.clone() };
+    // Plain data with string keys always serialises.
+    let value = serde_json::to_string(&custody).unwrap_or_default();
+    Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(OPEN_FOR) }
+}
+
+fn report_reply(entry: &Entry, answer: &Answer, delivery: &Delivery) {
+    let turn = &entry.turn;
+    let took = entry.taken.elapsed();
+    let first_visible = delivery.first_visible.saturating_duration_since(entry.taken);
+    let waited = Duration::from_millis(answer.effort.waited_ms);
+    let outcome = match &answer.outcome {
+        Outcome::Replied => "replied",
+        Outcome::Hinted => "hinted",
+        Outcome::Apologised(reason) => {
+            tracing::warn!(event = "turn.failed", turn = %turn.id, reason, "the member got an apology");
+            "apologised"
+        }
+    };
+    tracing::info!(
+        event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
+        ms = millis(took), first_visible_ms = millis(first_visible), model = answer.effort.model.as_deref(),
+        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
+        parts = delivery.posted.len(), "turn replied"
+    );
+    count_turn(entry, outcome);
+    metrics::histogram!("staffai_turn_seconds").record(took);
+    metrics::histogram!("staffai_turn_overhead_seconds").record(took.saturating_sub(waited));
+    metrics::histogram!("staffai_first_visible_seconds").record(first_visible);
+}
+
+fn count_turn(entry: &Entry, outcome: &'static str) {
+    let door = entry.turn.id.door.as_str().to_owned();
+    let trigger = entry.turn.trigger.as_str();
+    metrics::counter!("staffai_turns_total", "door" => door, "trigger" => trigger, "outcome" => outcome).increment(1);
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The finished turns of the last while, oldest forgotten first.
+#[derive(Default)]
+struct Remembered {
+    known: HashSet<TurnId>,
+    order: VecDeque<TurnId>,
+}
+
+impl Remembered {
+    fn contains(&self, id: &TurnId) -> bool {
+        self.known.contains(id)
+    }
+
+    fn insert(&mut self, id: TurnId) {
+        if !self.known.insert(id.clone()) {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > CLOSED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! llm_dispatcher: hands out model permits, keeps a breaker for each model, knows the order of fallbacks.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: requests for a permit and reports of calls, both from turns.
+//! Sends: answers to those requests only.
+//! A restart loses: what the breakers had learned. Permits live outside and survive.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::board::{Board, PartKind};
+use super::handle::Reply;
+use super::supervisor::{Actor, Crash, Me};
+use crate::domain::breaker::{Breaker, Change};
+use crate::domain::completion::Completion;
+use crate::domain::ids::TurnId;
+use crate::domain::model::Row;
+use crate::ports::{ModelError, ModelErrorKind, Models};
+
+/// What the dispatcher is told and asked.
+pub enum LlmDispatcherMsg {
+    /// A turn wants to ask a model. The answer comes when a permit is free.
+    Acquire {
+        /// The row asked for; none means the default row.
+        row: Option<String>,
+        /// Rows that this turn has tried in vain.
+        tried: Vec<String>,
+        /// The permit, or why there is none.
+        reply: Reply<Result<Lease, NoModel>>,
+    },
+    /// A turn tells how its call went.
+    Report(Report),
+}
+
+/// The right to make one call to one model. Dropping it gives the permit back.
+pub struct Lease {
+    /// The model.
+    pub row: Row,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Why no model can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoModel {
+    /// Every row was tried in vain.
+    Exhausted,
+    /// The breakers of all remaining rows are open.
+    Open,
+}
+
+/// How one call went.
+pub struct Report {
+    /// For which turn.
+    pub turn: TurnId,
+    /// Which row was asked.
+    pub row: String,
+    /// Which try of this row it was, from one.
+    pub tries: u32,
+    /// How long it took.
+    pub took: std::time::Duration,
+    /// What came of it: the completion without its text, or the error.
+    pub result: Result<Summary, ModelError>,
+}
+
+/// What is logged of a completion.
+pub struct Summary {
+    /// Why it stopped.
+    pub finish: String,
+    /// Its tokens.
+    pub usage: crate::domain::completion::Usage,
+}
+
+impl From<&Completion> for Summary {
+    fn from(completion: &Completion) -> Self {
+        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage }
+    }
+}
+
+/// The behaviour and its arguments.
+pub struct LlmDispatcher {
+    /// The configured models.
+    pub models: Arc<dyn Models>,
+    /// The permits; they outlive this actor.
+    pub permits: Arc<Semaphore>,
+    /// Where the status of each model is shown.
+    pub board: Arc<Board>,
+}
+
+/// What the dispatcher holds.
+pub struct LlmDispatcherState {
+    breakers: HashMap<String, Breaker>,
+    origin: Instant,
+}
+
+impl Actor for LlmDispatcher {
+    type Msg = LlmDispatcherMsg;
+    type State = LlmDispatcherState;
+
+    fn start(&self, _me: &mut Me<LlmDispatcherMsg>) -> Result<LlmDispatcherState, Crash> {
+        for row in self.models.rows() {
+            self.board.up(PartKind::Model, &row.key);
+        }
+        Ok(LlmDispatcherState { breakers: HashMap::new(), origin: Instant::now() })
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<LlmDispatcherMsg>,
+        message: LlmDispatcherMsg,
+        state: &mut LlmDispatcherState,
+    ) -> Result<(), Crash> {
+        match message {
+            LlmDispatcherMsg::Acquire { row, tried, reply } => self.acquire(me, state, row.as_deref(), &tried, reply),
+            LlmDispatcherMsg::Report(report) => self.report(state, &report),
+        }
+        Ok(())
+    }
+}
+
+impl LlmDispatcher {
+    fn acquire(
+        &self,
+        me: &mut Me<LlmDispatcherMsg>,
+        state: &mut LlmDispatcherState,
+        row: Option<&str>,
+        tried: &[String],
+        mut reply: Reply<Result<Lease, NoModel>>,
+    ) {
+        let row = match self.choose(state, row, tried) {
+            Ok(row) => row.clone(),
+            Err(none) => {
+                // A turn that stopped waiting needs no answer.
+                let _ = reply.send(Err(none));
+                return;
+            }
+        };
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            let _ = reply.send(Ok(Lease { row, _permit: permit }));
+            return;
+        }
+        let permits = Arc::clone(&self.permits);
+        me.background(async move {
+            tokio::select! {
+                // The turn's own deadline bounds this wait.
+                () = reply.closed() => {}
+                permit = permits.acquire_owned() => {
+                    if let Ok(permit) = permit {
+                        let _ = reply.send(Ok(Lease { row, _permit: permit }));
+                    }
+                }
+            }
+        });
+    }
+
+    /// The first row of the chain (the one asked for, then its fallbacks) that was not tried and whose breaker lets it.
+    fn choose(&self, state: &mut LlmDispatcherState, row: Option<&str>, tried: &[String]) -> Result<&Row, NoModel> {
+        let rows = self.models.rows();
+        let find = |key: &str| rows.iter().find(|row| row.key == key);
+        let Some(first) = row.and_then(find).or(rows.first()) else { return Err(NoModel::Exhausted) };
+        let now = state.origin.elapsed();
+        let mut none = NoModel::Exhausted;
+        for candidate in std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))) {
+            if tried.contains(&candidate.key) {
+                continue;
+            }
+            if state.breakers.entry(candidate.key.clone()).or_default().allow(now) {
+                return Ok(candidate);
+            }
+            none = NoModel::Open;
+        }
+        Err(none)
+    }
+
+    fn report(&self, state: &mut LlmDispatcherState, report: &Report) {
+        let Report { turn, row, tries, took, result } = report;
+        let breaker = state.breakers.entry(row.clone()).or_default();
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let change = match result {
+            Ok(summary) => {
+                let usage = summary.usage;
+                tracing::info!(
+                    event = "llm.called", turn = %turn, model = row, finish_reason = summary.finish, tool_calls = 0,
+                    prompt_tokens = usage.prompt, completion_tokens = usage.completion, cached_tokens = usage.cached,
+                    estimated = usage.estimated, cost = self.cost(row, usage), tries, duration_ms = ms, "model called"
+                );
+                count_tokens(row, usage);
+                breaker.succeeded()
+            }
+            Err(error) => {
+                tracing::warn!(
+                    event = "llm.called", turn = %turn, model = row, error = error.kind.as_str(), reason = error.message,
+                    tries, duration_ms = ms, "model call failed"
+                );
+                let about_the_model = error.kind.retryable() || error.kind == ModelErrorKind::Refused;
+                about_the_model.then(|| breaker.failed(state.origin.elapsed())).flatten()
+            }
+        };
+        let outcome = result.as_ref().map_or_else(|error| error.kind.as_str(), |_| "ok");
+        metrics::histogram!("gen_ai_client_operation_duration_seconds", "model" => row.clone(), "outcome" => outcome)
+            .record(*took);
+        match change {
+            Some(Change::Opened) => {
+                let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
+                tracing::error!(event = "breaker.opened", model = row, reason, "the model is left alone for a while");
+                self.board.down(PartKind::Model, row, &reason);
+            }
+            Some(Change::Closed) => {
+                tracing::info!(event = "breaker.closed", model = row, "the model answers again");
+                self.board.up(PartKind::Model, row);
+            }
+            None => {}
+        }
+    }
+
+    /// Dollars, when the row has prices.
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    fn cost(&self, row: &str, usage: crate::domain::completion::Usage) -> Option<f64> {
+        let price = self.models.rows().iter().find(|known| known.key == row)?.price?;
+        let fresh = usage.prompt.saturating_sub(usage.cached) as f64;
+        let dollars = fresh * price.input + usage.cached as f64 * price.cached + usage.completion as f64 * price.output;
+        Some(dollars / 1e6)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+fn count_tokens(row: &str, usage: crate::domain::completion::Usage) {
+    for (kind, tokens) in [("input", usage.prompt), ("output", usage.completion)] {
+        metrics::histogram!("gen_ai_client_token_usage", "model" => row.to_owned(), "token_type" => kind)
+            .record(tokens as f64);
+    }
+}

@@ -1,0 +1,334 @@
+//! A courier: the task that posts one answer, piece by piece, within the platform's budgets and without ever posting twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::domain::budget::{Budget, InvalidBudget};
+use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::incoming::{AuthorKind, Posted};
+use crate::domain::outgoing::Outgoing;
+use crate::domain::restart::Backoff;
+use crate::domain::split::split;
+use crate::ports::{Dice, PostError, PostReply, PostRequest, PostResult, Poster};
+
+/// How long an answer is tried before it is given up.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
+/// How long the platform surely remembers a nonce. Later tries look into the channel first.
+const NONCE_TRUST: Duration = Duration::from_secs(60);
+/// Waits between tries of one request.
+const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(10) };
+/// The most tries of a read.
+const READ_TRIES: u32 = 3;
+/// The longest wait that a platform may impose on one request.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// The most pages of a channel that are searched for an answer of an earlier life.
+const SEARCH_PAGES: u32 = 5;
+/// Messages a page.
+const PAGE: u8 = 100;
+
+/// One answer on its way.
+pub(super) struct Job {
+    pub task: Task,
+    pub outgoing: Outgoing,
+    pub check: bool,
+}
+
+/// What a job is for; also its nonce.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Task {
+    Turn(TurnId),
+    Notice(MessageId),
+}
+
+impl Task {
+    /// The trigger's own id and the number of the piece: unique for the bot, and within 25 characters.
+    fn nonce(&self, piece: usize) -> String {
+        match self {
+            Self::Turn(turn) => format!("{}-{piece}", turn.id),
+            Self::Notice(about) => format!("{}-n{piece}", about.id),
+        }
+    }
+}
+
+/// A posted answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Our messages, in order.
+    pub posted: Vec<MessageId>,
+    /// When the first of them could be seen.
+    pub first_visible: Instant,
+    /// More than one message of ours answers the trigger.
+    pub doubled: bool,
+}
+
+/// How a courier comes back.
+pub struct Returned {
+    pub(super) task: Task,
+    pub(super) result: Result<Delivery, String>,
+    pub(super) not_before: Option<Instant>,
+    /// The place itself refused us.
+    pub(super) closed: bool,
+}
+
+impl Returned {
+    pub(super) fn panicked(task: Task, panic: String) -> Self {
+        Self { task, result: Err(format!("the courier panicked: {panic}")), not_before: None, closed: false }
+    }
+}
+
+/// The budgets of a door: requests a second, and refused requests in ten minutes.
+pub struct Pacer {
+    origin: Instant,
+    budget: Budget,
+    invalid: InvalidBudget,
+}
+
+impl Pacer {
+    /// Budgets of `per_second` requests (0: only what the platform says) and `invalid` refusals in ten minutes.
+    #[must_use]
+    pub fn new(per_second: u32, invalid: u32) -> Self {
+        Self { origin: Instant::now(), budget: Budget::new(per_second), invalid: InvalidBudget::new(invalid) }
+    }
+
+    /// Takes the next free slot; the request may go at the returned moment.
+    pub fn reserve(&mut self, now: Instant) -> Instant {
+        let slot = self.origin + self.budget.reserve(now - self.origin);
+        match self.invalid.hold(now - self.origin) {
+            Some(until) => slot.max(self.origin + until),
+            None => slot,
+        }
+    }
+
+    /// Takes a slot only if one is free now and `spare` more would remain.
+    pub fn try_reserve(&mut self, now: Instant, spare: u32) -> bool {
+        self.invalid.hold(now - self.origin).is_none() && self.budget.try_reserve(now - self.origin, spare)
+    }
+
+    /// The platform refused a request with this status.
+    pub fn refused(&mut self, now: Instant, status: u16) {
+        if matches!(status, 401 | 403 | 429) {
+            self.invalid.invalid(now - self.origin);
+        }
+    }
+
+    /// The platform said that there were too many requests.
+    pub fn limited(&mut self, now: Instant, retry_after: Duration, global: bool) {
+        self.refused(now, 429);
+        if global {
+            self.budget.block_until(now - self.origin + retry_after.min(WAIT_MAX));
+        }
+    }
+}
+
+/// Posts one answer, or reads something, within the budgets.
+pub(super) struct Courier {
+    pub poster: Arc<dyn Poster>,
+    pub pacer: Arc<Mutex<Pacer>>,
+    pub dice: Arc<dyn Dice>,
+    pub not_before: Option<Instant>,
+}
+
+enum Refusal {
+    /// The place itself refuses us: everything else that waits for it is refused as well.
+    Place(String),
+    /// Only this request is refused.
+    Request(String),
+}
+
+impl Courier {
+    pub(super) async fn deliver(mut self, job: Job) -> Returned {
+        let result = self.post(&job).await;
+        let closed = matches!(result, Err(Refusal::Place(_)));
+        let result = result.map_err(|(Refusal::Place(reason) | Refusal::Request(reason))| reason);
+        Returned { task: job.task, result, not_before: self.not_before, closed }
+    }
+
+    async fn post(&mut self, job: &Job) -> Result<Delivery, Refusal> {
+        let pieces = split(&job.outgoing.text(), self.poster.capabilities().text_limit);
+        if pieces.is_empty() {
+            return Err(Refusal::Request("nothing to post".to_owned()));
+        }
+        let begun = Instant::now();
+        let mut found = Found::default();
+        if job.check {
+            found = self.find(job, &pieces).await?;
+        }
+        let mut posted = Vec::with_capacity(pieces.len());
+        let mut first_visible = None;
+        for (index, text) in pieces.into_iter().enumerate() {
+            let message = match found.pieces.get(index) {
+                Some((message, shown)) if *shown == text => message.clone(),
+                Some((message, _)) => self.edit(job, message, text, begun).await?,
+                None => self.create(job, index, text, begun).await?,
+            };
+            first_visible.get_or_insert_with(Instant::now);
+            posted.push(message);
+        }
+        Ok(Delivery { posted, first_visible: first_visible.unwrap_or(begun), doubled: found.doubled })
+    }
+
+    async fn create(&mut self, job: &Job, index: usize, text: String, begun: Instant) -> Result<MessageId, Refusal> {
+        let place = job.outgoing.place.clone();
+        let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
+        let request = PostRequest::Create { place, text: text.clone(), reply_to, nonce: job.task.nonce(index) };
+        let mut uncertain_since: Option<Instant> = None;
+        for attempt in 0.. {
+            if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
+                let found = self.find(job, std::slice::from_ref(&text)).await?;
+                if index == 0 && let Some((message, _)) = found.pieces.into_iter().next() {
+                    return Ok(message);
+                }
+                uncertain_since = None;
+            }
+            match self.perform(&request).await {
+                Ok(PostResult::Message(message)) => return Ok(message),
+                Ok(_) => return Err(Refusal::Request("the platform did not name the posted message".to_owned())),
+                Err(error) => {
+                    if matches!(error, PostError::Transient(_)) {
+                        uncertain_since.get_or_insert_with(Instant::now);
+                    }
+                    self.wait_or_refuse(error, attempt, begun).await?;
+                }
+            }
+        }
+        unreachable!("tries end by a result or by the deadline")
+    }
+
+    async fn edit(&mut self, job: &Job, message: &MessageId, text: String, begun: Instant) -> Result<MessageId, Refusal> {
+        let request = PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), text };
+        for attempt in 0.. {
+            match self.perform(&request).await {
+                Ok(_) => break,
+                // Somebody removed our message, or it may no longer be edited: it was answered all the same.
+                Err(PostError::Refused { status: 400..=404, .. }) => break,
+                Err(error) => self.wait_or_refuse(error, attempt, begun).await?,
+            }
+        }
+        Ok(message.clone())
+    }
+
+    /// Finds what an earlier life already posted of this answer: the reply to the trigger, then the following pieces by text.
+    async fn find(&mut self, job: &Job, pieces: &[String]) -> Result<Found, Refusal> {
+        let Some(trigger) = &job.outgoing.reply_to else { return Ok(Found::default()) };
+        let mut after = trigger.clone();
+        let mut ours = Vec::new();
+        for _ in 0..SEARCH_PAGES {
+            let place = job.outgoing.place.clone();
+            let request = PostRequest::History { place, after: Some(after.clone()), limit: PAGE };
+            let page = match self.read(&request).await {
+                Ok(PostResult::Messages(page)) => page,
+                Ok(_) => break,
+                Err(PostError::Refused { status, message }) => return Err(refusal(status, &message)),
+                Err(error) => return Err(Refusal::Request(error.to_string())),
+            };
+            let full = page.len() >= usize::from(PAGE);
+            if let Some(last) = page.last() {
+                after = last.id.clone();
+            }
+            ours.extend(page.into_iter().filter(|posted| posted.author.kind == AuthorKind::Ourselves));
+            if !full {
+                break;
+            }
+        }
+        Ok(Found::among(ours, trigger, pieces))
+    }
+
+    /// One read with a few tries.
+    pub(super) async fn read(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        let mut attempt = 0;
+        loop {
+            let error = match self.perform(request).await {
+                Ok(result) => return Ok(result),
+                Err(error) => error,
+            };
+            attempt += 1;
+            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. }) {
+                return Err(error);
+            }
+            tokio::time::sleep(self.pause(&error, attempt)).await;
+        }
+    }
+
+    /// One attempt, at its slot, with everything learned from the answer.
+    async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        let slot = self.pacer.lock().reserve(Instant::now());
+        let at = self.not_before.map_or(slot, |at| at.max(slot));
+        tokio::time::sleep_until(at).await;
+        let result = self.poster.perform(request).await;
+        let now = Instant::now();
+        match result {
+            Ok(PostReply { result, bucket }) => {
+                let empty = bucket.filter(|bucket| bucket.remaining == 0);
+                self.not_before = empty.map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
+                Ok(result)
+            }
+            Err(error) => {
+                match &error {
+                    PostError::RateLimited { retry_after, global } => self.pacer.lock().limited(now, *retry_after, *global),
+                    PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
+                    PostError::Transient(_) => {}
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits before the next try of a post, or says why there is none.
+    async fn wait_or_refuse(&self, error: PostError, attempt: u32, begun: Instant) -> Result<(), Refusal> {
+        if let PostError::Refused { status, message } = &error {
+            return Err(refusal(*status, message));
+        }
+        let pause = self.pause(&error, attempt);
+        if begun.elapsed() + pause > GIVE_UP_AFTER {
+            return Err(Refusal::Request(format!("given up: {error}")));
+        }
+        tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    fn pause(&self, error: &PostError, attempt: u32) -> Duration {
+        match error {
+            PostError::RateLimited { retry_after, .. } => (*retry_after).min(WAIT_MAX),
+            _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),
+        }
+    }
+}
+
+fn refusal(status: u16, message: &str) -> Refusal {
+    let text = format!("status {status}: {message}");
+    if matches!(status, 401 | 403 | 404) { Refusal::Place(text) } else { Refusal::Request(text) }
+}
+
+/// What an earlier life already posted.
+#[derive(Default)]
+struct Found {
+    /// The pieces that were found, in order, with the text they show.
+    pieces: Vec<(MessageId, String)>,
+    /// More than one message of ours replies to the trigger.
+    doubled: bool,
+}
+
+impl Found {
+    fn among(ours: Vec<Posted>, trigger: &MessageId, pieces: &[String]) -> Self {
+        let answers = |posted: &Posted| posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger);
+        let replies = ours.iter().filter(|posted| answers(posted)).count();
+        let mut found = Self { pieces: Vec::new(), doubled: replies > 1 };
+        let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
+        if let Some(first) = rest.next() {
+            found.pieces.push((first.id, first.text));
+        } else {
+            return found;
+        }
+        for text in &pieces[1..] {
+            match rest.find(|posted| posted.text == *text) {
+                Some(posted) => found.pieces.push((posted.id, posted.text)),
+                None => break,
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,384 @@
+//! shard: owns one gateway connection.
+//!
+//! Supervised by: discord (permanent).
+//! Receives: what its connection brings, and what became of the events that it handed on.
+//! Sends: events to the gateway, each with a receipt.
+//! A restart loses: the connection; the stored session is resumed, and the platform replays what was not safely taken.
+//!
+//! The stored sequence never passes an event that nobody durably owns. An event whose receipt dies with somebody else's mailbox
+//! is handed on again.
+
+mod catch_up;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::board::{Board, PartKind};
+use super::gateway::GatewayMsg;
+use super::handle::Handle;
+use super::identify_queue::IdentifyQueueMsg;
+use super::outbox::OutboxMsg;
+use super::receipt::{Outcome, Receipt};
+use super::running::{Exit, ExitSender, Running};
+use super::supervisor::{Actor, Crash, Me};
+use crate::domain::ids::{Door, Timestamp};
+use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::keys;
+use crate::domain::restart::Backoff;
+use crate::ports::{AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit, Session, Shard, Store, StreamEvent, Write};
+
+/// Waits before a connection is tried again, after a first try at once. Only a session that began or went on resets it.
+const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// How often the session is written down.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// How long a session and a watermark are worth keeping.
+const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long a shard waits for its turn to identify before it tries a new connection.
+const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
+/// The most events that are handed on and not settled; further ones are dropped and counted.
+const UNSETTLED_MAX: usize = 10_000;
+/// How often one event is handed on again before it is given up: it may be what kills its receivers.
+const RETURNS_MAX: u32 = 20;
+/// How long a returned event waits before it is handed on again.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// Passed events are told at least this often.
+const PASSED_EVERY: u32 = 64;
+
+/// What a shard is told.
+pub enum ShardMsg {
+    /// The stored session was read.
+    Loaded(Option<Session>),
+    /// Time to connect.
+    Connect,
+    /// The connection of this generation brought something.
+    Happened(u64, StreamEvent),
+    /// An event is safely taken.
+    Settled(u64),
+    /// An event was lost on the way.
+    Returned(u64),
+    /// Time to hand a returned event on again.
+    HandOn(u64),
+    /// Messages of a gap were read back, oldest first; `true` ends the catch-up of that guild.
+    CaughtUp(String, Vec<Posted>, bool),
+    /// Time to write the session down.
+    Save,
+}
+
+/// What every shard needs.
+#[derive(Clone)]
+pub struct ShardParts {
+    /// The door's name in ids and keys.
+    pub door: Door,
+    /// The platform.
+    pub source: Arc<dyn EventSource>,
+    /// Where the session is kept.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// What this process runs with.
+    pub running: Arc<Running>,
+    /// Where the shard's status is shown.
+    pub board: Arc<Board>,
+    /// Who takes events.
+    pub gateway: Handle<GatewayMsg>,
+    /// Who reads channels back.
+    pub outbox: Handle<OutboxMsg>,
+    /// Who lets it identify.
+    pub identify_queue: Handle<IdentifyQueueMsg>,
+    /// Told when the platform refuses us for good.
+    pub exit: ExitSender,
+}
+
+/// The behaviour and its arguments.
+pub struct ShardActor {
+    /// Which shard.
+    pub shard: Shard,
+    /// What it needs.
+    pub parts: ShardParts,
+}
+
+/// What a shard holds.
+#[derive(Default)]
+pub struct ShardState {
+    session: Option<Session>,
+    generation: u64,
+    failures: u32,
+    /// Events handed on and not settled, by ticket.
+    unsettled: BTreeMap<u64, Pending>,
+    next_ticket: u64,
+    /// The newest sequence seen.
+    latest: u64,
+    saved: Option<(String, u64)>,
+    /// The newest settled message of each guild, not yet written down.
+    watermarks: HashMap<String, Timestamp>,
+    /// Guilds whose gap is still being read back: their watermark stays.
+    catching_up: HashSet<String>,
+}
+
+struct Pending {
+    incoming: Incoming,
+    sequence: Option<u64>,
+    returns: u32,
+}
+
+impl Actor for ShardActor {
+    type Msg = ShardMsg;
+    type State = ShardState;
+
+    fn start(&self, me: &mut Me<ShardMsg>) -> Result<ShardState, Crash> {
+        let store = Arc::clone(&self.parts.store);
+        let key = self.session_key();
+        me.task(
+            async move { ShardMsg::Loaded(store.get(&key).await.and_then(|text| serde_json::from_str(&text).ok())) },
+            |_| ShardMsg::Loaded(None),
+        );
+        me.after(SAVE_EVERY, ShardMsg::Save);
+        self.parts.board.down(PartKind::Shard, &self.name(), "connecting");
+        Ok(ShardState::default())
+    }
+
+    async fn handle(&self, me: &mut Me<ShardMsg>, message: ShardMsg, state: &mut ShardState) -> Result<(), Crash> {
+        match message {
+            ShardMsg::Loaded(session) => {
+                state.session = session.filter(|session| session.total == self.shard.total);
+                state.latest = state.session.as_ref().map_or(0, |session| session.sequence);
+                self.connect(me, state);
+            }
+            ShardMsg::Connect => self.connect(me, state),
+            ShardMsg::Happened(generation, event) if generation == state.generation => self.happened(me, state, event),
+            // A connection that was already given up may still have had a word on the way.
+            ShardMsg::Happened(..) => {}
+            ShardMsg::Settled(ticket) => state.settle(ticket),
+            ShardMsg::Returned(ticket) => self.returned(me, state, ticket),
+            ShardMsg::HandOn(ticket) => self.hand_on(me, state, ticket),
+            ShardMsg::CaughtUp(guild, messages, done) => {
+                for posted in messages {
+                    self.take(me, state, Incoming::Posted(posted), None);
+                }
+                if done {
+                    state.catching_up.remove(&guild);
+                }
+            }
+            ShardMsg::Save => {
+                drop(self.save(state));
+                me.after(SAVE_EVERY, ShardMsg::Save);
+            }
+        }
+        Ok(())
+    }
+
+    async fn stop(&self, _me: &mut Me<ShardMsg>, state: &mut ShardState) {
+        if let Some(durable) = self.save(state) {
+            // A store that takes longer writes it down when it closes.
+            let _ = tokio::time::timeout(SAVE_EVERY, durable).await;
+        }
+        self.parts.board.down(PartKind::Shard, &self.name(), "stopped");
+    }
+}
+
+impl ShardActor {
+    fn name(&self) -> String {
+        format!("{}:{}", self.parts.door, self.shard.number)
+    }
+
+    fn session_key(&self) -> String {
+        keys::session(&self.parts.door, self.shard.number)
+    }
+
+    fn connect(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
+        state.generation += 1;
+        let generation = state.generation;
+        let session = state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
+        let mut stream = self.parts.source.connect(self.shard, session, self.permit());
+        let handle = me.handle().clone();
+        me.task(
+            async move {
+                let mut passed = 0;
+                loop {
+                    match stream.next().await {
+                        StreamEvent::Closed(closed) => {
+                            return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
+                        }
+                        StreamEvent::Passed { .. } if passed + 1 < PASSED_EVERY => passed += 1,
+                        event => {
+                            passed = 0;
+                            if handle.cast(ShardMsg::Happened(generation, event)).is_err() {
+                                let closed = Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
+                                return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
+                            }
+                        }
+                    }
+                }
+            },
+            move |panic| {
+                let closed = Closed { reason: format!("the reader panicked: {panic}"), next: AfterClose::Resume };
+                ShardMsg::Happened(generation, StreamEvent::Closed(closed))
+            },
+        );
+    }
+
+    fn permit(&self) -> IdentifyPermit {
+        let queue = self.parts.identify_queue.clone();
+        let shard = self.shard;
+        Box::new(move || {
+            let queue = queue.clone();
+            Box::pin(async move {
+                let ask = |reply| IdentifyQueueMsg::Identify(shard, reply);
+                queue.call(ask, IDENTIFY_WITHIN).await.unwrap_or(false)
+            })
+        })
+    }
+
+    fn happened(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
+        match event {
+            StreamEvent::Ready(session) => {
+                tracing::info!(event = "gateway.ready", shard = self.shard.number, total = self.shard.total, "session began");
+                state.failures = 0;
+                state.latest = session.sequence;
+                state.session = Some(session);
+                for pending in state.unsettled.values_mut() {
+                    pending.sequence = None;
+                }
+                self.parts.board.up(PartKind::Shard, &self.name());
+                drop(self.save(state));
+            }
+            StreamEvent::Resumed => {
+                tracing::info!(event = "gateway.resumed", shard = self.shard.number, "session resumed");
+                state.failures = 0;
+                self.parts.board.up(PartKind::Shard, &self.name());
+            }
+            StreamEvent::Incoming { sequence, incoming } => {
+                state.latest = state.latest.max(sequence);
+                self.take(me, state, *incoming, Some(sequence));
+            }
+            StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
+            StreamEvent::Places { sequence, guild, newest } => {
+                state.latest = state.latest.max(sequence);
+                if state.catching_up.insert(guild.clone()) {
+                    let (handle, last_guild) = (me.handle().clone(), guild.clone());
+                    let parts = self.parts.clone();
+                    me.task(
+                        async move {
+                            catch_up::read_back(&parts, &guild, newest, &handle).await;
+                            ShardMsg::CaughtUp(guild, Vec::new(), true)
+                        },
+                        move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
+                    );
+                }
+            }
+            StreamEvent::Closed(closed) => self.closed(me, state, &closed),
+        }
+    }
+
+    fn closed(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, closed: &Closed) {
+        let Closed { reason, next } = closed;
+        self.parts.board.down(PartKind::Shard, &self.name(), reason);
+        match next {
+            AfterClose::Fatal => {
+                tracing::error!(event = "gateway.closed", shard = self.shard.number, reason, "the platform refuses us for good");
+                self.parts.exit.send_replace(Some(Exit::Refused(reason.clone())));
+                return;
+            }
+            AfterClose::Identify => {
+                state.session = None;
+                drop(self.parts.store.write(vec![Write::Delete { key: self.session_key() }]));
+                state.saved = None;
+            }
+            AfterClose::Resume => {}
+        }
+        let delay = match state.failures {
+            0 => Duration::ZERO,
+            failures => RECONNECT.delay(failures, self.parts.dice.roll()),
+        };
+        state.failures += 1;
+        let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        tracing::warn!(event = "gateway.closed", shard = self.shard.number, reason, next = ?next, again_in_ms = ms, "connection closed");
+        me.after(delay, ShardMsg::Connect);
+    }
+
+    /// Hands an event on, and remembers it until it is settled.
+    fn take(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, incoming: Incoming, sequence: Option<u64>) {
+        if state.unsettled.len() >= UNSETTLED_MAX {
+            tracing::warn!(event = "turn.shed", r#where = "shard", "too many unsettled events; one was dropped");
+            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
+            return;
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0 });
+        self.hand_on(me, state, ticket);
+    }
+
+    fn hand_on(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
+        let Some(pending) = state.unsettled.get(&ticket) else { return };
+        let shard = me.handle().clone();
+        let receipt = Receipt::new(move |outcome| {
+            // A shard that went down resumes from before this event.
+            let _ = match outcome {
+                Outcome::Settled => shard.cast(ShardMsg::Settled(ticket)),
+                Outcome::Returned => shard.cast(ShardMsg::Returned(ticket)),
+            };
+        });
+        let Some(us) = self.parts.source.us() else { return drop(receipt) };
+        // A gateway that is down drops the receipt, and the event comes back.
+        let _ = self.parts.gateway.cast(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
+    }
+
+    fn returned(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
+        let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
+        pending.returns += 1;
+        if pending.returns > RETURNS_MAX {
+            tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
+            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
+            metrics::counter!("staffai_turns_lost_total").increment(1);
+            state.unsettled.remove(&ticket);
+            return;
+        }
+        me.after(AGAIN_AFTER, ShardMsg::HandOn(ticket));
+    }
+
+    /// Writes down what changed; none when nothing did.
+    fn save(&self, state: &mut ShardState) -> Option<futures_util::future::BoxFuture<'static, bool>> {
+        let mut writes = Vec::new();
+        let safe = state.safe_sequence();
+        if let Some(session) = &state.session {
+            let now = (session.id.clone(), safe);
+            let record = Session { sequence: safe, ..session.clone() };
+            if state.saved.as_ref() != Some(&now)
+                && let Ok(value) = serde_json::to_string(&record)
+            {
+                writes.push(Write::Put { key: self.session_key(), value, ttl: Some(KEEP_FOR) });
+                state.saved = Some(now);
+            }
+        }
+        let catching_up = &state.catching_up;
+        state.watermarks.retain(|guild, at| {
+            if catching_up.contains(guild) {
+                return true;
+            }
+            let key = keys::watermark(&self.parts.door, guild);
+            writes.push(Write::Put { key, value: at.0.to_string(), ttl: Some(KEEP_FOR) });
+            false
+        });
+        (!writes.is_empty()).then(|| self.parts.store.write(writes))
+    }
+}
+
+impl ShardState {
+    /// The newest sequence that may be stored: everything up to it is safely taken.
+    fn safe_sequence(&self) -> u64 {
+        let oldest = self.unsettled.values().filter_map(|pending| pending.sequence).min();
+        oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
+    }
+
+    fn settle(&mut self, ticket: u64) {
+        let Some(pending) = self.unsettled.remove(&ticket) else { return };
+        if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = pending.incoming {
+            let mark = self.watermarks.entry(guild).or_insert(at);
+            *mark = (*mark).max(at);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Reading a gap back: after a fresh session, what was posted since the stored watermark is read over the request API.
+//!
+//! The journal knows by message id what was answered, so reading too much does no harm; reading is bounded by age and count.
+
+use std::time::Duration;
+
+use super::{KEEP_FOR, ShardMsg, ShardParts};
+use crate::actors::handle::Handle;
+use crate::actors::outbox::OutboxMsg;
+use crate::domain::ids::{Place, Timestamp};
+use crate::domain::incoming::Posted;
+use crate::domain::keys;
+use crate::ports::{PostRequest, PostResult, Write};
+
+/// How long the reading of one channel may take, with its waits for budgets.
+const READ_WITHIN: Duration = Duration::from_secs(60);
+/// How often the reading of one channel is tried.
+const TRIES: u32 = 5;
+/// The most messages that one request reads.
+const PAGE: usize = 100;
+
+/// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: nothing is replayed.
+pub(super) async fn read_back(parts: &ShardParts, guild: &str, newest: Vec<(Place, Timestamp)>, shard: &Handle<ShardMsg>) {
+    let key = keys::watermark(&parts.door, guild);
+    let now = parts.clock.now();
+    let Some(watermark) = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp) else {
+        drop(parts.store.write(vec![Write::Put { key, value: now.0.to_string(), ttl: Some(KEEP_FOR) }]));
+        return;
+    };
+    let age = u64::try_from(parts.running.settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
+    let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
+    for (place, last) in newest {
+        if last <= since {
+            continue;
+        }
+        let mut messages = read_place(parts, place.clone()).await;
+        messages.retain(|posted| posted.at > since);
+        for posted in &mut messages {
+            posted.guild = Some(guild.to_owned());
+        }
+        if messages.is_empty() {
+            continue;
+        }
+        tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
+        if shard.cast(ShardMsg::CaughtUp(guild.to_owned(), messages, false)).is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
+    let limit = parts.running.settings.catch_up.per_channel.min(PAGE);
+    let request = PostRequest::History { place, after: None, limit: u8::try_from(limit).unwrap_or(u8::MAX) };
+    for attempt in 1..=TRIES {
+        let ask = |reply| OutboxMsg::Read(request.clone(), reply);
+        match parts.outbox.call(ask, READ_WITHIN).await {
+            Ok(Ok(PostResult::Messages(messages))) => return messages,
+            Ok(Ok(_)) => break,
+            // A channel that we may not read has nothing for us.
+            Ok(Err(crate::ports::PostError::Refused { .. })) => break,
+            Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_secs(1) * attempt).await,
+        }
+    }
+    Vec::new()
+}

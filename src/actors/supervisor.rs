@@ -1,0 +1,454 @@
+//! The one generic actor of the tree: it runs a behaviour, supervises its children, and does the bookkeeping for both.
+//!
+//! A behaviour (the [`Actor`] trait) only handles messages. Around it stand the counts, the span, injected faults, the
+//! monitored tasks that die with it, and the children with their restart law. Actors are spawned in one place in the whole
+//! program, [`Children::spawn_child`].
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use ractor::{ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::handle::{Address, Envelope, Handle, LifeState, Stats};
+use super::roster::Roster;
+use super::tree::Row;
+use crate::domain::restart;
+use crate::ports::{Dice, Fault, Faults};
+
+/// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
+pub type Crash = ActorProcessingErr;
+
+/// The behaviour of an actor. The value itself holds its arguments and is used again for each restart; all that changes lives
+/// in the state and is lost in a crash.
+pub trait Actor: Sized + Send + Sync + 'static {
+    /// What it can be sent.
+    type Msg: Send + 'static;
+    /// What it holds between messages.
+    type State: Send + 'static;
+
+    /// Makes the state. Awaits nothing; longer beginnings are tasks that report back.
+    ///
+    /// # Errors
+    /// A [`Crash`] counts as a failure of the actor.
+    fn start(&self, me: &mut Me<Self::Msg>) -> Result<Self::State, Crash>;
+
+    /// Handles one message.
+    ///
+    /// # Errors
+    /// A [`Crash`] ends this life of the actor.
+    fn handle(
+        &self,
+        me: &mut Me<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> impl Future<Output = Result<(), Crash>> + Send;
+
+    /// Called on an orderly stop, after the mailbox was drained and the children were stopped; never after a crash.
+    fn stop(&self, _me: &mut Me<Self::Msg>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// What all supervisors of one tree share.
+pub struct Shared {
+    /// Asked before each message.
+    pub faults: Arc<dyn Faults>,
+    /// Jitter of restarts.
+    pub dice: Arc<dyn Dice>,
+    /// Who lives.
+    pub roster: Arc<Roster>,
+    /// Told the path of each actor that failed, after it runs again or is given up.
+    pub recovered: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What an actor may do besides handling messages: reach itself, run monitored tasks, have children.
+pub struct Me<M: Send + 'static> {
+    handle: Handle<M>,
+    tasks: JoinSet<()>,
+    children: Children,
+    leave: bool,
+}
+
+impl<M: Send + 'static> Me<M> {
+    /// Its own address.
+    #[must_use]
+    pub fn handle(&self) -> &Handle<M> {
+        &self.handle
+    }
+
+    /// Its path in the tree.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.handle.stats().path
+    }
+
+    /// Sends itself a message after a while.
+    pub fn after(&mut self, delay: Duration, message: M) {
+        let handle = self.handle.clone();
+        self.spawn(async move {
+            tokio::time::sleep(delay).await;
+            // An actor that went down meanwhile starts its timers anew.
+            let _ = handle.cast(message);
+        });
+    }
+
+    /// Runs work beside the mailbox; its result comes back as a message, a panic as the message made of its text. The work
+    /// is aborted when this actor ends.
+    pub fn task<F, P>(&mut self, work: F, on_panic: P)
+    where
+        F: Future<Output = M> + Send + 'static,
+        P: FnOnce(String) -> M + Send + 'static,
+    {
+        let handle = self.handle.clone();
+        self.spawn(async move {
+            let message = match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(message) => message,
+                Err(payload) => on_panic(panic_text(payload.as_ref())),
+            };
+            let _ = handle.cast(message);
+        });
+    }
+
+    /// Runs work beside the mailbox that reports to nobody. It is aborted when this actor ends.
+    pub fn background(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.spawn(work);
+    }
+
+    /// Starts a child from a template of the tree. A child of the same name that already lives stays.
+    ///
+    /// # Errors
+    /// A [`Crash`] when children fail more often than this actor's intensity allows.
+    pub async fn start_child(&mut self, spec: ChildSpec) -> Result<(), Crash> {
+        self.children.add(spec).await
+    }
+
+    /// Asks for an orderly stop of this actor once the present message is handled.
+    pub fn leave(&mut self) {
+        self.leave = true;
+    }
+
+    fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.tasks.spawn(work.in_current_span());
+    }
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
+}
+
+/// How one child is started, and by which row of the tree it is supervised.
+#[derive(Clone)]
+pub struct ChildSpec {
+    row: &'static Row,
+    address: Arc<dyn Address>,
+    start: Starter,
+}
+
+type Starter = Arc<dyn Fn(ActorCell, Arc<Shared>) -> BoxFuture<'static, Result<ActorCell, ractor::SpawnErr>> + Send + Sync>;
+
+impl ChildSpec {
+    /// A child that runs `actor` at `handle`, with its own children.
+    pub fn new<A: Actor>(row: &'static Row, handle: &Handle<A::Msg>, actor: A, children: Vec<ChildSpec>) -> Self {
+        let actor = Arc::new(actor);
+        let address = handle.clone();
+        let start: Starter = Arc::new({
+            let handle = handle.clone();
+            move |supervisor, shared| {
+                let birth = Birth { row, handle: handle.clone(), children: children.clone(), shared };
+                let node = Node { actor: Arc::clone(&actor) };
+                async move { spawn_child(node, birth, Some(supervisor)).await.map(|(cell, _)| cell) }.boxed()
+            }
+        });
+        Self { row, address: Arc::new(address), start }
+    }
+
+    fn stats(&self) -> &Arc<Stats> {
+        self.address.stats()
+    }
+}
+
+/// Starts the root of a tree. The join handle ends when the root does: by order, or because it gave up.
+///
+/// # Errors
+/// The root's own start failed.
+pub async fn start_root<A: Actor>(
+    row: &'static Row,
+    handle: &Handle<A::Msg>,
+    actor: A,
+    children: Vec<ChildSpec>,
+    shared: Arc<Shared>,
+) -> Result<(ActorCell, tokio::task::JoinHandle<()>), Crash> {
+    shared.roster.enter(Arc::clone(handle.stats()));
+    let birth = Birth { row, handle: handle.clone(), children, shared };
+    let node = Node { actor: Arc::new(actor) };
+    let root = spawn_child(node, birth, None).await?;
+    tracing::info!(event = "actor.started", actor = %handle.stats().path, "actor started");
+    Ok(root)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place where actors are spawned")]
+async fn spawn_child<A: Actor>(
+    node: Node<A>,
+    birth: Birth<A::Msg>,
+    supervisor: Option<ActorCell>,
+) -> Result<(ActorCell, tokio::task::JoinHandle<()>), ractor::SpawnErr> {
+    let (actor, join) = match supervisor {
+        Some(supervisor) => ractor::Actor::spawn_linked(None, node, birth, supervisor).await?,
+        None => ractor::Actor::spawn(None, node, birth).await?,
+    };
+    Ok((actor.get_cell(), join))
+}
+
+// === The children of one node ===
+
+struct Children {
+    row: &'static Row,
+    path: Arc<str>,
+    shared: Arc<Shared>,
+    cell: ActorCell,
+    revive: Box<dyn Fn(Duration, Arc<str>) + Send + Sync>,
+    list: Vec<Child>,
+    history: restart::History,
+    born: Instant,
+}
+
+struct Child {
+    spec: ChildSpec,
+    cell: Option<ActorCell>,
+    /// Failures in a row, for the backoff.
+    failures: u32,
+    started: Instant,
+}
+
+impl Child {
+    fn path(&self) -> &Arc<str> {
+        &self.spec.stats().path
+    }
+}
+
+impl Children {
+    /// Starts a new child, unless one of that path lives.
+    async fn add(&mut self, spec: ChildSpec) -> Result<(), Crash> {
+        if self.list.iter().any(|child| child.path() == &spec.stats().path) {
+            return Ok(());
+        }
+        self.shared.roster.enter(Arc::clone(spec.stats()));
+        self.list.push(Child { spec, cell: None, failures: 0, started: Instant::now() });
+        self.spawn(self.list.len() - 1).await
+    }
+
+    async fn spawn(&mut self, index: usize) -> Result<(), Crash> {
+        let child = &mut self.list[index];
+        child.started = Instant::now();
+        match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
+            Ok(cell) => {
+                child.cell = Some(cell);
+                tracing::info!(event = "actor.started", actor = %child.path(), "actor started");
+                Ok(())
+            }
+            Err(error) => self.ended(index, Some(error.to_string())).await,
+        }
+    }
+
+    /// The backoff of a failed child is over.
+    async fn revive(&mut self, path: &str) -> Result<(), Crash> {
+        let waiting = |child: &Child| &**child.path() == path && child.cell.is_none();
+        let Some(index) = self.list.iter().position(waiting) else { return Ok(()) };
+        let stats = self.list[index].spec.stats();
+        let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
+        metrics::counter!("staffai_actor_restarts_total", "actor" => stats.kind().to_owned()).increment(1);
+        tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
+        self.spawn(index).await?;
+        (self.shared.recovered)(path);
+        Ok(())
+    }
+
+    async fn notice(&mut self, event: SupervisionEvent) -> Result<(), Crash> {
+        let (cell, failure) = match event {
+            SupervisionEvent::ActorTerminated(cell, _, reason) if reason.as_deref() == Some("killed") => {
+                (cell, Some("killed".to_owned()))
+            }
+            SupervisionEvent::ActorTerminated(cell, _, _) => (cell, None),
+            SupervisionEvent::ActorFailed(cell, error) => (cell, Some(error.to_string())),
+            _ => return Ok(()),
+        };
+        let is_it = |child: &Child| child.cell.as_ref().is_some_and(|known| known.get_id() == cell.get_id());
+        match self.list.iter().position(is_it) {
+            Some(index) => self.ended(index, failure).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The law of restarts, for a child that ended in order (no failure) or not.
+    async fn ended(&mut self, index: usize, failure: Option<String>) -> Result<(), Crash> {
+        let child = &mut self.list[index];
+        child.cell = None;
+        child.spec.address.unwire();
+        let stats = Arc::clone(child.spec.stats());
+        let path: &str = &stats.path;
+        match &failure {
+            Some(error) => {
+                stats.failed(error);
+                tracing::error!(event = "actor.failed", actor = path, error, "actor failed");
+            }
+            None => tracing::info!(event = "actor.stopped", actor = path, "actor stopped"),
+        }
+        let row = child.spec.row;
+        if !row.restart.after(failure.is_some()) {
+            stats.enter(LifeState::Stopped);
+            self.list.swap_remove(index);
+            self.shared.roster.leave(path);
+            if failure.is_some() {
+                (self.shared.recovered)(path);
+            }
+            return Ok(());
+        }
+        stats.enter(LifeState::Restarting);
+        if !self.history.record(self.born.elapsed()) {
+            tracing::error!(
+                event = "actor.escalated", actor = %self.path, child = path,
+                restarts = self.row.intensity.restarts, period_s = self.row.intensity.period.as_secs(),
+                "restart intensity exceeded"
+            );
+            self.stop_all().await;
+            return Err(format!("{path} failed more often than {} allows", self.path).into());
+        }
+        let child = &mut self.list[index];
+        if child.started.elapsed() > self.row.intensity.period {
+            child.failures = 0;
+        }
+        let delay = row.backoff.delay(child.failures, self.shared.dice.roll());
+        child.failures += 1;
+        (self.revive)(delay, Arc::clone(&stats.path));
+        Ok(())
+    }
+
+    /// Stops all children in the reverse of their start order, each within its deadline.
+    async fn stop_all(&mut self) {
+        while let Some(child) = self.list.pop() {
+            let path = child.path();
+            let mut reason = "stopped in order";
+            if let Some(cell) = &child.cell
+                && cell.drain_and_wait(Some(child.spec.row.stop_within)).await.is_err()
+            {
+                reason = "killed at its deadline";
+                let _ = cell.kill_and_wait(Some(KILL_WITHIN)).await;
+            }
+            child.spec.address.unwire();
+            child.spec.stats().enter(LifeState::Stopped);
+            self.shared.roster.leave(path);
+            tracing::info!(event = "actor.stopped", actor = %path, reason, "actor stopped");
+        }
+    }
+}
+
+/// How long a killed actor may take to be gone: it ends at its next await.
+const KILL_WITHIN: Duration = Duration::from_secs(1);
+
+// === The node itself ===
+
+struct Node<A: Actor> {
+    actor: Arc<A>,
+}
+
+struct Birth<M: Send + 'static> {
+    row: &'static Row,
+    handle: Handle<M>,
+    children: Vec<ChildSpec>,
+    shared: Arc<Shared>,
+}
+
+struct Living<A: Actor> {
+    me: Me<A::Msg>,
+    state: A::State,
+    span: tracing::Span,
+}
+
+impl<A: Actor> ractor::Actor for Node<A> {
+    type Msg = Envelope<A::Msg>;
+    type State = Living<A>;
+    type Arguments = Birth<A::Msg>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        birth: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        let stats = Arc::clone(birth.handle.stats());
+        birth.shared.roster.prune_below(&stats.path);
+        birth.handle.wire(myself.clone());
+        let span = tracing::info_span!("actor", actor = %stats.path);
+        let children = Children {
+            row: birth.row,
+            path: Arc::clone(&stats.path),
+            shared: birth.shared,
+            cell: myself.get_cell(),
+            revive: Box::new(move |delay, path| {
+                drop(myself.send_after(delay, move || Envelope::Revive(path)));
+            }),
+            list: Vec::new(),
+            history: restart::History::new(birth.row.intensity),
+            born: Instant::now(),
+        };
+        let mut me = Me { handle: birth.handle, tasks: JoinSet::new(), children, leave: false };
+        let state = span.in_scope(|| self.actor.start(&mut me))?;
+        for spec in birth.children {
+            me.children.add(spec).await?;
+        }
+        Ok(Living { me, state, span })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        envelope: Self::Msg,
+        living: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let Living { me, state, span } = living;
+        let (message, _slot) = match envelope {
+            Envelope::Message(message, slot) => (message, slot),
+            Envelope::Revive(path) => return me.children.revive(&path).await,
+        };
+        match me.children.shared.faults.before(me.path()) {
+            None => {}
+            Some(Fault::Panic) => panic!("injected panic"),
+            Some(Fault::Error) => return Err("injected error".into()),
+        }
+        me.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
+        self.actor.handle(me, message, state).instrument(span.clone()).await?;
+        if me.leave {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        event: SupervisionEvent,
+        living: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        living.me.children.notice(event).await
+    }
+
+    async fn post_stop(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        living: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let Living { me, state, span } = living;
+        me.children.stop_all().await;
+        self.actor.stop(me, state).instrument(span.clone()).await;
+        Ok(())
+    }
+}
