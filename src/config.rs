@@ -3,15 +3,15 @@
 //! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
 //! is the table of environment names. Nothing else in the program reads the environment.
 
-pub mod check;
+mod check;
 pub mod community;
 pub mod defaults;
-pub mod dotenv;
+mod dotenv;
 pub mod edges;
 pub mod env;
-pub mod layers;
+mod layers;
 pub mod problem;
-pub mod read;
+mod read;
 pub mod show;
 pub mod sources;
 
@@ -135,7 +135,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
             return Err(problems);
         }
     };
-    let found = check::check(&mut settings, &origins, sources.files.as_ref());
+    let found = check::check(&mut settings, &origins, &shown, sources.files.as_ref());
     problems.extend(found.problems);
     warnings.extend(found.warnings);
     if !problems.is_empty() {

@@ -28,10 +28,12 @@ pub struct Findings {
 pub fn check(
     settings: &mut Settings,
     origins: &BTreeMap<String, Origin>,
+    shown: &BTreeMap<String, String>,
     files: &dyn Files,
 ) -> Findings {
     let mut checks = Checks {
         origins,
+        shown,
         found: Findings::default(),
     };
     checks.addresses(settings);
@@ -45,6 +47,7 @@ pub fn check(
 
 struct Checks<'a> {
     origins: &'a BTreeMap<String, Origin>,
+    shown: &'a BTreeMap<String, String>,
     found: Findings,
 }
 
@@ -55,7 +58,12 @@ impl Checks<'_> {
             .is_some_and(|origin| origin.layer > Layer::Default)
     }
 
-    fn problem(&mut self, key: &str, value: Option<String>, fix: impl Into<String>) {
+    fn problem(&mut self, key: &str, fix: impl Into<String>) {
+        let value = self
+            .shown
+            .get(key)
+            .filter(|_| !env::is_secret(key))
+            .cloned();
         let place = self
             .origins
             .get(key)
@@ -77,10 +85,9 @@ impl Checks<'_> {
         let address = discord.api_url.parse::<http::Uri>().unwrap_or_default();
         let safe = address.scheme_str() == Some("https") || address.host().is_some_and(is_loopback);
         if !safe && !discord.allow_insecure {
-            let shown = super::problem::shown(&discord.api_url);
             let fix = "must be https, because the token would travel in the clear; \
                        DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust";
-            self.problem("discord.api_url", Some(shown), fix);
+            self.problem("discord.api_url", fix);
         }
         if let Some(url) = &settings.redis.url {
             let scheme = url
@@ -93,7 +100,6 @@ impl Checks<'_> {
             ) {
                 self.problem(
                     "redis.url",
-                    None,
                     "must be an address such as redis://:password@host:6379/0",
                 );
             }
@@ -105,18 +111,14 @@ impl Checks<'_> {
         if restriction.check_interval.is_zero() && !restriction.duration.is_zero() {
             let fix =
                 "must be above 0 while restriction.duration is, or restrictions would never end";
-            self.problem("restriction.check_interval", Some("0".into()), fix);
+            self.problem("restriction.check_interval", fix);
         }
         if restriction.channel.is_some() && restriction.role.is_none() {
             self.warn("restriction.channel has no effect without restriction.role (RESTRICTED_USER_ROLE_ID)");
         }
         let presence = &settings.presence;
         if presence.start_hour > 23 {
-            self.problem(
-                "presence.start_hour",
-                Some(presence.start_hour.to_string()),
-                "must be an hour from 0 to 23",
-            );
+            self.problem("presence.start_hour", "must be an hour from 0 to 23");
         } else if presence.schedule_enabled && presence.start_hour == presence.end_hour {
             self.warn("presence.start_hour and presence.end_hour are the same: the bot will always be idle");
         }
@@ -141,7 +143,7 @@ impl Checks<'_> {
                 let fix = format!(
                     "cannot be read ({error}); correct the path, or unset it for the built-in default"
                 );
-                self.problem(key, Some(path.display().to_string()), fix);
+                self.problem(key, fix);
             }
         }
         // The Python bot's `.env` usually names this path, which that bot brought along and we do not.
@@ -157,7 +159,7 @@ impl Checks<'_> {
             } else {
                 let fix =
                     "cannot be read; correct the path, or unset it for the one in prompts.dir";
-                self.problem("presence.prompt", Some(prompt.display().to_string()), fix);
+                self.problem("presence.prompt", fix);
             }
         }
         if let Some(path) = &settings.tools.mcp_config

@@ -72,28 +72,24 @@ impl Reader<'_> {
         }
         let blank = after.len() - after.trim_start().len();
         let value_at = line.len() - after.len() + blank;
-        match after.trim_start().chars().next() {
-            Some(quote @ ('"' | '\'')) => {
-                let (value, length) = self
-                    .quoted(value_at, quote)
-                    .inspect_err(|_| self.skip(line.len() + 1))?;
-                let tail = self.rest[value_at + length..]
-                    .split('\n')
-                    .next()
-                    .unwrap_or_default();
-                let clean = tail.trim_start().is_empty() || tail.trim_start().starts_with('#');
-                self.skip(value_at + length + tail.len() + 1);
-                if clean {
-                    Ok(Some((name, value)))
-                } else {
-                    Err("there is text after the closing quote")
-                }
-            }
-            _ => {
-                let value = uncommented(after).trim().to_owned();
-                self.skip(line.len() + 1);
-                Ok(Some((name, value)))
-            }
+        let Some(quote @ ('"' | '\'')) = after.trim_start().chars().next() else {
+            let value = uncommented(after).trim().to_owned();
+            self.skip(line.len() + 1);
+            return Ok(Some((name, value)));
+        };
+        let (value, length) = self
+            .quoted(value_at, quote)
+            .inspect_err(|_| self.skip(line.len() + 1))?;
+        let tail = self.rest[value_at + length..]
+            .split('\n')
+            .next()
+            .unwrap_or_default();
+        let clean = tail.trim_start().is_empty() || tail.trim_start().starts_with('#');
+        self.skip(value_at + length + tail.len() + 1);
+        if clean {
+            Ok(Some((name, value)))
+        } else {
+            Err("there is text after the closing quote")
         }
     }
 

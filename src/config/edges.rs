@@ -329,6 +329,7 @@ pub struct ToolRule {
     #[serde(default, deserialize_with = "read::texts")]
     pub doors: Vec<String>,
     /// What then happens.
+    #[serde(deserialize_with = "read::word")]
     pub verdict: Verdict,
     /// Roles that may approve; empty means the requester.
     #[serde(default, deserialize_with = "read::ids")]
@@ -336,8 +337,7 @@ pub struct ToolRule {
 }
 
 /// What a rule decides about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It runs.
     Auto,
@@ -347,8 +347,21 @@ pub enum Verdict {
     Deny,
 }
 
+impl FromStr for Verdict {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "auto" => Ok(Self::Auto),
+            "ask" => Ok(Self::Ask),
+            "deny" => Ok(Self::Deny),
+            _ => Err("auto, ask or deny"),
+        }
+    }
+}
+
 fn path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-    optional_path(deserializer)?.ok_or_else(|| serde::de::Error::custom("a path that is not empty"))
+    optional_path(deserializer)?.ok_or_else(|| serde::de::Error::custom("must be a path"))
 }
 
 fn optional_path<'de, D: serde::Deserializer<'de>>(

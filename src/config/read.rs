@@ -107,7 +107,7 @@ fn read<'de, D: Deserializer<'de>, T>(
     convert: impl FnOnce(&Plain) -> Option<T>,
 ) -> Result<T, D::Error> {
     let plain = Plain::deserialize(deserializer)?;
-    convert(&plain).ok_or_else(|| D::Error::custom(wanted))
+    convert(&plain).ok_or_else(|| D::Error::custom(format!("must be {wanted}")))
 }
 
 fn parsed<T: FromStr>(plain: &Plain) -> Option<T> {
@@ -317,7 +317,9 @@ pub fn word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     let word = some_text(deserializer)?;
-    word.to_lowercase().parse().map_err(D::Error::custom)
+    word.to_lowercase()
+        .parse()
+        .map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
 }
 
 /// An address and port to listen on; `localhost` may stand for the loopback address.

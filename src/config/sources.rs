@@ -170,7 +170,7 @@ pub struct Variables {
 impl Variables {
     /// The variables of some sources, with their `.env` already read.
     #[must_use]
-    pub fn new(sources: &Sources, dotenv: Arc<dotenv::DotEnv>) -> Self {
+    pub(super) fn new(sources: &Sources, dotenv: Arc<dotenv::DotEnv>) -> Self {
         let environment = Arc::new(sources.environment.clone());
         Self {
             environment,
