@@ -1,8 +1,12 @@
 //! A collection of bad configurations: each mistake is found, named with its place, and hides no other.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
+
+use super::super::env::VARIABLES;
 use super::super::load;
+use super::super::sources::{Disk, Files};
 use super::{bad, good, printed, settings, sources};
 
 /// A variable with a bad value, and the one line it must lead to.
@@ -323,4 +327,54 @@ fn a_weaker_bad_value_does_not_matter() {
             .messages,
         4
     );
+}
+
+/// The disk with another working directory, so that a developer's own `.env` plays no part.
+struct Below(PathBuf);
+
+impl Files for Below {
+    fn read(&self, path: &Path) -> std::io::Result<String> {
+        Disk.read(&self.0.join(path))
+    }
+
+    fn probe(&self, path: &Path) -> std::io::Result<()> {
+        Disk.probe(&self.0.join(path))
+    }
+}
+
+#[test]
+fn the_real_disk_is_read_with_a_bound() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let small = file("fine.toml", "[turn]\nlane = 3\n");
+    let huge = file("huge.toml", &"#".repeat(1024 * 1024 + 1));
+    let mut sources = sources(
+        &[("STAFFAI_PROMPTS_DIR", &folder.path().display().to_string())],
+        &[],
+    );
+    sources.files = std::sync::Arc::new(Below(folder.path().to_owned()));
+    sources.config_files = vec![small];
+    assert_eq!(load(&sources).expect("fine").settings.turn.lane, 3);
+    sources.config_files = vec![huge, folder.path().join("gone.toml")];
+    let lines = printed(&sources);
+    assert!(
+        lines.len() == 2 && lines[1].contains("larger than 1 MiB"),
+        "{lines:?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_whatever_makes_it_panic(
+        dotenv in "(export )?[A-Z]{0,3} ?=? ?['\"]?(\\PC|[\\\\$\\{\\}#\n\r'\" ]){0,30}",
+        toml in "(\\[(llm|turn|tools)\\]\n)?(url|lane|rules) ?=? ?(\\PC|\n){0,30}",
+        value in "\\PC{0,30}",
+        row in 0..VARIABLES.len(),
+    ) {
+        let _ = load(&sources(&[(VARIABLES[row].name, &value)], &[(".env", &dotenv), ("staffai.toml", &toml)]));
+    }
 }
