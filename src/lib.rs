@@ -5,3 +5,7 @@
 pub mod ports;
 
 pub mod domain;
+
+pub mod config;
+
+pub mod actors;

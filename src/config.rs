@@ -1,0 +1,258 @@
+//! The configuration: one struct a section, read from layers, all mistakes reported at once.
+//!
+//! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
+//! is the table of environment names. Nothing else in the program reads the environment.
+
+mod check;
+pub mod community;
+pub mod defaults;
+mod dotenv;
+pub mod edges;
+pub mod env;
+mod layers;
+pub mod problem;
+mod read;
+pub mod show;
+pub mod sources;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use config::{Config, ConfigError, File, FileFormat, Value};
+use serde::Deserialize;
+
+use self::layers::{Assignment, LayerSource};
+use self::problem::{Layer, Origin, Problem, shown};
+use self::sources::{Purpose, Sources, Variables};
+
+/// All settings. A turn keeps the settings it began with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "each section's struct says what it is")]
+pub struct Settings {
+    pub discord: edges::Discord,
+    pub bots: community::Bots,
+    pub members: community::Members,
+    pub turn: community::Turn,
+    pub llm: edges::Llm,
+    pub history: community::History,
+    pub prompts: edges::Prompts,
+    pub http: edges::Http,
+    pub store: edges::Store,
+    pub redis: edges::Redis,
+    pub log: edges::Log,
+    pub drain: community::Drain,
+    pub catch_up: community::CatchUp,
+    pub rate_limiter: community::RateLimiter,
+    pub restriction: community::Restriction,
+    pub interjection: community::Interjection,
+    pub presence: community::Presence,
+    pub report: community::Report,
+    pub tools: edges::Tools,
+    pub gates: community::Gates,
+}
+
+impl Settings {
+    /// What `staffai run` cannot do without; empty when all is there.
+    #[must_use]
+    pub fn require_for_run(&self) -> Vec<Problem> {
+        let missing = |key: &str, fix: &str| Problem {
+            key: key.to_owned(),
+            value: None,
+            place: env::name_of(key),
+            fix: format!("is not set; {fix}"),
+        };
+        let mut problems = Vec::new();
+        if self.discord.token.is_none() {
+            let fix = "set it to the bot's token from Discord's developer portal, or try `staffai playground`, which needs none";
+            problems.push(missing("discord.token", fix));
+        }
+        if self.llm.model.is_none() {
+            problems.push(missing(
+                "llm.model",
+                "set it to the name of a model, such as gpt-5-mini",
+            ));
+        }
+        problems
+    }
+}
+
+/// Settings with their history.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// Where the value of each key came from.
+    pub origins: BTreeMap<String, Origin>,
+    /// What is odd but does not stop the program; no secret is in it.
+    pub warnings: Vec<String>,
+    /// Each value as it may be shown.
+    pub shown: BTreeMap<String, String>,
+    /// Variables by any name, for files that name one.
+    pub variables: Variables,
+}
+
+impl Loaded {
+    /// Whether somebody chose a model endpoint; if not, its address is only the default.
+    #[must_use]
+    pub fn llm_configured(&self) -> bool {
+        self.origins
+            .get("llm.url")
+            .is_some_and(|origin| origin.layer > Layer::Default)
+    }
+}
+
+/// Reads all layers.
+///
+/// # Errors
+/// Every mistake there is, in the order of the keys; never a secret value.
+pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
+    let mut gathered = layers::gather(sources);
+    let mut problems = std::mem::take(&mut gathered.problems);
+    let mut warnings = std::mem::take(&mut gathered.warnings);
+    leave_out_unreadable(&mut gathered.assignments, &mut problems, &mut warnings);
+
+    let mut origins: BTreeMap<String, Origin> = defaults::entries()
+        .into_iter()
+        .map(|entry| (entry.key, Origin::new(Layer::Default)))
+        .collect();
+    origins.extend(
+        gathered
+            .assignments
+            .iter()
+            .map(|set| (set.key.clone(), set.origin.clone())),
+    );
+
+    let merged = merge(&gathered.assignments);
+    let read = merged
+        .and_then(|merged| Ok((shown_values(&merged), merged.try_deserialize::<Settings>()?)));
+    let (shown, mut settings) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            problems.push(whole(&error));
+            return Err(problems);
+        }
+    };
+    let found = check::check(&mut settings, &origins, &shown, sources.files.as_ref());
+    problems.extend(found.problems);
+    warnings.extend(found.warnings);
+    if !problems.is_empty() {
+        problems.sort_by(|left, right| left.key.cmp(&right.key));
+        return Err(problems);
+    }
+    let mut loaded = Loaded {
+        settings,
+        origins,
+        warnings,
+        shown,
+        variables: gathered.variables,
+    };
+    if sources.purpose == Purpose::Playground {
+        own_folder(&mut loaded);
+    }
+    Ok(loaded)
+}
+
+/// The playground must not touch what a service on the same machine remembers.
+fn own_folder(loaded: &mut Loaded) {
+    loaded.settings.store.dir.push("playground");
+    loaded.shown.insert(
+        "store.dir".into(),
+        loaded.settings.store.dir.display().to_string(),
+    );
+    loaded.settings.tools.mcp_config = None;
+    loaded
+        .shown
+        .insert("tools.mcp_config".into(), String::new());
+}
+
+fn merge(assignments: &[Assignment]) -> Result<Config, ConfigError> {
+    let mut builder =
+        Config::builder().add_source(File::from_str(defaults::DEFAULT_TOML, FileFormat::Toml));
+    for layer in assignments.chunk_by(|left, right| left.origin == right.origin) {
+        builder = builder.add_source(LayerSource(layer.to_vec()));
+    }
+    builder.build()
+}
+
+/// A value that cannot be read is tried alone over the defaults, so that one mistake does not hide another.
+fn leave_out_unreadable(
+    assignments: &mut Vec<Assignment>,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<String>,
+) {
+    if merge(assignments)
+        .and_then(Config::try_deserialize::<Settings>)
+        .is_ok()
+    {
+        return;
+    }
+    let effective: BTreeMap<String, Assignment> = assignments
+        .iter()
+        .map(|set| (set.key.clone(), set.clone()))
+        .collect();
+    for (key, set) in effective {
+        let alone = merge(std::slice::from_ref(&set)).and_then(Config::try_deserialize::<Settings>);
+        let Err(error) = alone else { continue };
+        let fix = message(&error);
+        if TOLERATED.contains(&key.as_str()) {
+            warnings.push(format!("{key} ({}) {fix}; the default is used", set.origin));
+        } else {
+            let value = if env::is_secret(&key) {
+                None
+            } else {
+                text(&set.value)
+            };
+            problems.push(Problem {
+                value,
+                place: set.origin.to_string(),
+                fix,
+                key: key.clone(),
+            });
+        }
+        assignments.retain(|other| other.key != key);
+    }
+}
+
+/// Keys whose unreadable value meant the default in the Python bot, and harms nobody.
+const TOLERATED: [&str; 1] = ["presence.days"];
+
+/// What a reader said about a value.
+fn message(error: &ConfigError) -> String {
+    match error {
+        ConfigError::Message(message) => message.replace('\n', ", "),
+        ConfigError::At { error, .. } => message(error),
+        ConfigError::Type { expected, .. } => format!("must be {expected}"),
+        other => other.to_string(),
+    }
+}
+
+/// The defaults and everything that was readable did not fit together, which nothing should cause.
+fn whole(error: &ConfigError) -> Problem {
+    Problem {
+        key: "configuration".into(),
+        value: None,
+        place: "all layers".into(),
+        fix: message(error),
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    let plain = read::Plain::deserialize(value.clone()).ok()?;
+    plain.text().map(|text| shown(&text))
+}
+
+fn shown_values(merged: &Config) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    for entry in defaults::entries() {
+        let value = merged.get::<Value>(&entry.key).ok();
+        let text = value.as_ref().map_or_else(String::new, |value| {
+            text(value).unwrap_or_else(|| "(rows)".into())
+        });
+        let masked = env::is_secret(&entry.key) && !text.is_empty();
+        values.insert(entry.key, if masked { show::MASK.into() } else { text });
+    }
+    values
+}

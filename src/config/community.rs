@@ -1,0 +1,236 @@
+//! Sections about the people: who is answered, what is remembered, what is limited, how the bot joins in.
+//!
+//! What each key means to an operator is told in `config/default.toml`, which also has the defaults.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::read;
+
+/// `[bots]`: other bots that may be answered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bots {
+    /// Ids of bots and webhooks that may be answered.
+    #[serde(deserialize_with = "read::ids")]
+    pub allowed: Vec<u64>,
+    /// Answers to one of them within the window.
+    #[serde(deserialize_with = "read::number")]
+    pub max_turns: u32,
+    /// Length of the window.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub window: Duration,
+}
+
+/// `[members]`: roles and names with a special meaning.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Members {
+    /// Roles exempt from limits.
+    #[serde(deserialize_with = "read::ids")]
+    pub super_roles: Vec<u64>,
+    /// Roles that are never answered.
+    #[serde(deserialize_with = "read::ids")]
+    pub ignored_roles: Vec<u64>,
+    /// Names that address the bot.
+    #[serde(deserialize_with = "read::texts")]
+    pub aliases: Vec<String>,
+}
+
+/// `[turn]`: bounds of one turn and of all together.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turn {
+    /// Time from the start of the lane to the reply.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub deadline: Duration,
+    /// Open turns in the whole bot, 1 or more.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub open: usize,
+    /// Turns waiting in one lane, 1 or more.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub lane: usize,
+    /// Time a turn may wait in its lane.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub queue: Duration,
+}
+
+/// `[history]`: what is remembered of a conversation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct History {
+    /// Messages kept for a member in a channel.
+    #[serde(deserialize_with = "read::number")]
+    pub max_messages: usize,
+    /// Lifetime after the last save; zero keeps it for ever.
+    #[serde(deserialize_with = "read::duration")]
+    pub ttl: Duration,
+    /// Age of a message above which it is left out; zero uses all.
+    #[serde(deserialize_with = "read::duration")]
+    pub message_max_age: Duration,
+}
+
+/// `[drain]`: the end of a run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drain {
+    /// Time open turns get to finish.
+    #[serde(deserialize_with = "read::duration")]
+    pub timeout: Duration,
+}
+
+/// `[catch_up]`: mentions missed while away.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatchUp {
+    /// Age up to which they are answered; zero answers none.
+    #[serde(deserialize_with = "read::duration")]
+    pub age: Duration,
+    /// Messages looked at in one channel.
+    #[serde(deserialize_with = "read::number")]
+    pub per_channel: usize,
+}
+
+/// `[rate_limiter]`: sliding windows per member and guild.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimiter {
+    /// Messages within the window.
+    #[serde(deserialize_with = "read::number")]
+    pub messages: u32,
+    /// Model tokens within the window.
+    #[serde(deserialize_with = "read::number")]
+    pub tokens: u64,
+    /// Length of the window, above zero.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub window: Duration,
+    /// Template of what a limited member is told.
+    #[serde(deserialize_with = "read::some_text")]
+    pub notice: String,
+    /// Other limits for members with a role.
+    #[serde(deserialize_with = "read::rows")]
+    pub roles: Vec<LimitFor>,
+    /// Other limits in a channel.
+    #[serde(deserialize_with = "read::rows")]
+    pub channels: Vec<LimitFor>,
+}
+
+/// Limits that hold for one role or in one channel.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitFor {
+    /// Id of the role or channel.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub id: u64,
+    /// Messages within the window.
+    #[serde(deserialize_with = "read::number")]
+    pub messages: u32,
+    /// Model tokens within the window.
+    #[serde(deserialize_with = "read::number")]
+    pub tokens: u64,
+}
+
+/// `[restriction]`: what follows a breach of a limit.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restriction {
+    /// Role that marks a restricted member; `None` restricts nobody.
+    #[serde(deserialize_with = "read::id")]
+    pub role: Option<u64>,
+    /// Channel in which restricted members are answered.
+    #[serde(deserialize_with = "read::id")]
+    pub channel: Option<u64>,
+    /// Channel that hears of restrictions and their ends.
+    #[serde(deserialize_with = "read::id")]
+    pub audit_channel: Option<u64>,
+    /// Time after which the role is lifted; zero never lifts it.
+    #[serde(deserialize_with = "read::duration")]
+    pub duration: Duration,
+    /// Time between two sweeps, above zero when `duration` is.
+    #[serde(deserialize_with = "read::duration_or_off")]
+    pub check_interval: Duration,
+    /// Template of what a restricted member is told elsewhere.
+    #[serde(deserialize_with = "read::some_text")]
+    pub channel_notice: String,
+}
+
+/// `[interjection]`: joining in without being asked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interjection {
+    /// First chance, 0 to 1.
+    #[serde(deserialize_with = "read::chance")]
+    pub response_chance: f64,
+    /// Second chance, 0 to 1, drawn before any token is spent.
+    #[serde(deserialize_with = "read::chance")]
+    pub delivery_chance: f64,
+    /// The only channels to join in; empty means all.
+    #[serde(deserialize_with = "read::ids")]
+    pub channels: Vec<u64>,
+    /// Channels never to join in.
+    #[serde(deserialize_with = "read::ids")]
+    pub muted_channels: Vec<u64>,
+    /// Time between two in one channel; zero for none.
+    #[serde(deserialize_with = "read::duration")]
+    pub cooldown: Duration,
+    /// Unnoticed ones in a row after which the chance is halved each time; 0 never.
+    #[serde(deserialize_with = "read::number")]
+    pub backoff_after: u32,
+    /// Model tokens an hour; 0 for no own budget.
+    #[serde(deserialize_with = "read::number")]
+    pub tokens_per_hour: u64,
+}
+
+/// `[presence]`: the status line.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Presence {
+    /// Time between two status lines; zero turns them off.
+    #[serde(deserialize_with = "read::duration_or_off")]
+    pub interval: Duration,
+    /// Whether hours and days are kept.
+    #[serde(deserialize_with = "read::flag")]
+    pub schedule_enabled: bool,
+    /// First active hour, UTC, 0 to 24.
+    #[serde(deserialize_with = "read::hour")]
+    pub start_hour: u8,
+    /// Hour at which activity ends, UTC, not included, 0 to 24.
+    #[serde(deserialize_with = "read::hour")]
+    pub end_hour: u8,
+    /// Active days in order, 0 is Monday, 6 is Sunday.
+    #[serde(deserialize_with = "read::days")]
+    pub days: Vec<u8>,
+    /// File of the status prompt; when missing, the one in the prompts folder is used.
+    #[serde(deserialize_with = "path")]
+    pub prompt: PathBuf,
+}
+
+/// `[report]`: usage reports.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Channel that gets them; `None` for no reports.
+    #[serde(deserialize_with = "read::id")]
+    pub channel: Option<u64>,
+    /// Time between two.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub interval: Duration,
+    /// Members named in one.
+    #[serde(deserialize_with = "read::number")]
+    pub top_users: usize,
+}
+
+/// `[gates]`: approvals by a human.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gates {
+    /// Time after which an unanswered one is a no.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub expiry: Duration,
+}
+
+fn path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    Ok(PathBuf::from(read::some_text(deserializer)?))
+}

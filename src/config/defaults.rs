@@ -1,0 +1,133 @@
+//! `config/default.toml`, read as text: the keys there are, their sentences and their defaults, in order.
+
+/// The file itself, compiled in.
+pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
+
+/// One key of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// `section.key`.
+    pub key: String,
+    /// The comment above it.
+    pub sentence: &'static str,
+    /// The default as written in TOML.
+    pub toml: &'static str,
+}
+
+impl Entry {
+    /// The section's name.
+    #[must_use]
+    pub fn section(&self) -> &str {
+        self.key.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// The default as it would be written in an environment variable.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let inner = self
+            .toml
+            .trim_start_matches(['"', '['])
+            .trim_end_matches(['"', ']']);
+        if self.toml.starts_with('[') {
+            inner.replace(", ", ",")
+        } else {
+            inner.to_owned()
+        }
+    }
+}
+
+/// All keys in the order of the file.
+///
+/// The file is ours, so it is read line by line: a comment line, then the key it is about. A test
+/// compares the result with what a real TOML parser finds.
+#[must_use]
+pub fn entries() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let (mut section, mut sentence) = ("", "");
+    for line in DEFAULT_TOML.lines().map(str::trim) {
+        if let Some(comment) = line.strip_prefix('#') {
+            sentence = comment.trim();
+        } else if let Some(name) = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+        {
+            (section, sentence) = (name, "");
+        } else if let Some((key, toml)) = line.split_once(" = ") {
+            entries.push(Entry {
+                key: format!("{section}.{key}"),
+                sentence,
+                toml,
+            });
+            sentence = "";
+        }
+    }
+    entries
+}
+
+/// The known name most like a wrong one, unless none is near.
+#[must_use]
+pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|name| (distance(wrong, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= name.len().max(wrong.len()) / 3)
+        .map(|(_, name)| name)
+}
+
+/// Single-letter edits (insert, remove, replace) that turn one name into the other.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, from) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_file_is_an_entry_with_a_sentence() {
+        let parsed: toml::Table = DEFAULT_TOML.parse().expect("our own file");
+        let mut keys: Vec<String> = Vec::new();
+        for (section, table) in &parsed {
+            let table = table.as_table().expect("only sections at the top");
+            keys.extend(table.keys().map(|key| format!("{section}.{key}")));
+        }
+        let entries = entries();
+        let mut found: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        found.sort();
+        keys.sort();
+        assert_eq!(found, keys);
+        for entry in &entries {
+            assert!(
+                entry.sentence.len() > 15,
+                "{} has no sentence above it",
+                entry.key
+            );
+            assert!(
+                entry.sentence.ends_with(['.', '/']),
+                "the sentence of {} has no end",
+                entry.key
+            );
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_found_and_a_far_one_is_not() {
+        let known = ["llm.timeout", "llm.url", "log.level"];
+        assert_eq!(
+            nearest("llm.timout", known.into_iter()),
+            Some("llm.timeout")
+        );
+        assert_eq!(nearest("weather.station", known.into_iter()), None);
+    }
+}

@@ -1,0 +1,371 @@
+//! Sections about the world outside: Discord, the model, Redis, the disk, the log, tools.
+//!
+//! What each key means to an operator is told in `config/default.toml`, which also has the defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+use super::read;
+
+/// `[discord]`: the account, where the service is, and what it allows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Discord {
+    /// The bot's token; `None` when not set.
+    #[serde(deserialize_with = "read::secret")]
+    pub token: Option<SecretString>,
+    /// Base address without a slash at its end.
+    #[serde(deserialize_with = "read::web_address")]
+    pub api_url: String,
+    /// Whether `http` and `ws` may be used to other machines.
+    #[serde(deserialize_with = "read::flag")]
+    pub allow_insecure: bool,
+    /// How many shards the bot has in total.
+    #[serde(deserialize_with = "read::word")]
+    pub shards: Shards,
+    /// Whether direct messages are answered.
+    #[serde(deserialize_with = "read::word")]
+    pub direct_messages: DirectMessages,
+    /// REST budget a second; 0 keeps none of our own.
+    #[serde(deserialize_with = "read::number")]
+    pub requests_per_second: u32,
+}
+
+impl Discord {
+    /// Whether a connection without TLS to this host is allowed.
+    #[must_use]
+    pub fn permits_insecure(&self, host: &str) -> bool {
+        self.allow_insecure || is_loopback(host)
+    }
+}
+
+/// Whether a host name or address can only be this machine.
+#[must_use]
+pub fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.eq_ignore_ascii_case("localhost")
+        || bare
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// How many gateway shards the bot has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shards {
+    /// As many as Discord advises.
+    Auto,
+    /// Exactly this many, 1 or more.
+    Count(u32),
+}
+
+impl FromStr for Shards {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        if word == "auto" {
+            return Ok(Self::Auto);
+        }
+        match word.parse() {
+            Ok(0) | Err(_) => Err("auto, or a number of shards from 1"),
+            Ok(count) => Ok(Self::Count(count)),
+        }
+    }
+}
+
+/// What happens to direct messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectMessages {
+    /// They are dropped without a trace.
+    Ignore,
+    /// They are answered as if the bot had been mentioned.
+    Answer,
+}
+
+impl FromStr for DirectMessages {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "ignore" => Ok(Self::Ignore),
+            "answer" => Ok(Self::Answer),
+            _ => Err("ignore or answer"),
+        }
+    }
+}
+
+/// `[llm]`: the model endpoint and the bounds of a call.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Llm {
+    /// The endpoint as configured; calls use [`Llm::base_url`].
+    #[serde(deserialize_with = "read::web_address")]
+    pub url: String,
+    /// The key sent to the endpoint; `None` sends none.
+    #[serde(deserialize_with = "read::secret")]
+    pub key: Option<SecretString>,
+    /// Key of the default model row, or the name of a model; `None` when not set.
+    #[serde(deserialize_with = "read::text")]
+    pub model: Option<String>,
+    /// Models that `check --models` tries; empty means every row.
+    #[serde(deserialize_with = "read::texts")]
+    pub check_models: Vec<String>,
+    /// File of model rows.
+    #[serde(deserialize_with = "path")]
+    pub models: PathBuf,
+    /// Calls in flight at once, 1 or more.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub concurrent: usize,
+    /// Time one call may take.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+    /// Words a reply should stay within.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub words: u32,
+    /// File of the reply's schema.
+    #[serde(deserialize_with = "path")]
+    pub schema: PathBuf,
+}
+
+impl Llm {
+    /// The endpoint with `/v1` at its end, appended when it is not there.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        let url = self.url.trim_end_matches('/');
+        if url.ends_with("/v1") {
+            url.to_owned()
+        } else {
+            format!("{url}/v1")
+        }
+    }
+}
+
+/// `[prompts]`: where prompts are read from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prompts {
+    /// Folder whose files override the compiled-in prompts.
+    #[serde(deserialize_with = "path")]
+    pub dir: PathBuf,
+}
+
+/// `[http]`: our own listener.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// Where to listen; port 0 takes any free one.
+    #[serde(deserialize_with = "read::listen_address")]
+    pub addr: SocketAddr,
+    /// Keys that may use the API; empty means loopback only.
+    #[serde(deserialize_with = "read::secrets")]
+    pub api_keys: Vec<SecretString>,
+}
+
+/// `[store]`: the embedded store.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// Folder of the store; made when it is missing.
+    #[serde(deserialize_with = "path")]
+    pub dir: PathBuf,
+}
+
+/// `[redis]`: Redis or Valkey in place of the embedded store.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    /// Full address, which may hold a password.
+    #[serde(deserialize_with = "read::secret")]
+    pub url: Option<SecretString>,
+    /// Host, when there is no address.
+    #[serde(deserialize_with = "read::text")]
+    pub host: Option<String>,
+    /// Port at the host.
+    #[serde(deserialize_with = "read::number")]
+    pub port: u16,
+    /// Database number at the host.
+    #[serde(deserialize_with = "read::number")]
+    pub db: u32,
+    /// Password at the host.
+    #[serde(deserialize_with = "read::secret")]
+    pub password: Option<SecretString>,
+}
+
+impl Redis {
+    /// The address to connect to, or `None` when the embedded store is to be used.
+    #[must_use]
+    pub fn address(&self) -> Option<SecretString> {
+        if let Some(url) = &self.url {
+            return Some(url.clone());
+        }
+        let host = self.host.as_deref()?;
+        let host = if host.contains(':') && !host.starts_with('[') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        let login = self
+            .password
+            .as_ref()
+            .map(|password| format!(":{}@", escape(password.expose_secret())))
+            .unwrap_or_default();
+        Some(SecretString::from(format!(
+            "redis://{login}{host}:{}/{}",
+            self.port, self.db
+        )))
+    }
+}
+
+/// Escapes what may not stand in the password of an address.
+fn escape(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing into a string cannot fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+/// `[log]`: what is logged and how.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// A level (`trace`, `debug`, `info`, `warn`, `error`) or a filter of the tracing library.
+    #[serde(deserialize_with = "read::some_text")]
+    pub level: String,
+    /// Form of a line.
+    #[serde(deserialize_with = "read::word")]
+    pub format: LogFormat,
+    /// Whether prompts and message content may be logged.
+    #[serde(deserialize_with = "read::flag")]
+    pub content: bool,
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Pretty on a terminal, else JSON.
+    Auto,
+    /// One JSON object a line.
+    Json,
+    /// For a person at a terminal.
+    Pretty,
+}
+
+impl FromStr for LogFormat {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "auto" | "" => Ok(Self::Auto),
+            "json" => Ok(Self::Json),
+            "pretty" => Ok(Self::Pretty),
+            _ => Err("json, pretty or auto"),
+        }
+    }
+}
+
+/// `[tools]`: servers, bounds and rules.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tools {
+    /// File of MCP servers; `None` reads none.
+    #[serde(deserialize_with = "optional_path")]
+    pub mcp_config: Option<PathBuf>,
+    /// Addresses of further MCP servers.
+    #[serde(deserialize_with = "read::texts")]
+    pub mcp_servers: Vec<String>,
+    /// Address of NATS, which may hold a password.
+    #[serde(deserialize_with = "read::secret")]
+    pub nats_url: Option<SecretString>,
+    /// Time one call may take.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+    /// Bytes to which a result is cut.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub result_bytes: usize,
+    /// Rounds of calls in one turn; 0 offers no tools.
+    #[serde(deserialize_with = "read::number")]
+    pub max_rounds: u32,
+    /// Calls in one turn; 0 offers no tools.
+    #[serde(deserialize_with = "read::number")]
+    pub max_calls: u32,
+    /// Rules in the order they were written.
+    #[serde(deserialize_with = "read::rows")]
+    pub rules: Vec<ToolRule>,
+}
+
+/// One `[[tools.rules]]`: an empty list or absent value matches everything.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRule {
+    /// Name of a tool, or a pattern with `*`.
+    pub tools: String,
+    /// Operation of the tool, such as `read` or `write`.
+    #[serde(default)]
+    pub operation: Option<String>,
+    /// What the operation is about, such as a table or folder.
+    #[serde(default)]
+    pub resource: Option<String>,
+    /// Roles of the caller.
+    #[serde(default, deserialize_with = "read::ids")]
+    pub roles: Vec<u64>,
+    /// Callers.
+    #[serde(default, deserialize_with = "read::ids")]
+    pub users: Vec<u64>,
+    /// Channels the call comes from.
+    #[serde(default, deserialize_with = "read::ids")]
+    pub channels: Vec<u64>,
+    /// Doors the call comes through, such as `discord`.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub doors: Vec<String>,
+    /// What then happens.
+    #[serde(deserialize_with = "read::word")]
+    pub verdict: Verdict,
+    /// Roles that may approve; empty means the requester.
+    #[serde(default, deserialize_with = "read::ids")]
+    pub approvers: Vec<u64>,
+}
+
+/// What a rule decides about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs.
+    Auto,
+    /// A person is asked first.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+impl FromStr for Verdict {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "auto" => Ok(Self::Auto),
+            "ask" => Ok(Self::Ask),
+            "deny" => Ok(Self::Deny),
+            _ => Err("auto, ask or deny"),
+        }
+    }
+}
+
+fn path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    optional_path(deserializer)?.ok_or_else(|| serde::de::Error::custom("must be a path"))
+}
+
+fn optional_path<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    Ok(read::text(deserializer)?.map(PathBuf::from))
+}

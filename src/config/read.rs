@@ -1,0 +1,372 @@
+//! How a single value is read: what each kind of setting accepts, from a TOML file and from text alike.
+//!
+//! The messages here never contain the value itself, because it may be a secret: whoever reports the
+//! problem adds the value when it may be shown.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A value as TOML or a variable gives it, before anybody has decided what it means.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Plain {
+    /// True or false, written without quotes in TOML.
+    Flag(bool),
+    /// A whole number, written without quotes in TOML.
+    Whole(i64),
+    /// A number with a fraction, written without quotes in TOML.
+    Fraction(f64),
+    /// Text: every variable, and quoted values in TOML.
+    Text(String),
+    /// A TOML list.
+    List(Vec<Plain>),
+    /// Something else, such as a table where a single value belongs.
+    Other,
+}
+
+impl Plain {
+    /// The value as one line of text; lists become comma lists. `None` for a table.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Self::Flag(flag) => Some(flag.to_string()),
+            Self::Whole(number) => Some(number.to_string()),
+            Self::Fraction(number) => Some(number.to_string()),
+            Self::Text(text) => Some(text.trim().to_owned()),
+            Self::List(items) => {
+                let items: Option<Vec<String>> = items.iter().map(Self::text).collect();
+                items.map(|items| items.join(","))
+            }
+            Self::Other => None,
+        }
+    }
+
+    fn items(&self) -> Option<Vec<String>> {
+        let items: Vec<String> = match self {
+            Self::List(items) => items.iter().map(Self::text).collect::<Option<_>>()?,
+            Self::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
+            Self::Whole(number) => vec![number.to_string()],
+            Self::Flag(_) | Self::Fraction(_) | Self::Other => return None,
+        };
+        Some(items.into_iter().filter(|item| !item.is_empty()).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Plain;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a setting")
+            }
+            fn visit_bool<E>(self, flag: bool) -> Result<Plain, E> {
+                Ok(Plain::Flag(flag))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Plain, E> {
+                Ok(Plain::Whole(number))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Plain, E> {
+                Ok(i64::try_from(number)
+                    .map_or_else(|_| Plain::Text(number.to_string()), Plain::Whole))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Plain, E> {
+                Ok(Plain::Fraction(number))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Plain, E> {
+                Ok(Plain::Text(text.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Plain, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Plain::List(items))
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Plain, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Plain::Other)
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+fn read<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    wanted: &str,
+    convert: impl FnOnce(&Plain) -> Option<T>,
+) -> Result<T, D::Error> {
+    let plain = Plain::deserialize(deserializer)?;
+    convert(&plain).ok_or_else(|| D::Error::custom(format!("must be {wanted}")))
+}
+
+fn parsed<T: FromStr>(plain: &Plain) -> Option<T> {
+    match plain {
+        Plain::Whole(_) | Plain::Text(_) => plain.text()?.parse().ok(),
+        Plain::Flag(_) | Plain::Fraction(_) | Plain::List(_) | Plain::Other => None,
+    }
+}
+
+fn listed<T: FromStr>(plain: &Plain) -> Option<Vec<T>> {
+    plain
+        .items()?
+        .iter()
+        .map(|item| item.parse().ok())
+        .collect()
+}
+
+/// A whole number of 0 or more, as large as its type holds.
+pub fn number<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<T, D::Error> {
+    read(
+        deserializer,
+        "a whole number, 0 or more and not too large",
+        parsed,
+    )
+}
+
+/// A whole number of 1 or more.
+pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>(
+    d: D,
+) -> Result<T, D::Error> {
+    read(d, "a whole number, 1 or more and not too large", |plain| {
+        parsed(plain).filter(|number| *number != T::default())
+    })
+}
+
+/// True or false; the words the Python bot took for true count, and their opposites.
+pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    read(deserializer, "true or false", |plain| match plain {
+        Plain::Flag(flag) => Some(*flag),
+        other => match other.text()?.to_lowercase().as_str() {
+            "true" | "t" | "1" | "yes" | "y" | "on" => Some(true),
+            "false" | "f" | "0" | "no" | "n" | "off" | "" => Some(false),
+            _ => None,
+        },
+    })
+}
+
+/// A chance from 0 (never) to 1 (always).
+pub fn chance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    read(
+        deserializer,
+        "a chance from 0 to 1, such as 0.05",
+        |plain| {
+            let chance: f64 = plain.text()?.parse().ok()?;
+            (0.0..=1.0).contains(&chance).then_some(chance)
+        },
+    )
+}
+
+/// An hour of the day, 0 to 24.
+pub fn hour<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    read(deserializer, "an hour from 0 to 24", |plain| {
+        parsed(plain).filter(|hour| *hour <= 24)
+    })
+}
+
+/// Days of the week, 0 is Monday; other numbers are left out, and none at all means every day.
+pub fn days<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    read(
+        deserializer,
+        "a list of days from 0 (Monday) to 6 (Sunday)",
+        |plain| {
+            let named: Vec<i64> = listed(plain)?;
+            let mut days: Vec<u8> = named
+                .into_iter()
+                .filter_map(|day| u8::try_from(day).ok())
+                .collect();
+            days.retain(|day| *day <= 6);
+            days.sort_unstable();
+            days.dedup();
+            Some(if days.is_empty() {
+                (0..=6).collect()
+            } else {
+                days
+            })
+        },
+    )
+}
+
+/// A duration of 0 or more.
+pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    read(
+        deserializer,
+        "a duration such as 30s, 5m, 1h30m, or plain seconds",
+        spoken_duration,
+    )
+}
+
+/// A duration longer than 0.
+pub fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    read(
+        deserializer,
+        "a duration above 0, such as 30s, 5m, 1h30m, or plain seconds",
+        |plain| spoken_duration(plain).filter(|duration| !duration.is_zero()),
+    )
+}
+
+/// A duration; anything below 0 reads as 0, which means off.
+pub fn duration_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    read(
+        deserializer,
+        "a duration such as 30s, 5m, 1h30m, plain seconds, or 0 for off",
+        |plain| match parsed::<i64>(plain) {
+            Some(seconds) if seconds < 0 => Some(Duration::ZERO),
+            _ => spoken_duration(plain),
+        },
+    )
+}
+
+/// Longer durations would overflow the clocks that wait for them.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+fn spoken_duration(plain: &Plain) -> Option<Duration> {
+    let duration = match parsed::<u64>(plain) {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => match plain {
+            Plain::Text(text) => humantime::parse_duration(text.trim()).ok()?,
+            _ => return None,
+        },
+    };
+    (duration <= LONGEST).then_some(duration)
+}
+
+/// Text without the blanks around it; empty means not set.
+pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = some_text(deserializer)?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+/// Text without the blanks around it.
+pub fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    read(deserializer, "text", |plain| match plain {
+        Plain::List(_) | Plain::Other => None,
+        other => other.text(),
+    })
+}
+
+/// Text that cannot be printed; empty means not set.
+pub fn secret<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SecretString>, D::Error> {
+    Ok(text(deserializer)?.map(SecretString::from))
+}
+
+/// A comma list or TOML list of secrets.
+pub fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SecretString>, D::Error> {
+    Ok(texts(deserializer)?
+        .into_iter()
+        .map(SecretString::from)
+        .collect())
+}
+
+/// A comma list or TOML list; blank items are left out.
+pub fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    read(deserializer, "a comma list", Plain::items)
+}
+
+/// A Discord id as number or text; 0 and empty mean not set.
+pub fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    read(
+        deserializer,
+        "a Discord id, which is a whole number",
+        |plain| {
+            if plain.text()?.is_empty() {
+                return Some(None);
+            }
+            parsed::<u64>(plain).map(|id| Some(id).filter(|id| *id != 0))
+        },
+    )
+}
+
+/// A comma list or TOML list of Discord ids.
+pub fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    read(
+        deserializer,
+        "a comma list of Discord ids, which are whole numbers",
+        listed,
+    )
+}
+
+/// An `http` or `https` address with a host, kept without a slash at its end.
+pub fn web_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    read(
+        deserializer,
+        "an address such as https://host or http://host:port/path",
+        |plain| {
+            let text = plain.text()?;
+            let address = text.parse::<http::Uri>().ok()?;
+            let web = matches!(address.scheme_str(), Some("http" | "https"));
+            (web && address.query().is_none()).then(|| text.trim_end_matches('/').to_owned())
+        },
+    )
+}
+
+/// One of the words that a type's `FromStr` knows.
+pub fn word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let word = some_text(deserializer)?;
+    word.to_lowercase()
+        .parse()
+        .map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
+}
+
+/// An address and port to listen on; `localhost` may stand for the loopback address.
+pub fn listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<std::net::SocketAddr, D::Error> {
+    read(
+        d,
+        "an address and port such as 127.0.0.1:8420 or 0.0.0.0:8420",
+        |plain| {
+            plain
+                .text()?
+                .replace("localhost:", "127.0.0.1:")
+                .parse()
+                .ok()
+        },
+    )
+}
+
+/// TOML tables as rows; in a variable, the same as inline TOML: `[{tools = "x", verdict = "ask"}]`.
+pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct Rows<T>(PhantomData<T>);
+    impl<'de, T: DeserializeOwned> Visitor<'de> for Rows<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("a list of tables")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+            let mut rows = Vec::new();
+            while let Some(row) = seq.next_element()? {
+                rows.push(row);
+            }
+            Ok(rows)
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {
+            #[derive(Deserialize)]
+            struct Wrapper<T> {
+                rows: Vec<T>,
+            }
+            if text.trim().is_empty() {
+                return Ok(Vec::new());
+            }
+            let wrapper: Wrapper<T> = toml::from_str(&format!("rows = {text}"))
+                .map_err(|error| E::custom(error.message()))?;
+            Ok(wrapper.rows)
+        }
+    }
+    deserializer.deserialize_any(Rows(PhantomData))
+}
