@@ -1,0 +1,38 @@
+//! Who is awake, who owns what, who is told. Read `tree.rs` first, then follow a message: shard, gateway, journal,
+//! conversations, conversation, turn, outbox.
+
+pub mod tree;
+pub mod wiring;
+
+pub mod supervisor;
+
+pub mod handle;
+
+pub mod receipt;
+pub mod roster;
+
+pub mod board;
+
+pub mod running;
+
+pub mod vitals;
+
+pub mod discord;
+pub mod identify_queue;
+pub mod shard;
+
+pub mod gateway;
+
+pub mod journal;
+
+pub mod conversations;
+
+pub mod conversation;
+
+pub mod turn;
+
+pub mod llm_dispatcher;
+
+pub mod outbox;
+
+pub mod ops;

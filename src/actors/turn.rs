@@ -1,0 +1,168 @@
+//! A turn in flight: the task that finds one answer. It loads, asks, validates and saves; every wait has a deadline.
+//!
+//! The task borrows: the journal has custody of the turn, and the conversation that started the task reports its answer.
+
+mod ask;
+mod memory;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use self::ask::Asked;
+use super::handle::Handle;
+use super::journal::JournalMsg;
+use super::llm_dispatcher::LlmDispatcherMsg;
+use super::outbox::OutboxMsg;
+use super::running::Running;
+use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
+use crate::domain::notice;
+use crate::domain::prompt;
+use crate::domain::reply;
+use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
+use crate::ports::{Clock, Dice, Models, Store};
+
+/// What a turn needs of its surroundings.
+pub struct TurnParts {
+    /// What this process runs with.
+    pub running: Arc<Running>,
+    /// Where memory is kept.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// Who is asked.
+    pub models: Arc<dyn Models>,
+    /// Who lets it ask.
+    pub dispatcher: Handle<LlmDispatcherMsg>,
+    /// Who shows typing, and reads from the platform.
+    pub outbox: Handle<OutboxMsg>,
+    /// Who has custody.
+    pub journal: Handle<JournalMsg>,
+    /// How many turns are in flight.
+    pub in_flight: Arc<InFlight>,
+}
+
+/// How many turns are in flight in this process.
+#[derive(Default)]
+pub struct InFlight(AtomicUsize);
+
+impl InFlight {
+    /// The number now.
+    #[must_use]
+    pub fn now(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn enter(self: &Arc<Self>) -> Flight {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Flight(Arc::clone(self))
+    }
+}
+
+struct Flight(Arc<InFlight>);
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Finds the answer to one turn, within its deadline. None when it was cancelled. The answer goes to the journal before this
+/// ends, so that a turn is never neither in flight nor answered.
+pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel: &CancellationToken) -> Option<Answer> {
+    let _flight = parts.in_flight.enter();
+    let settings = &parts.running.settings.turn;
+    if waited_since.elapsed() > settings.queue {
+        return Some(apology(&turn, notice::too_slow(), "waited too long"));
+    }
+    let deadline = Instant::now() + settings.deadline;
+    let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
+    // Typing is a courtesy: an outbox that is down shows none.
+    let _ = parts.outbox.cast(typing);
+    let answer = tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        thought = tokio::time::timeout_at(deadline, think(parts, &turn, deadline)) => Some(match thought {
+            Ok(answer) => answer,
+            Err(_) => apology(&turn, notice::too_slow(), "deadline"),
+        }),
+    };
+    let _ = parts.outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
+    answer
+}
+
+async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
+    let running = &parts.running;
+    let mut recalled = memory::recall(parts, turn).await;
+    let request = prompt::build(&prompt::Parts {
+        prompts: &running.prompts,
+        turn,
+        history: &recalled.history,
+        quoted: recalled.quoted.as_ref(),
+        words: running.settings.llm.words,
+        now: parts.clock.now(),
+        max_age: running.settings.history.message_max_age,
+    });
+    let mut dialogue = Dialogue::new(request, Arc::clone(&running.schema), turn.policy.reply);
+    let mut effort = Effort::default();
+    let mut event = Event::Begin;
+    loop {
+        match dialogue.next(event) {
+            Step::AskModel(request) => {
+                event = match ask::ask(parts, turn, &request, deadline).await {
+                    Ok(Asked { completion, row, took }) => {
+                        effort.model = Some(row);
+                        effort.waited_ms += millis(took);
+                        Event::Completed(completion)
+                    }
+                    Err(kind) => Event::Failed(kind.to_owned()),
+                };
+            }
+            Step::Finish(Finished { reply, usage, repairs }) => {
+                if repairs > 0 {
+                    tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
+                }
+                effort.usage = usage;
+                return finish(parts, turn, &reply, effort, &mut recalled);
+            }
+            Step::GiveUp { reason, usage } => {
+                effort.usage = usage;
+                return Answer { effort, ..apology(turn, notice::model_down(), &reason) };
+            }
+        }
+    }
+}
+
+fn finish(parts: &TurnParts, turn: &Turn, reply: &reply::Reply, effort: Effort, recalled: &mut memory::Recalled) -> Answer {
+    let exchange = Exchange {
+        person: turn.person.clone(),
+        asked: prompt::asked(turn),
+        asked_at: turn.at,
+        answered: reply.response.clone(),
+        answered_at: parts.clock.now(),
+    };
+    if turn.policy.history == HistoryScope::PersonInPlace {
+        memory::remember(parts, turn, &exchange, recalled);
+    }
+    let mut outgoing = turn.reply_with(String::new());
+    outgoing.parts = reply::to_parts(reply);
+    Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
+}
+
+fn apology(turn: &Turn, sentence: String, reason: &str) -> Answer {
+    Answer {
+        outgoing: turn.reply_with(sentence),
+        exchange: None,
+        outcome: Outcome::Apologised(reason.to_owned()),
+        effort: Effort::default(),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

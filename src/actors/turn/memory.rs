@@ -1,0 +1,106 @@
+//! What a turn remembers and adds to memory.
+
+use std::time::Duration;
+
+use super::TurnParts;
+use crate::actors::outbox::OutboxMsg;
+use crate::domain::history::History;
+use crate::domain::ids::MessageId;
+use crate::domain::incoming::{AuthorKind, Quoted, Seen};
+use crate::domain::keys;
+use crate::domain::turn::{Exchange, HistoryScope, Turn};
+use crate::ports::{PostRequest, PostResult, Write};
+
+/// How long a quoted message may take to be fetched; after that it is called unavailable.
+const FETCH_WITHIN: Duration = Duration::from_secs(5);
+/// How long an unreadable record is kept aside for a person to look at.
+const QUARANTINE_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What is known before the model is asked.
+pub(super) struct Recalled {
+    /// The conversation so far, with the exchange that the trigger replies to.
+    pub history: History,
+    /// Somebody else's message that the trigger replies to.
+    pub quoted: Option<Quoted>,
+}
+
+/// Loads the conversation, and resolves what the trigger replies to: our own answer is merged with its question, somebody
+/// else's message is quoted.
+pub(super) async fn recall(parts: &TurnParts, turn: &Turn) -> Recalled {
+    let mut history = match turn.policy.history {
+        HistoryScope::PersonInPlace => load(parts, turn).await,
+        HistoryScope::Nothing => History::default(),
+    };
+    let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None } };
+    let seen = match &quoted.seen {
+        Some(seen) => Some(seen.clone()),
+        None => fetch(parts, turn, &quoted.id).await,
+    };
+    let ours = seen.as_ref().is_some_and(|seen| seen.ours);
+    if !ours {
+        return Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }) };
+    }
+    if let Some(exchange) = answered(parts, turn, &quoted.id, seen).await {
+        history.merge(&exchange, &turn.person, parts.running.settings.history.max_messages);
+    }
+    Recalled { history, quoted: None }
+}
+
+/// Adds a completed exchange. It is visible at once, so that the lane's next turn sees it.
+pub(super) fn remember(parts: &TurnParts, turn: &Turn, exchange: &Exchange, recalled: &mut Recalled) {
+    let settings = &parts.running.settings.history;
+    recalled.history.add(exchange, settings.max_messages);
+    let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
+    let key = keys::history(&turn.person, &turn.place);
+    drop(parts.store.write(vec![Write::Put { key, value: recalled.history.to_json(), ttl }]));
+}
+
+async fn load(parts: &TurnParts, turn: &Turn) -> History {
+    let key = keys::history(&turn.person, &turn.place);
+    let Some(stored) = parts.store.get(&key).await else { return History::default() };
+    match History::parse(&stored) {
+        Ok(parsed) => {
+            if parsed.dropped > 0 {
+                tracing::warn!(event = "store.corrupt", key, dropped = parsed.dropped, "history entries could not be read");
+            }
+            parsed.history
+        }
+        Err(error) => {
+            let aside = keys::quarantine(&key);
+            tracing::error!(event = "store.corrupt", key, aside, %error, "the history cannot be read; it is set aside");
+            drop(parts.store.write(vec![Write::Put { key: aside, value: stored, ttl: Some(QUARANTINE_FOR) }]));
+            History::default()
+        }
+    }
+}
+
+async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Seen> {
+    let request = PostRequest::Fetch { place: turn.place.clone(), message: message.clone() };
+    let ask = |reply| OutboxMsg::Read(request, reply);
+    let Ok(Ok(PostResult::Messages(messages))) = parts.outbox.call(ask, FETCH_WITHIN).await else { return None };
+    let posted = messages.into_iter().next()?;
+    Some(Seen {
+        ours: posted.author.kind == AuthorKind::Ourselves,
+        author: posted.author.person,
+        name: posted.author.name,
+        text: posted.text,
+    })
+}
+
+/// The exchange that one of our messages completed. A message without a known question (we spoke up by ourselves, or it is
+/// long ago) counts as our message alone.
+async fn answered(parts: &TurnParts, turn: &Turn, message: &MessageId, seen: Option<Seen>) -> Option<Exchange> {
+    if let Some(known) = parts.store.get(&keys::answered(message)).await
+        && let Ok(exchange) = serde_json::from_str(&known)
+    {
+        return Some(exchange);
+    }
+    let seen = seen?;
+    Some(Exchange {
+        person: turn.person.clone(),
+        asked: String::new(),
+        asked_at: turn.at,
+        answered: seen.text,
+        answered_at: turn.at,
+    })
+}

@@ -1,0 +1,105 @@
+//! How the whole program is, read from the roster and the board for whoever asks.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::time::Instant;
+
+use super::board::{Board, PartKind, PartState, Phase};
+use super::handle::{LifeState, Stats};
+use super::roster::Roster;
+use super::tree::TREE;
+use crate::domain::ids::Timestamp;
+use crate::ports::{Clock, Part, Readiness, Status, Store, StoreStatus, TreeNode, Vitals};
+
+/// The vital signs of one tree.
+pub struct TreeVitals {
+    /// Who lives.
+    pub roster: Arc<Roster>,
+    /// How the parts are that are not actors.
+    pub board: Arc<Board>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Vitals for TreeVitals {
+    fn alive(&self) -> bool {
+        let root = |stats: &Arc<Stats>| &*stats.path == TREE.name;
+        self.roster.all().iter().find(|stats| root(stats)).is_some_and(|stats| stats.life().state == LifeState::Running)
+    }
+
+    fn readiness(&self) -> Readiness {
+        match self.store.status() {
+            StoreStatus::Ready => self.board.up(PartKind::Store, "store"),
+            StoreStatus::Degraded(reason) => self.board.down(PartKind::Store, "store", &reason),
+        }
+        let parts = self.board.parts();
+        let shards: Vec<&PartState> =
+            parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
+        let door_is_open = shards.iter().any(|shard| shard.up);
+        let never_open = shards.iter().all(|shard| !shard.up && shard.restarts == 0);
+        let status = match self.board.phase() {
+            Phase::Draining => Status::Draining,
+            Phase::Serving if !self.alive() => Status::Down,
+            Phase::Serving if !door_is_open && never_open => Status::Starting,
+            Phase::Serving if !door_is_open => Status::Down,
+            Phase::Serving if parts.iter().all(|(.., state)| state.up) => Status::Ready,
+            Phase::Serving => Status::Degraded,
+        };
+        let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
+        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), parts }
+    }
+
+    fn tree(&self) -> TreeNode {
+        let actors = self.roster.all();
+        node(TREE.name, &actors)
+    }
+}
+
+impl TreeVitals {
+    fn part(&self, kind: PartKind, name: String, state: PartState) -> Part {
+        let ago = u64::try_from(state.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Part {
+            kind: kind.as_str().to_owned(),
+            name,
+            status: if state.up { Status::Ready } else { Status::Down },
+            since: Timestamp(self.clock.now().0.saturating_sub(ago)),
+            restarts: state.restarts,
+            last_error: state.last_error,
+        }
+    }
+}
+
+fn node(path: &str, actors: &[Arc<Stats>]) -> TreeNode {
+    let below = |stats: &&Arc<Stats>| stats.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/') && !rest[1..].contains('/'));
+    let mut children: Vec<&Arc<Stats>> = actors.iter().filter(below).collect();
+    children.sort_by_key(|stats| (place_in_tree(&stats.path), Arc::clone(&stats.path)));
+    let children = children.into_iter().map(|stats| node(&stats.path, actors)).collect();
+    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+    let Some(stats) = actors.iter().find(|stats| &*stats.path == path) else {
+        let state = LifeState::Starting.as_str().to_owned();
+        let path = path.to_owned();
+        return TreeNode { name, path, state, restarts: 0, mailbox: 0, handled: 0, uptime_s: 0, last_error: None, children };
+    };
+    let life = stats.life();
+    let uptime = if life.state == LifeState::Running { Instant::now().duration_since(life.since).as_secs() } else { 0 };
+    TreeNode {
+        name,
+        path: path.to_owned(),
+        state: life.state.as_str().to_owned(),
+        restarts: stats.restarts.load(Ordering::Relaxed),
+        mailbox: stats.depth.load(Ordering::Relaxed) as u64,
+        handled: stats.handled.load(Ordering::Relaxed),
+        uptime_s: uptime,
+        last_error: life.last_error,
+        children,
+    }
+}
+
+/// The start order of the top level; children of templates all come at the same place.
+fn place_in_tree(path: &str) -> usize {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    TREE.children.iter().position(|row| row.name == name).unwrap_or(usize::MAX)
+}

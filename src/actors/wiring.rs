@@ -1,0 +1,309 @@
+//! From rows to running actors, in two steps: first all handles are made, then each row of the tree is turned into a child that
+//! knows its neighbours by handle. Nobody looks a name up while the program runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::board::Board;
+use super::conversations::{Conversations, ConversationsMsg};
+use super::discord::{Discord, DiscordMsg};
+use super::gateway::{Gateway, GatewayMsg};
+use super::handle::Handle;
+use super::identify_queue::{IdentifyQueue, IdentifyQueueMsg};
+use super::journal::{Journal, JournalMsg};
+use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
+use super::ops::{Ops, OpsMsg};
+use super::outbox::{Outbox, OutboxMsg, Pacer};
+use super::roster::Roster;
+use super::running::{ExitSender, Running};
+use super::shard::ShardParts;
+use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
+use super::tree::{Kind, Row, TREE};
+use super::turn::{InFlight, TurnParts};
+use crate::config::edges::Shards;
+use crate::domain::ids::Door;
+use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Models, Poster, Store};
+
+/// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
+const INVALID_REQUESTS_MAX: u32 = 1_000;
+/// How long the root may take to stop beyond the deadlines of its children.
+const STOP_WITHIN: Duration = Duration::from_secs(30);
+
+/// Everything that the tree is built from.
+pub struct Parts {
+    /// What this process runs with.
+    pub running: Arc<Running>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub dice: Arc<dyn Dice>,
+    /// Injected failure; none in production.
+    pub faults: Arc<dyn Faults>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The models.
+    pub models: Arc<dyn Models>,
+    /// The door's name.
+    pub door: Door,
+    /// The door's events.
+    pub source: Arc<dyn EventSource>,
+    /// The door's requests.
+    pub poster: Arc<dyn Poster>,
+    /// Serves the pages.
+    pub listener: Arc<dyn Listener>,
+    /// Who lives; the listener reads it.
+    pub roster: Arc<Roster>,
+    /// How the parts are; the listener reads it.
+    pub board: Arc<Board>,
+    /// Told when the process must end.
+    pub exit: ExitSender,
+}
+
+/// The addresses of all actors that are not made while the program runs.
+#[derive(Clone)]
+struct Handles {
+    root: Handle<RootMsg>,
+    ops: Handle<OpsMsg>,
+    journal: Handle<JournalMsg>,
+    outbox: Handle<OutboxMsg>,
+    llm_dispatcher: Handle<LlmDispatcherMsg>,
+    conversations: Handle<ConversationsMsg>,
+    gateway: Handle<GatewayMsg>,
+    discord: Handle<DiscordMsg>,
+    identify_queue: Handle<IdentifyQueueMsg>,
+}
+
+impl Handles {
+    fn new() -> Self {
+        let at = |path: &str| format!("{}/{path}", TREE.name);
+        Self {
+            root: Handle::new(TREE.name),
+            ops: Handle::new(&at("ops")),
+            journal: Handle::new(&at("journal")),
+            outbox: Handle::new(&at("outbox:discord")),
+            llm_dispatcher: Handle::new(&at("llm_dispatcher")),
+            conversations: Handle::new(&at("conversations")),
+            gateway: Handle::new(&at("gateway")),
+            discord: Handle::new(&at("discord")),
+            identify_queue: Handle::new(&at("discord/identify_queue")),
+        }
+    }
+}
+
+/// A running tree.
+pub struct Tree {
+    handles: Handles,
+    in_flight: Arc<InFlight>,
+    board: Arc<Board>,
+    root: ractor::ActorCell,
+    ended: JoinHandle<()>,
+}
+
+impl Tree {
+    /// Starts everything.
+    ///
+    /// # Errors
+    /// An actor's first start failed so often that the root gave up.
+    pub async fn start(parts: Parts) -> Result<Self, Crash> {
+        let handles = Handles::new();
+        let in_flight = Arc::new(InFlight::default());
+        let journal = handles.journal.clone();
+        let shared = Arc::new(Shared {
+            faults: Arc::clone(&parts.faults),
+            dice: Arc::clone(&parts.dice),
+            roster: Arc::clone(&parts.roster),
+            // A journal that is down offers everything when it is back.
+            recovered: Box::new(move |path| drop(journal.cast(JournalMsg::ActorRecovered(path.to_owned())))),
+        });
+        let board = Arc::clone(&parts.board);
+        let wiring = Wiring::new(parts, handles.clone(), Arc::clone(&in_flight));
+        let children = TREE.children.iter().map(|row| wiring.child(row)).collect();
+        let (root, ended) = supervisor::start_root(&TREE, &handles.root, Root, children, shared).await?;
+        Ok(Self { handles, in_flight, board, root, ended })
+    }
+
+    /// Waits until the root ends: only when it gave up.
+    pub async fn gave_up(&mut self) {
+        // A join error means that the root is gone as well.
+        let _ = (&mut self.ended).await;
+    }
+
+    /// Takes nothing new, and waits until what is in flight is answered and posted, at most `within`. Whatever is left then
+    /// stays in the journal. True when nothing is left.
+    pub async fn drain(&self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        self.board.drain();
+        // An actor that is down holds nothing to be drained.
+        let _ = self.handles.journal.cast(JournalMsg::Drain);
+        let _ = self.handles.conversations.cast(ConversationsMsg::Drain);
+        while Instant::now() < deadline {
+            let running = self.in_flight.now();
+            let undelivered = self.handles.journal.call(JournalMsg::Undelivered, Duration::from_secs(1)).await;
+            if running == 0 && undelivered == Ok(0) && self.in_flight.now() == 0 {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        false
+    }
+
+    /// Stops all actors in the reverse of their start order.
+    pub async fn stop(self) {
+        if self.root.drain_and_wait(Some(STOP_WITHIN)).await.is_err() {
+            self.root.kill();
+        }
+        tracing::info!(event = "actor.stopped", actor = TREE.name, "actor stopped");
+    }
+}
+
+/// The root does nothing but supervise.
+struct Root;
+
+/// The root is told nothing.
+enum RootMsg {}
+
+impl Actor for Root {
+    type Msg = RootMsg;
+    type State = ();
+
+    fn start(&self, _me: &mut Me<RootMsg>) -> Result<(), Crash> {
+        Ok(())
+    }
+
+    async fn handle(&self, _me: &mut Me<RootMsg>, message: RootMsg, (): &mut ()) -> Result<(), Crash> {
+        match message {}
+    }
+}
+
+/// What the actors are made of: the parts, their handles, and what outlives single actors.
+struct Wiring {
+    parts: Parts,
+    handles: Handles,
+    turn_parts: Arc<TurnParts>,
+    open_turns: Arc<Semaphore>,
+    model_permits: Arc<Semaphore>,
+    pacer: Arc<Mutex<Pacer>>,
+}
+
+impl Wiring {
+    fn new(parts: Parts, handles: Handles, in_flight: Arc<InFlight>) -> Self {
+        let settings = &parts.running.settings;
+        let turn_parts = Arc::new(TurnParts {
+            running: Arc::clone(&parts.running),
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            dice: Arc::clone(&parts.dice),
+            models: Arc::clone(&parts.models),
+            dispatcher: handles.llm_dispatcher.clone(),
+            outbox: handles.outbox.clone(),
+            journal: handles.journal.clone(),
+            in_flight,
+        });
+        let open_turns = Arc::new(Semaphore::new(settings.turn.open));
+        let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
+        let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
+        Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)) }
+    }
+
+    /// The child that a row stands for, with its own children.
+    fn child(&self, row: &'static Row) -> ChildSpec {
+        let below = row.children.iter().filter(|row| !row.is_template()).map(|row| self.child(row)).collect();
+        let Handles { root, ops, journal, outbox, llm_dispatcher, conversations, gateway, discord, identify_queue } = &self.handles;
+        match row.kind {
+            Kind::Root => ChildSpec::new(row, root, Root, below),
+            Kind::Ops => ChildSpec::new(row, ops, self.ops(), below),
+            Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
+            Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
+            Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
+            Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
+            Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
+            Kind::IdentifyQueue => ChildSpec::new(row, identify_queue, self.identify_queue(), below),
+            Kind::Conversation | Kind::Shard => unreachable!("templates are started by their supervisors"),
+        }
+    }
+
+    fn ops(&self) -> Ops {
+        Ops { listener: Arc::clone(&self.parts.listener), roster: Arc::clone(&self.parts.roster) }
+    }
+
+    fn journal(&self) -> Journal {
+        Journal {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            running: Arc::clone(&self.parts.running),
+            conversations: self.handles.conversations.clone(),
+            outbox: self.handles.outbox.clone(),
+        }
+    }
+
+    fn outbox(&self) -> Outbox {
+        Outbox {
+            poster: Arc::clone(&self.parts.poster),
+            pacer: Arc::clone(&self.pacer),
+            dice: Arc::clone(&self.parts.dice),
+            journal: self.handles.journal.clone(),
+        }
+    }
+
+    fn llm_dispatcher(&self) -> LlmDispatcher {
+        LlmDispatcher {
+            models: Arc::clone(&self.parts.models),
+            permits: Arc::clone(&self.model_permits),
+            board: Arc::clone(&self.parts.board),
+        }
+    }
+
+    fn conversations(&self, row: &'static Row) -> Conversations {
+        Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
+    }
+
+    fn gateway(&self) -> Gateway {
+        Gateway {
+            running: Arc::clone(&self.parts.running),
+            permits: Arc::clone(&self.open_turns),
+            journal: self.handles.journal.clone(),
+            outbox: self.handles.outbox.clone(),
+        }
+    }
+
+    fn discord(&self, row: &'static Row) -> Discord {
+        let parts = ShardParts {
+            door: self.parts.door.clone(),
+            source: Arc::clone(&self.parts.source),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            dice: Arc::clone(&self.parts.dice),
+            running: Arc::clone(&self.parts.running),
+            board: Arc::clone(&self.parts.board),
+            gateway: self.handles.gateway.clone(),
+            outbox: self.handles.outbox.clone(),
+            identify_queue: self.handles.identify_queue.clone(),
+            exit: Arc::clone(&self.parts.exit),
+        };
+        Discord { template: template(row), parts }
+    }
+
+    fn identify_queue(&self) -> IdentifyQueue {
+        IdentifyQueue {
+            source: Arc::clone(&self.parts.source),
+            shards: match self.parts.running.settings.discord.shards {
+                Shards::Auto => None,
+                Shards::Count(count) => Some(count),
+            },
+            discord: self.handles.discord.clone(),
+            dice: Arc::clone(&self.parts.dice),
+            exit: Arc::clone(&self.parts.exit),
+        }
+    }
+}
+
+/// The template below a row; the row itself where there is none, which the tree's tests rule out.
+fn template(row: &'static Row) -> &'static Row {
+    row.children.iter().find(|child| child.is_template()).unwrap_or(row)
+}
