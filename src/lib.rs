@@ -9,3 +9,4 @@ pub mod domain;
 pub mod config;
 
 pub mod actors;
+pub mod llm;

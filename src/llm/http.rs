@@ -1,0 +1,330 @@
+//! Carries one request to a model and back. Every failure leaves here named, with the provider's words and its wish to wait;
+//! what leaves here as a success is a whole JSON object without an error in it. So the library above never reads, and never
+//! logs, a body that it does not understand.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_openai::error::OpenAIError;
+use async_openai::middleware::HttpRequestFactory;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::llm::wire;
+use crate::ports::{ModelError, ModelErrorKind};
+
+#[cfg(test)]
+mod tests;
+
+/// The longest that a connection may take to stand, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an unused connection is kept: less than common load balancers keep theirs, so that we rarely write into a closed one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest answer that is read. The longest real ones are a tenth of this.
+pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
+/// The longest run of blanks in an answer. A model that runs away in JSON mode writes nothing else; keep-alive blanks of
+/// proxies stay far below.
+pub const BLANK_RUN: usize = 64 * 1024;
+
+/// How much of an error's body is read to find out what it says.
+const ERROR_BYTES: usize = 64 * 1024;
+
+/// How long to wait for an error's body: its status and headers are worth more than its words.
+const ERROR_BODY_TIME: Duration = Duration::from_secs(2);
+
+/// The longest message of an error, in characters.
+const MESSAGE_CHARS: usize = 500;
+
+/// The longest wait that a provider can ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Words by which providers say that the prompt does not fit. Compared in lower case.
+const OVERFLOW_WORDS: [&str; 7] = [
+    "contextwindowexceedederror",
+    "context_length_exceeded",
+    "exceed_context_size",
+    "context window",
+    "context length",
+    "prompt is too long",
+    "exceeds the maximum number of tokens",
+];
+
+/// The way to one model's endpoint.
+#[derive(Clone)]
+pub struct Transport {
+    client: reqwest::Client,
+    key: Option<SecretString>,
+}
+
+impl Transport {
+    /// A transport for the endpoint at `base`. The key is needed only to keep it out of messages.
+    ///
+    /// # Errors
+    /// The TLS library has no provider or no root certificates.
+    pub fn new(base: &str, key: Option<SecretString>) -> Result<Self, String> {
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            return Err("no TLS provider is installed in this process".to_owned());
+        }
+        let builder = reqwest::Client::builder()
+            .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            // A redirect would carry prompt and key to an address that nobody configured.
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .retry(reqwest::retry::never());
+        // A proxy of the environment is for the way out of this machine.
+        let builder = if is_loopback(base) { builder.no_proxy() } else { builder };
+        let client = builder.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(error)))?;
+        Ok(Self { client, key })
+    }
+
+    /// The client that builds the requests.
+    #[must_use]
+    pub fn client(&self) -> reqwest::Client {
+        self.client.clone()
+    }
+
+    async fn exchange(&self, request: reqwest::Request) -> Result<reqwest::Response, ModelError> {
+        let response = self.client.execute(request).await.map_err(broken)?;
+        let status = response.status();
+        if !status.is_success() {
+            let retry_after = retry_after(response.headers());
+            return Err(refused(status, retry_after, &start_of(response).await));
+        }
+        let body = whole_of(response).await?;
+        inspect(&body)?;
+        let mut answer = http::Response::new(reqwest::Body::from(body));
+        *answer.status_mut() = status;
+        Ok(answer.into())
+    }
+
+    /// Takes the key out of a message, in case a provider echoed it, and makes one short line of it.
+    fn clean(&self, mut error: ModelError) -> ModelError {
+        if let Some(key) = self.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| !key.is_empty()) {
+            error.message = error.message.replace(key, "***");
+        }
+        error.message = one_line(&error.message);
+        error
+    }
+}
+
+impl tower::Service<HttpRequestFactory> for Transport {
+    type Response = reqwest::Response;
+    type Error = OpenAIError;
+    type Future = Pin<Box<dyn Future<Output = Result<reqwest::Response, OpenAIError>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), OpenAIError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
+        let transport = self.clone();
+        Box::pin(async move {
+            let request = factory.build().await?;
+            let answer = transport.exchange(request).await;
+            answer.map_err(|error| OpenAIError::Boxed(Box::new(transport.clean(error))))
+        })
+    }
+}
+
+/// The address is on this machine.
+fn is_loopback(base: &str) -> bool {
+    let host = reqwest::Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+// === Bodies ===
+
+/// The whole body of a success, given up as soon as it cannot become a completion any more.
+async fn whole_of(mut response: reqwest::Response) -> Result<Bytes, ModelError> {
+    if response.content_length().is_some_and(|length| length > ANSWER_BYTES as u64) {
+        return Err(too_large());
+    }
+    let mut body = BytesMut::new();
+    let mut blanks = Blanks::default();
+    while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        if body.len() + chunk.len() > ANSWER_BYTES {
+            return Err(too_large());
+        }
+        if blanks.run_away_in(&chunk) {
+            return Err(failure(
+                ModelErrorKind::Malformed,
+                format!("more than {BLANK_RUN} blanks in a row in the answer"),
+            ));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+/// The first bytes of an error's body; whatever came in time.
+async fn start_of(mut response: reqwest::Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            let room = ERROR_BYTES - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if body.len() == ERROR_BYTES {
+                break;
+            }
+        }
+    };
+    // Out of time is fine: what was read is kept.
+    let _ = timeout(ERROR_BODY_TIME, read).await;
+    body
+}
+
+/// Counts blanks in a row: bare ones, and the escaped ones inside a JSON text.
+#[derive(Default)]
+struct Blanks {
+    run: usize,
+    escaped: bool,
+}
+
+impl Blanks {
+    fn run_away_in(&mut self, chunk: &[u8]) -> bool {
+        for byte in chunk {
+            let blank = match byte {
+                b'\\' if !self.escaped => {
+                    self.escaped = true;
+                    continue;
+                }
+                b'n' | b'r' | b't' => self.escaped,
+                byte => byte.is_ascii_whitespace(),
+            };
+            self.escaped = false;
+            self.run = if blank { self.run + 1 } else { 0 };
+            if self.run > BLANK_RUN {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
+fn inspect(body: &[u8]) -> Result<(), ModelError> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| failure(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}")))?;
+    if let Some(complaint) = wire::complaint_inside(&value) {
+        return Err(failure(ModelErrorKind::Provider, format!("an error inside a successful answer: {complaint}")));
+    }
+    if value.is_object() {
+        Ok(())
+    } else {
+        Err(failure(ModelErrorKind::Malformed, "the answer is not a JSON object".to_owned()))
+    }
+}
+
+// === Failures ===
+
+/// Names the failure of a request that was answered with this status.
+fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ModelError {
+    let text = String::from_utf8_lossy(body);
+    let kind = match status.as_u16() {
+        401 | 403 | 404 => ModelErrorKind::Refused,
+        408 => ModelErrorKind::Timeout,
+        429 => ModelErrorKind::RateLimited,
+        500.. => ModelErrorKind::Provider,
+        400 | 413 | 422 if says_overflow(&text) => ModelErrorKind::ContextOverflow,
+        _ => ModelErrorKind::BadRequest,
+    };
+    let words = serde_json::from_slice(body)
+        .ok()
+        .and_then(|value| wire::complaint(&value))
+        .map(|complaint| complaint.to_string());
+    let words = words.unwrap_or_else(|| {
+        if status.is_redirection() { "redirects are not followed".to_owned() } else { text.into_owned() }
+    });
+    ModelError { kind, message: format!("status {}: {words}", status.as_u16()), retry_after }
+}
+
+fn says_overflow(text: &str) -> bool {
+    let text = text.to_lowercase();
+    OVERFLOW_WORDS.iter().any(|words| text.contains(words))
+}
+
+/// Names the failure of a request that got no whole answer.
+fn broken(error: reqwest::Error) -> ModelError {
+    let (kind, what) = if error.is_builder() {
+        (ModelErrorKind::BadRequest, "the request cannot be built")
+    } else if error.is_connect() {
+        (ModelErrorKind::Connection, "no connection")
+    } else if error.is_timeout() {
+        (ModelErrorKind::Timeout, "no answer in time")
+    } else {
+        (ModelErrorKind::Connection, "the connection broke")
+    };
+    failure(kind, format!("{what}: {}", root_cause(error)))
+}
+
+/// The innermost reason, which is the one that helps; the outer ones repeat the address.
+fn root_cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+fn too_large() -> ModelError {
+    failure(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
+}
+
+fn failure(kind: ModelErrorKind, message: String) -> ModelError {
+    ModelError { kind, message, retry_after: None }
+}
+
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    let words =
+        text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty());
+    for (count, letter) in words.flat_map(|word| std::iter::once(' ').chain(word.chars())).skip(1).enumerate() {
+        if count == MESSAGE_CHARS {
+            line.push('…');
+            break;
+        }
+        line.push(letter);
+    }
+    line
+}
+
+// === Waiting ===
+
+/// How long the provider asks us to wait: seconds or a date, also under the name that a proxy gives an upstream's header.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(millis) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
+        return bounded(millis / 1000.0);
+    }
+    ["retry-after", "llm_provider-retry-after"].into_iter().find_map(|name| {
+        let value = text(name)?;
+        if let Ok(seconds) = value.parse::<f64>() {
+            return bounded(seconds);
+        }
+        // The server's own clock is what its date is about, so ours is not needed.
+        let wait = http_date(value)? - http_date(text("date")?)?;
+        u64::try_from(wait).ok().map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+    })
+}
+
+fn bounded(seconds: f64) -> Option<Duration> {
+    (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(RETRY_AFTER_MAX.as_secs_f64())))
+}
+
+/// Seconds since the epoch.
+fn http_date(text: &str) -> Option<i64> {
+    Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_second())
+}

@@ -1,0 +1,238 @@
+//! Which models there are: the rows of `models.json`, and the default row that the environment names.
+//!
+//! A row with a `host` of its own is taken. A row without one describes a model that the default endpoint may have: it is
+//! taken when it says `"enabled": true`, or when the default or a taken row's `fallback` names it. So the rows that are
+//! compiled in know something about models, but never become a model that nobody asked for.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::domain::model::Row;
+
+pub mod file;
+
+#[cfg(test)]
+mod tests;
+
+use file::{Draft, Host, Presence};
+
+/// The rows that are compiled in.
+const SHIPPED: File<'static> =
+    File { path: "config/models.json (compiled in)", text: include_str!("../../config/models.json") };
+
+/// Google's OpenAI-compatible endpoint.
+const GOOGLE: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
+
+/// The sampling temperature of a row that is made from nothing but a model's name.
+const MADE_TEMPERATURE: f64 = 0.7;
+
+/// A `models.json` that was read.
+#[derive(Debug, Clone, Copy)]
+pub struct File<'a> {
+    /// Its path, for messages.
+    pub path: &'a str,
+    /// Its text.
+    pub text: &'a str,
+}
+
+/// What the environment says about the default model.
+#[derive(Debug, Clone)]
+pub struct DefaultRow {
+    /// `LITELLM_MODEL`: the key of a row, or the name of a model at `base_url`.
+    pub model: String,
+    /// `LITELLM_API_URL`, with or without `/v1`.
+    pub base_url: String,
+    /// `LITELLM_API_KEY`; none sends none.
+    pub key: Option<SecretString>,
+    /// The longest a call may take when a row does not say.
+    pub timeout: Duration,
+}
+
+/// Where the model of a row is.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The name that the provider knows it by.
+    pub model: String,
+    /// The address without a slash at the end; `/chat/completions` follows it.
+    pub base: String,
+    /// The bearer key; none sends none.
+    pub key: Option<SecretString>,
+}
+
+/// The models that can be asked.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    rows: Vec<Row>,
+    endpoints: HashMap<String, Endpoint>,
+}
+
+impl Registry {
+    /// The rows, the default one first, the others in the order of the file.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Where the model of a row is.
+    #[must_use]
+    pub fn endpoint(&self, key: &str) -> Option<&Endpoint> {
+        self.endpoints.get(key)
+    }
+
+    /// The rows, and the endpoint of each by its key.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<Row>, HashMap<String, Endpoint>) {
+        (self.rows, self.endpoints)
+    }
+}
+
+/// Builds the registry from a file, or from the rows that are compiled in. `lookup` gives the value of the variable that a
+/// row's `env_key` names.
+///
+/// # Errors
+/// Everything that is wrong, each with its place and what to do about it; never a secret.
+pub fn build(
+    file: Option<File<'_>>,
+    default: &DefaultRow,
+    lookup: &dyn Fn(&str) -> Option<SecretString>,
+) -> Result<Registry, Vec<String>> {
+    let source = file.unwrap_or(SHIPPED);
+    let mut errors = Vec::new();
+    let mut drafts = file::read(source, default.timeout, &mut errors);
+    put_default_first(&mut drafts, source.path, default, &mut errors);
+    check_fallbacks(&mut drafts, source.path, &mut errors);
+    let mut drafts = taken(drafts);
+    let keys: HashSet<String> = drafts.iter().map(|draft| draft.row.key.clone()).collect();
+    for draft in &mut drafts {
+        draft.row.fallback.retain(|name| keys.contains(name));
+    }
+    let default_base = file::address(&default.base_url)
+        .map_err(|why| errors.push(format!("LITELLM_API_URL (or OPENAI_BASE_URL): {why}")))
+        .unwrap_or_default();
+    if default.key.as_ref().is_some_and(|key| !fits_header(key)) {
+        errors.push(format!("LITELLM_API_KEY (or OPENAI_API_KEY): {BAD_KEY}"));
+    }
+    let mut registry = Registry { rows: Vec::new(), endpoints: HashMap::new() };
+    for draft in drafts {
+        let key = key_of(&draft, default, lookup).unwrap_or_else(|why| {
+            errors.push(format!("{}: row {}: env_key: {why}", source.path, draft.row.key));
+            None
+        });
+        let base = match draft.host {
+            Host::Own(base) => base,
+            Host::Google => GOOGLE.to_owned(),
+            Host::Default => default_base.clone(),
+        };
+        registry.endpoints.insert(draft.row.key.clone(), Endpoint { model: draft.model, base, key });
+        registry.rows.push(draft.row);
+    }
+    if errors.is_empty() { Ok(registry) } else { Err(errors) }
+}
+
+/// Moves the default row to the front, making it when no row has its key.
+fn put_default_first(drafts: &mut Vec<Draft>, path: &str, default: &DefaultRow, errors: &mut Vec<String>) {
+    let mut first = match drafts.iter().position(|draft| draft.row.key == default.model) {
+        Some(place) => drafts.remove(place),
+        None => made(default),
+    };
+    if default.model.trim().is_empty() {
+        errors.push("LITELLM_MODEL: is empty; set it to the key of a row or to the name of a model".to_owned());
+    }
+    if first.presence == Presence::Disabled {
+        let key = &default.model;
+        errors.push(format!(
+            "{path}: row {key}: enabled: is false, but LITELLM_MODEL names this row; enable it or name another"
+        ));
+    }
+    first.presence = Presence::Taken;
+    drafts.insert(0, first);
+}
+
+/// A row that is made from a model's name alone.
+fn made(default: &DefaultRow) -> Draft {
+    Draft {
+        row: Row {
+            key: default.model.clone(),
+            timeout: default.timeout,
+            fallback: Vec::new(),
+            temperature: Some(made_temperature(&default.model)),
+            max_context: None,
+            price: None,
+        },
+        model: default.model.clone(),
+        host: Host::Default,
+        env_key: None,
+        presence: Presence::Taken,
+    }
+}
+
+/// The gpt-5 models refuse any temperature but 1. Nothing in their API tells so beforehand, hence a rule by name; a row in
+/// the file can say otherwise for its model.
+fn made_temperature(model: &str) -> f64 {
+    if model.to_lowercase().contains("gpt-5") { 1.0 } else { MADE_TEMPERATURE }
+}
+
+/// Every name in a fallback list must be another row's. A disabled row may be named: it is skipped while it is disabled.
+fn check_fallbacks(drafts: &mut [Draft], path: &str, errors: &mut Vec<String>) {
+    let known: HashSet<String> = drafts.iter().map(|draft| draft.row.key.clone()).collect();
+    for draft in drafts {
+        let row = &mut draft.row;
+        let mut seen = HashSet::new();
+        row.fallback.retain(|name| seen.insert(name.clone()));
+        for name in &row.fallback {
+            if !known.contains(name) {
+                errors.push(format!(
+                    "{path}: row {}: fallback: no row is named {name}; add that row or remove the name",
+                    row.key
+                ));
+            } else if *name == row.key {
+                errors.push(format!("{path}: row {}: fallback: names the row itself; remove the name", row.key));
+            }
+        }
+    }
+}
+
+/// The rows that somebody asked for: those that stand by themselves, and whatever their fallback lists name.
+fn taken(drafts: Vec<Draft>) -> Vec<Draft> {
+    let mut wanted: Vec<&Draft> = drafts.iter().filter(|draft| draft.presence == Presence::Taken).collect();
+    let mut keys: HashSet<String> = wanted.iter().map(|draft| draft.row.key.clone()).collect();
+    while let Some(draft) = wanted.pop() {
+        let named = drafts
+            .iter()
+            .filter(|other| other.presence != Presence::Disabled && draft.row.fallback.contains(&other.row.key));
+        for other in named {
+            if keys.insert(other.row.key.clone()) {
+                wanted.push(other);
+            }
+        }
+    }
+    drafts.into_iter().filter(|draft| keys.contains(&draft.row.key)).collect()
+}
+
+const BAD_KEY: &str = "has characters that no header can carry, such as a line break; set the bare key";
+
+/// The key that a row's calls carry. The default endpoint's key goes to the default endpoint only.
+fn key_of(
+    draft: &Draft,
+    default: &DefaultRow,
+    lookup: &dyn Fn(&str) -> Option<SecretString>,
+) -> Result<Option<SecretString>, String> {
+    let Some(name) = &draft.env_key else {
+        return match draft.host {
+            Host::Default => Ok(default.key.clone().filter(|key| !key.expose_secret().is_empty())),
+            Host::Google => {
+                Err("is missing, but Google's endpoint needs a key; name the variable that holds it".to_owned())
+            }
+            Host::Own(_) => Ok(None),
+        };
+    };
+    let key = lookup(name).filter(|key| !key.expose_secret().trim().is_empty());
+    let key = key.ok_or_else(|| format!("the variable {name} is not set; set it, or write \"enabled\": false"))?;
+    if fits_header(&key) { Ok(Some(key)) } else { Err(format!("the value of {name} {BAD_KEY}")) }
+}
+
+fn fits_header(key: &SecretString) -> bool {
+    http::HeaderValue::from_str(key.expose_secret()).is_ok()
+}

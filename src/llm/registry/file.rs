@@ -1,0 +1,245 @@
+//! Reads the rows of one `models.json`. Unknown fields are left alone: the format is shared with other programs.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::domain::model::{Price, Row};
+use crate::llm::registry::File;
+
+/// The longest timeout that makes sense: a turn is over long before.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The highest temperature that any provider takes.
+const HIGHEST_TEMPERATURE: f64 = 2.0;
+
+/// A row that was read, before it is known whether it is wanted.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// What the program may know of it.
+    pub row: Row,
+    /// The name that the provider knows the model by.
+    pub model: String,
+    /// Where it is.
+    pub host: Host,
+    /// The variable that holds its key.
+    pub env_key: Option<String>,
+    /// Whether it is wanted.
+    pub presence: Presence,
+}
+
+/// Where the model of a row is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// At an address of its own.
+    Own(String),
+    /// At Google's endpoint.
+    Google,
+    /// At the default endpoint.
+    Default,
+}
+
+/// Whether a row is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It stands by itself.
+    Taken,
+    /// Only if something names it.
+    WhenNamed,
+    /// Not at all.
+    Disabled,
+}
+
+/// The rows of a file in its order. What is wrong goes to `errors`; the rest is still read, so that all errors come at once.
+pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Vec<Draft> {
+    let shape: Shape = match serde_json::from_str(file.text.trim_start_matches('\u{feff}')) {
+        Ok(shape) => shape,
+        Err(why) => {
+            errors.push(format!(
+                "{}: is not a models file: {why}; write {{\"version\": 1, \"models\": {{...}}}}",
+                file.path
+            ));
+            return Vec::new();
+        }
+    };
+    if shape.version.as_ref().is_some_and(|version| *version != 1) {
+        errors.push(format!("{}: version: only 1 is known; write 1", file.path));
+    }
+    let mut drafts: Vec<Draft> = Vec::new();
+    for (key, value) in shape.models.0 {
+        let place = format!("{}: row {key}", file.path);
+        if key.trim().is_empty() {
+            errors.push(format!("{place}: the key is empty; give the row a name"));
+        } else if drafts.iter().any(|draft| draft.row.key == key) {
+            errors.push(format!("{place}: is there twice; rename or remove one"));
+        } else if let Value::Object(map) = &value {
+            drafts.push(draft(key, timeout, Fields { place, map, errors }));
+        } else {
+            errors.push(format!("{place}: must be an object; write {{\"model_id\": \"...\"}}"));
+        }
+    }
+    drafts
+}
+
+fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
+    let host = host(&mut fields);
+    let presence = match fields.read("enabled", "true or false", Value::as_bool) {
+        Some(false) => Presence::Disabled,
+        None if host == Host::Default => Presence::WhenNamed,
+        Some(true) | None => Presence::Taken,
+    };
+    Draft {
+        model: fields.read("model_id", "a text that is not empty", text).unwrap_or_else(|| key.clone()),
+        host,
+        env_key: fields.read("env_key", "the name of a variable, or null", text),
+        presence,
+        row: Row {
+            timeout: fields
+                .read("llm_call_timeout", "seconds or a duration such as \"60s\", at most an hour", duration)
+                .unwrap_or(timeout),
+            fallback: fields.read("fallback", "a list of row keys", texts).unwrap_or_default(),
+            temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
+            max_context: fields.read("max_context", "a whole number of messages", count),
+            price: fields.read("price_per_million", "an object with \"input\" and \"output\" in dollars", price),
+            key,
+        },
+    }
+}
+
+fn host(fields: &mut Fields<'_>) -> Host {
+    let kind = fields.read("type", "\"OPENAI\" or \"GEMINI\"", |value| {
+        let kind = value.as_str()?.to_ascii_uppercase();
+        ["OPENAI", "GEMINI"].contains(&kind.as_str()).then_some(kind)
+    });
+    match fields.read("host", "an address, or null", text) {
+        Some(address_text) => match address(&address_text) {
+            Ok(base) => Host::Own(base),
+            Err(why) => {
+                fields.errors.push(format!("{}: host: {why}", fields.place));
+                Host::Own(String::new())
+            }
+        },
+        None if kind.as_deref() == Some("GEMINI") => Host::Google,
+        None => Host::Default,
+    }
+}
+
+/// The base that `/chat/completions` follows: `/v1` is appended unless the address already names a version.
+///
+/// # Errors
+/// Why the address cannot be used; never the address itself, which may hold a secret.
+pub fn address(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text.trim())
+        .map_err(|why| format!("is not an address ({why}); write http://host:port/v1"))?;
+    if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none_or(str::is_empty) {
+        return Err("is not a web address; write it with http:// or https:// in front".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("holds a secret; put the key into a variable instead".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("has something after a ? or #; write only the address up to /v1".to_owned());
+    }
+    let base = url.as_str().trim_end_matches('/').to_owned();
+    let versioned = url
+        .path()
+        .split('/')
+        .any(|part| part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+    Ok(if versioned { base } else { format!("{base}/v1") })
+}
+
+// === Fields ===
+
+/// One row's fields, and where to say what is wrong with them.
+struct Fields<'a> {
+    place: String,
+    map: &'a Map<String, Value>,
+    errors: &'a mut Vec<String>,
+}
+
+impl Fields<'_> {
+    /// The field's value; none when it is absent, null, or wrong, which is then said.
+    fn read<T>(&mut self, name: &str, expected: &str, parse: impl Fn(&Value) -> Option<T>) -> Option<T> {
+        let value = self.map.get(name).filter(|value| !value.is_null())?;
+        let parsed = parse(value);
+        if parsed.is_none() {
+            self.errors.push(format!("{}: {name}: is not usable; write {expected}", self.place));
+        }
+        parsed
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(text).collect()
+}
+
+fn count(value: &Value) -> Option<usize> {
+    usize::try_from(value.as_u64()?).ok()
+}
+
+fn temperature(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|degrees| (0.0..=HIGHEST_TEMPERATURE).contains(degrees))
+}
+
+fn duration(value: &Value) -> Option<Duration> {
+    let seconds = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    let duration = match seconds {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
+        None => humantime::parse_duration(value.as_str()?.trim()).ok()?,
+    };
+    (!duration.is_zero() && duration <= LONGEST_TIMEOUT).then_some(duration)
+}
+
+/// Tokens that were cached cost what others cost, unless the row says less.
+fn price(value: &Value) -> Option<Price> {
+    let dollars = |value: &Value| value.as_f64().filter(|dollars| *dollars >= 0.0);
+    let input = dollars(value.get("input")?)?;
+    let output = dollars(value.get("output")?)?;
+    let cached = match value.get("cached").filter(|value| !value.is_null()) {
+        Some(cached) => dollars(cached)?,
+        None => input,
+    };
+    Some(Price { input, output, cached })
+}
+
+// === Shape ===
+
+#[derive(Deserialize)]
+struct Shape {
+    version: Option<Value>,
+    models: Pairs,
+}
+
+/// An object's entries in the order of the file, doubles included.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of rows")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
+}
