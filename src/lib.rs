@@ -1,1 +1,3 @@
 //! staffai
+
+pub mod playground;
