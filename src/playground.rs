@@ -11,10 +11,10 @@
 pub mod faults;
 mod gateway;
 pub mod guild;
-mod limits;
+pub mod limits;
 mod line;
 mod rest;
 pub mod service;
-mod stats;
+pub mod stats;
 mod wire;
 mod world;

@@ -356,7 +356,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
     };
     let world = World {
         state: State::new(options.seed),
-        hub: Hub::new(bounds, connected.clone()),
+        hub: Hub::new(bounds, (options.clock)(), connected.clone()),
         limits: Limits::new(options.budgets),
         tally: Tally::default(),
         script: Script::default(),
