@@ -10,3 +10,6 @@ pub mod config;
 
 pub mod actors;
 pub mod llm;
+//! staffai
+
+pub mod playground;
