@@ -1,0 +1,3 @@
+//! The playground: everything on this machine alone.
+
+pub mod demo_model;
