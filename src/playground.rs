@@ -1,3 +1,22 @@
-//! The playground: everything on this machine alone.
+//! The playground: a whole small Discord on this machine.
+//!
+//! [`service`] starts it and speaks for its members. A bot that is told `DISCORD_API_URL` talks to
+//! it over real sockets exactly as it would to Discord: [`rest`] answers version 10 of the REST
+//! interface, [`gateway`] the WebSocket one. Both look at one state ([`guild`]), are drawn as
+//! JSON by `wire`, are held to Discord's budgets by `limits`, and misbehave when [`faults`] says so.
+//!
+//! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
+//! collection has a named bound.
 
 pub mod demo_model;
+pub mod faults;
+mod gateway;
+pub mod guild;
+mod limits;
+mod line;
+pub mod page;
+mod rest;
+pub mod service;
+mod stats;
+mod wire;
+mod world;

@@ -1,0 +1,294 @@
+//! Faults on command: what can go wrong between a bot and Discord, made to happen here.
+//!
+//! Each fault stays until its count is used up, it is switched off, or [`Faults::clear`] is called.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use super::{
+    gateway::hub::Order,
+    guild::ids::ChannelId,
+    world::{Core, World},
+};
+
+/// Planned answers and delays kept at once; more are ignored.
+const PLANS: usize = 1_024;
+/// The longest delay that can be asked for.
+const LONGEST_DELAY: Duration = Duration::from_secs(600);
+/// The most copies of an event.
+const MOST_COPIES: u32 = 100;
+
+/// What was asked for; the rest of the service reads it.
+#[derive(Debug, Default)]
+pub struct Script {
+    /// Heartbeats are not acknowledged.
+    pub stop_acks: bool,
+    /// Copies sent of every event beside the event itself.
+    pub copies: u32,
+    /// RESUMEs left to answer with INVALID_SESSION.
+    pub refuse_resumes: u32,
+    /// RESUMEs left to close with a code.
+    pub close_resumes: (u32, u16),
+    /// WebSocket upgrades left to answer with 503.
+    pub refuse_connects: u32,
+    /// Intents that are closed with 4014, beside those that the options disallow.
+    pub disallowed_intents: u64,
+    /// Fewer shards than this are closed with 4011.
+    pub required_shards: u32,
+    /// The right token is treated as a wrong one.
+    pub reject_token: bool,
+    /// Creates left whose answer is thrown away.
+    pub drop_answers: u32,
+    /// Channels that answer 403.
+    pub forbidden: HashSet<ChannelId>,
+    planned: VecDeque<Planned>,
+    delays: Vec<(Place, Duration)>,
+    dice: Option<(StdRng, u32)>,
+}
+
+#[derive(Debug)]
+struct Planned {
+    route: String,
+    left: u32,
+    answer: PlannedAnswer,
+}
+
+/// An answer that is given instead of the real one.
+#[derive(Clone, Debug)]
+pub struct PlannedAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The `Retry-After` header.
+    pub retry_after: Option<Duration>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Route(String),
+    Channel(ChannelId),
+}
+
+impl Script {
+    /// The planned answer for a request of this route, used up.
+    pub fn planned(&mut self, route: &str) -> Option<PlannedAnswer> {
+        let at = self
+            .planned
+            .iter()
+            .position(|plan| plan.route == route || plan.route == "*")?;
+        let plan = self.planned.get_mut(at)?;
+        plan.left -= 1;
+        let answer = plan.answer.clone();
+        if plan.left == 0 {
+            self.planned.remove(at);
+        }
+        Some(answer)
+    }
+
+    /// How long a request has to wait.
+    #[must_use]
+    pub fn delay(&self, route: &str, channel: Option<ChannelId>) -> Duration {
+        let concerns = |place: &Place| match place {
+            Place::Route(name) => name == route || name == "*",
+            Place::Channel(id) => Some(*id) == channel,
+        };
+        self.delays
+            .iter()
+            .filter(|(place, _)| concerns(place))
+            .map(|(_, by)| *by)
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Whether the connection breaks at this frame, and then whether before it (or just after).
+    pub fn cut_here(&mut self) -> Option<bool> {
+        let (dice, one_in) = self.dice.as_mut()?;
+        (dice.random_range(0..*one_in) == 0).then(|| dice.random_bool(0.5))
+    }
+}
+
+/// The handle by which faults are made. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    core: Arc<Core>,
+}
+
+impl Faults {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    /// Takes every standing fault back. Channels that were deleted stay deleted.
+    pub fn clear(&self) {
+        self.core.world().script = Script::default();
+        self.core.frozen.send_replace(false);
+    }
+
+    /// Breaks every gateway connection with a TCP reset. The sessions can be resumed.
+    pub fn cut_gateways(&self) {
+        self.core.world().hub.cut_all();
+    }
+
+    /// Breaks each gateway connection with a chance of one in `one_in` at each event, just before
+    /// or just after it. The same seed gives the same dice. Zero stops it.
+    pub fn cut_randomly(&self, seed: u64, one_in: u32) {
+        self.script(|script| {
+            script.dice = (one_in > 0).then(|| (StdRng::seed_from_u64(seed), one_in))
+        });
+    }
+
+    /// Closes every gateway connection with `code`. 4004, 4007, 4009 and 4010 to 4014 end the
+    /// session, as on Discord; with any other it can be resumed.
+    pub fn close_gateways(&self, code: u16) {
+        self.core.world().hub.close_all(code, "closed on command");
+    }
+
+    /// Sends RECONNECT (op 7) to everybody.
+    pub fn reconnect(&self) {
+        self.core.world().hub.order_all(&Order::Control(
+            r#"{"op":7,"d":null,"s":null,"t":null}"#.into(),
+        ));
+    }
+
+    /// Sends INVALID_SESSION (op 9) to everybody. Unless `resumable` the sessions are forgotten.
+    pub fn invalidate_sessions(&self, resumable: bool) {
+        self.core.world().hub.invalidate_all(resumable);
+    }
+
+    /// Forgets sessions without telling anybody: the next RESUME is refused.
+    pub fn forget_sessions(&self) {
+        self.core.world().hub.forget_idle();
+    }
+
+    /// Stops acknowledging heartbeats, or begins again.
+    pub fn stop_acks(&self, stop: bool) {
+        self.script(|script| script.stop_acks = stop);
+    }
+
+    /// Makes every gateway connection half-open: nothing is read and nothing is sent, but nothing
+    /// is closed either. Connections that are made meanwhile are silent too.
+    pub fn freeze(&self, frozen: bool) {
+        self.core.frozen.send_replace(frozen);
+    }
+
+    /// Answers the next `times` RESUMEs with INVALID_SESSION.
+    pub fn refuse_resumes(&self, times: u32) {
+        self.script(|script| script.refuse_resumes = times);
+    }
+
+    /// Closes the next `times` connections that RESUME with `code`.
+    pub fn close_resumes(&self, times: u32, code: u16) {
+        self.script(|script| script.close_resumes = (times, code));
+    }
+
+    /// Answers the next `times` WebSocket upgrades with 503.
+    pub fn refuse_connects(&self, times: u32) {
+        self.script(|script| script.refuse_connects = times);
+    }
+
+    /// Closes IDENTIFYs that ask for any of these intents with 4014. Zero allows them again.
+    pub fn disallow_intents(&self, bits: u64) {
+        self.script(|script| script.disallowed_intents = bits);
+    }
+
+    /// Closes IDENTIFYs with fewer shards than this with 4011. Zero allows them again.
+    pub fn require_shards(&self, shards: u32) {
+        self.script(|script| script.required_shards = shards);
+    }
+
+    /// Treats the right token as a wrong one: 4004 at the gateway, 401 on REST.
+    pub fn reject_token(&self, reject: bool) {
+        self.script(|script| script.reject_token = reject);
+    }
+
+    /// Sends this text as it is, malformed or not, in place of an event. It has no sequence number
+    /// of its own.
+    pub fn send_text(&self, text: &str) {
+        self.core
+            .world()
+            .hub
+            .order_all(&Order::Control(text.into()));
+    }
+
+    /// Sends these bytes as one binary frame, outside any compression.
+    pub fn send_binary(&self, bytes: &[u8]) {
+        self.core
+            .world()
+            .hub
+            .order_all(&Order::Raw(bytes.to_vec().into()));
+    }
+
+    /// Sends every event this many times more, at most 100. Zero stops it.
+    pub fn duplicate_events(&self, copies: u32) {
+        self.script(|script| script.copies = copies.min(MOST_COPIES));
+    }
+
+    /// Makes the next `times` created messages unanswered: the message is there, but the
+    /// connection breaks before the response.
+    pub fn drop_answers(&self, times: u32) {
+        self.script(|script| script.drop_answers = times);
+    }
+
+    /// Answers the next `times` requests of `route` (as in the stats, or `*` for any) with `status`
+    /// and nothing done.
+    pub fn answer_next(&self, route: &str, times: u32, status: u16, retry_after: Option<Duration>) {
+        let plan = Planned {
+            route: route.to_owned(),
+            left: times,
+            answer: PlannedAnswer {
+                status,
+                retry_after,
+            },
+        };
+        self.script(|script| {
+            if times > 0 && script.planned.len() < PLANS {
+                script.planned.push_back(plan);
+            }
+        });
+    }
+
+    /// Makes every request of `route` (as in the stats, or `*` for any) wait first, at most ten
+    /// minutes. Zero takes it back.
+    pub fn delay_route(&self, route: &str, by: Duration) {
+        self.delay(Place::Route(route.to_owned()), by);
+    }
+
+    /// Makes every request about a channel wait first, at most ten minutes. Zero takes it back.
+    pub fn delay_channel(&self, channel: ChannelId, by: Duration) {
+        self.delay(Place::Channel(channel), by);
+    }
+
+    /// Answers writing in a channel with 403 (code 50013), or allows it again.
+    pub fn forbid_channel(&self, channel: ChannelId, forbidden: bool) {
+        self.script(|script| {
+            if !forbidden {
+                script.forbidden.remove(&channel);
+            } else if script.forbidden.len() < PLANS {
+                script.forbidden.insert(channel);
+            }
+        });
+    }
+
+    /// Deletes a channel for good: CHANNEL_DELETE, then 404 (code 10003).
+    pub fn delete_channel(&self, channel: ChannelId) {
+        self.core.world().remove_channel(channel);
+    }
+
+    fn delay(&self, place: Place, by: Duration) {
+        self.script(|script| {
+            script.delays.retain(|(known, _)| *known != place);
+            if !by.is_zero() && script.delays.len() < PLANS {
+                script.delays.push((place, by.min(LONGEST_DELAY)));
+            }
+        });
+    }
+
+    fn script(&self, change: impl FnOnce(&mut Script)) {
+        let world: &mut World = &mut self.core.world();
+        change(&mut world.script);
+    }
+}

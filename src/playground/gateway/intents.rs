@@ -1,0 +1,39 @@
+//! Gateway intents: the bits by which a client says what it wants to hear.
+
+/// Guilds, channels and roles.
+pub const GUILDS: u64 = 1;
+/// Members; privileged.
+pub const GUILD_MEMBERS: u64 = 1 << 1;
+/// Presences; privileged.
+pub const GUILD_PRESENCES: u64 = 1 << 8;
+/// Messages in guilds.
+pub const GUILD_MESSAGES: u64 = 1 << 9;
+/// Typing in guilds.
+pub const GUILD_TYPING: u64 = 1 << 11;
+/// Direct messages.
+pub const DIRECT_MESSAGES: u64 = 1 << 12;
+/// Typing in direct conversations.
+pub const DIRECT_TYPING: u64 = 1 << 14;
+/// What messages say; privileged.
+pub const MESSAGE_CONTENT: u64 = 1 << 15;
+/// All privileged intents.
+pub const PRIVILEGED: u64 = GUILD_MEMBERS | GUILD_PRESENCES | MESSAGE_CONTENT;
+
+/// Every bit that Discord knows: 0 to 16, 20, 21, 24 and 25.
+pub const KNOWN: u64 = 0x1_ffff | 1 << 20 | 1 << 21 | 1 << 24 | 1 << 25;
+
+/// The intent for messages, in a guild or not.
+#[must_use]
+pub fn messages(guild: bool) -> u64 {
+    if guild {
+        GUILD_MESSAGES
+    } else {
+        DIRECT_MESSAGES
+    }
+}
+
+/// The intent for typing, in a guild or not.
+#[must_use]
+pub fn typing(guild: bool) -> u64 {
+    if guild { GUILD_TYPING } else { DIRECT_TYPING }
+}

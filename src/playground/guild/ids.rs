@@ -1,0 +1,94 @@
+//! Ids: sixty-four bit numbers that begin with the time they were made at.
+
+use std::{fmt, num::ParseIntError, str::FromStr};
+
+use serde::{Serialize, Serializer};
+
+/// Discord counts milliseconds from the first of January 2015.
+pub const EPOCH_MS: u64 = 1_420_070_400_000;
+
+/// Numbers under the milliseconds that may be used in each of them.
+const PER_MILLISECOND: u64 = 1 << 22;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(
+            /// The number itself.
+            pub u64,
+        );
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseIntError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(&self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A person or a bot.
+    UserId
+);
+id!(
+    /// A guild.
+    GuildId
+);
+id!(
+    /// A channel.
+    ChannelId
+);
+id!(
+    /// A role.
+    RoleId
+);
+id!(
+    /// A message, or anything else that lives in a channel.
+    MessageId
+);
+
+impl MessageId {
+    /// When it was made, in milliseconds since 1970.
+    #[must_use]
+    pub fn made_at(self) -> u64 {
+        (self.0 >> 22) + EPOCH_MS
+    }
+}
+
+/// Writes a number as text, because scripts in a browser lose digits of large numbers.
+///
+/// # Errors
+/// Whatever the serializer reports.
+pub fn as_text<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(number)
+}
+
+/// Makes ids that always grow, also when the clock stands still or goes back.
+#[derive(Debug, Default)]
+pub struct Snowflakes {
+    last: u64,
+}
+
+impl Snowflakes {
+    /// The next id for the time `now` in milliseconds since 1970.
+    pub fn next(&mut self, now: u64) -> u64 {
+        let first = now.saturating_sub(EPOCH_MS).saturating_mul(PER_MILLISECOND);
+        self.last = first.max(self.last.saturating_add(1));
+        self.last
+    }
+}

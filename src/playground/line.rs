@@ -1,0 +1,150 @@
+//! Connections that can be cut: a listener whose streams break off at once, without a goodbye on
+//! any layer, when their [`Line`] says so.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Rest after an accept failed, for instance because there are too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The handle of one connection.
+#[derive(Clone, Debug)]
+pub struct Line(CancellationToken);
+
+impl Line {
+    /// Breaks the connection: the peer sees a reset, not an end.
+    pub fn cut(&self) {
+        self.0.cancel();
+    }
+
+    /// Waits until the connection has been broken.
+    pub async fn broken(&self) {
+        self.0.cancelled().await;
+    }
+}
+
+/// The listener. When `all` is cancelled every connection it made breaks.
+pub struct Door {
+    listener: TcpListener,
+    all: CancellationToken,
+}
+
+impl Door {
+    /// Listens on `addr`.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn open(addr: SocketAddr, all: CancellationToken) -> io::Result<Self> {
+        Ok(Self {
+            listener: TcpListener::bind(addr).await?,
+            all,
+        })
+    }
+}
+
+impl Listener for Door {
+    type Io = Cuttable;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Cuttable, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    // Small frames that wait for each other would distort every measurement.
+                    let _ = stream.set_nodelay(true);
+                    let line = Line(self.all.child_token());
+                    let broken = Box::pin(line.0.clone().cancelled_owned());
+                    return (
+                        Cuttable {
+                            stream,
+                            line,
+                            broken,
+                        },
+                        peer,
+                    );
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "playground accept failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl Connected<IncomingStream<'_, Door>> for Line {
+    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+        stream.io().line.clone()
+    }
+}
+
+/// A TCP stream that fails every read and write once its line is cut.
+pub struct Cuttable {
+    stream: TcpStream,
+    line: Line,
+    broken: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Cuttable {
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.broken.as_mut().poll(cx).is_pending() {
+            return Ok(());
+        }
+        // With no time to linger the kernel answers the close with a reset.
+        let _ = self.stream.set_zero_linger();
+        // The future must not be polled again after it was ready.
+        self.broken = Box::pin(self.line.0.clone().cancelled_owned());
+        Err(io::ErrorKind::ConnectionReset.into())
+    }
+}
+
+impl AsyncRead for Cuttable {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Cuttable {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,394 @@
+//! The service: starts the local Discord, speaks for its members, and shows what happened.
+
+use std::{collections::BTreeSet, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, routing};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::{
+    sync::{broadcast, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    faults::{Faults, Script},
+    gateway::{
+        self,
+        hub::{Bounds, Hub},
+        intents,
+    },
+    guild::{
+        Channel, Draft, Guild, Member, Message, State,
+        ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
+        seed::Seed,
+    },
+    limits::{Budgets, Limits},
+    line::{Door, Line},
+    rest,
+    stats::{Stats, Tally},
+    world::{Core, World},
+};
+
+/// Changes that a subscriber may be behind before it misses some.
+const CHANGES: usize = 4_096;
+/// Characters of a member's message; the rest is cut off.
+const MEMBER_MESSAGE: usize = 4_000;
+
+/// How the service is set up. Begin with [`Options::new`] and change what matters.
+#[derive(Clone)]
+pub struct Options {
+    /// Where to listen; port 0 takes any free one.
+    pub addr: SocketAddr,
+    /// The initial guilds and the bot.
+    pub seed: Seed,
+    /// The token the bot has to show.
+    pub token: String,
+    /// Shards advised by `GET /gateway/bot`.
+    pub shards: u32,
+    /// The heartbeat interval told in HELLO. A client silent for twice as long is closed with 4009.
+    pub heartbeat: Duration,
+    /// How many shards may identify at once.
+    pub max_concurrency: u32,
+    /// How long one IDENTIFY blocks the next of its kind; Discord's is 5 s.
+    pub identify_period: Duration,
+    /// Sessions that may be begun in all; Discord's is 1,000 a day.
+    pub session_starts: u32,
+    /// How long a session without a connection can be resumed.
+    pub session_ttl: Duration,
+    /// Events kept for a resume in each session, at most 8,192.
+    pub replay: usize,
+    /// Privileged intents that the bot may ask for, as bits; others are closed with 4014.
+    pub privileged: u64,
+    /// REST budgets.
+    pub budgets: Budgets,
+    /// The time in milliseconds since 1970, for ids and timestamps.
+    pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Options {
+    /// Discord's own figures, the default seed, any free port, and the token `playground`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Self {
+        Self {
+            addr: SocketAddr::from(([127, 0, 0, 1], 0)),
+            seed: Seed::default(),
+            token: "playground".to_owned(),
+            shards: 1,
+            heartbeat: Duration::from_millis(41_250),
+            max_concurrency: 1,
+            identify_period: Duration::from_secs(5),
+            session_starts: 1_000,
+            session_ttl: Duration::from_secs(180),
+            replay: 4_096,
+            privileged: intents::PRIVILEGED,
+            budgets: Budgets::default(),
+            clock,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("addr", &self.addr)
+            .field("shards", &self.shards)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something that changed, for whoever watches.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// A message was written.
+    MessageCreated(Message),
+    /// A message was edited.
+    MessageEdited(Message),
+    /// A message was deleted.
+    MessageDeleted {
+        /// Where it was.
+        channel: ChannelId,
+        /// Which it was.
+        message: MessageId,
+    },
+    /// Somebody began to type.
+    TypingStarted {
+        /// Where.
+        channel: ChannelId,
+        /// Who.
+        user: UserId,
+    },
+    /// Somebody got or lost a role.
+    RoleChanged(RoleChange),
+    /// A channel was deleted.
+    ChannelDeleted {
+        /// Which it was.
+        channel: ChannelId,
+    },
+}
+
+/// A role that was given or taken over REST.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RoleChange {
+    /// In which guild.
+    pub guild: GuildId,
+    /// Whose.
+    pub user: UserId,
+    /// Which role.
+    pub role: RoleId,
+    /// Whether it was given.
+    pub held: bool,
+    /// The `X-Audit-Log-Reason` of the request, decoded.
+    pub reason: Option<String>,
+}
+
+/// A running local service that speaks Discord's gateway and REST v10. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Service {
+    core: Arc<Core>,
+    faults: Faults,
+}
+
+impl Service {
+    /// Starts listening and serving.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn start(options: Options) -> io::Result<Self> {
+        let stop = CancellationToken::new();
+        let door = Door::open(options.addr, stop.clone()).await?;
+        let address = axum::serve::Listener::local_addr(&door)?;
+        let core = Arc::new(assemble(options, address, stop.clone()));
+        let app = router(core.clone()).into_make_service_with_connect_info::<Line>();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                result = axum::serve(door, app).into_future() => {
+                    if let Err(error) = result {
+                        tracing::warn!(%error, "playground stopped listening");
+                    }
+                }
+            }
+        });
+        Ok(Self {
+            faults: Faults::new(core.clone()),
+            core,
+        })
+    }
+
+    /// Breaks every connection and stops listening. The state stays readable.
+    pub async fn stop(&self) {
+        self.core.stop.cancel();
+        // The listening task ends at its next turn; give it one, so that the port is free.
+        tokio::task::yield_now().await;
+    }
+
+    /// The address to put into `DISCORD_API_URL`.
+    #[must_use]
+    pub fn api_url(&self) -> String {
+        format!("http://{}", self.core.address)
+    }
+
+    /// The token the bot has to show.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.core.token
+    }
+
+    /// The bot's id.
+    #[must_use]
+    pub fn bot(&self) -> UserId {
+        self.core.world().state.bot().id
+    }
+
+    /// All guilds with their roles.
+    #[must_use]
+    pub fn guilds(&self) -> Vec<Guild> {
+        self.core.world().state.guilds().to_vec()
+    }
+
+    /// All channels, guild by guild, direct conversations last.
+    #[must_use]
+    pub fn channels(&self) -> Vec<Channel> {
+        self.core.world().state.channels().cloned().collect()
+    }
+
+    /// All members of the first guild, the bot among them.
+    #[must_use]
+    pub fn members(&self) -> Vec<Member> {
+        self.core
+            .world()
+            .state
+            .guilds()
+            .first()
+            .map(|guild| guild.members.clone())
+            .unwrap_or_default()
+    }
+
+    /// Adds a member to a guild, or replaces one. False when the guild does not exist.
+    #[must_use]
+    pub fn put_member(&self, guild: GuildId, member: Member) -> bool {
+        self.core.world().state.put_member(guild, member)
+    }
+
+    /// The direct conversation between somebody and the bot, opened if need be. None for a stranger.
+    #[must_use]
+    pub fn direct(&self, with: UserId) -> Option<Channel> {
+        let mut world = self.core.world();
+        let now = world.now();
+        world.state.direct(with, now)
+    }
+
+    /// Somebody writes a message; mentions such as `<@id>` are understood. The id is 0 when there
+    /// is no such channel.
+    #[must_use]
+    pub fn says(
+        &self,
+        member: UserId,
+        channel: ChannelId,
+        text: &str,
+        reply_to: Option<MessageId>,
+    ) -> MessageId {
+        let content = text.chars().take(MEMBER_MESSAGE).collect();
+        let draft = Draft {
+            content,
+            reply_to,
+            ..Draft::default()
+        };
+        self.core
+            .world()
+            .post(channel, member, draft)
+            .map_or(MessageId(0), |message| message.id)
+    }
+
+    /// Somebody's message is edited; nothing happens when it does not exist.
+    pub fn edits(&self, message: MessageId, channel: ChannelId, text: &str) {
+        let content: String = text.chars().take(MEMBER_MESSAGE).collect();
+        self.core
+            .world()
+            .edit(channel, message, |message| message.content = content);
+    }
+
+    /// A message is deleted; nothing happens when it does not exist.
+    pub fn deletes(&self, channel: ChannelId, message: MessageId) {
+        self.core.world().delete(channel, message);
+    }
+
+    /// Somebody begins to type.
+    pub fn types(&self, member: UserId, channel: ChannelId) {
+        self.core.world().types(channel, member);
+    }
+
+    /// All messages of a channel, oldest first.
+    #[must_use]
+    pub fn messages(&self, channel: ChannelId) -> Vec<Message> {
+        self.core.world().state.messages(channel).cloned().collect()
+    }
+
+    /// Whether the bot's typing indicator is lit; it goes out after 10 s or with a message.
+    #[must_use]
+    pub fn typing(&self, channel: ChannelId) -> bool {
+        self.core.world().typing(channel)
+    }
+
+    /// Role changes made over REST, oldest first, the last 1,000.
+    #[must_use]
+    pub fn role_changes(&self) -> Vec<RoleChange> {
+        self.core.world().role_changes.iter().cloned().collect()
+    }
+
+    /// The presence a shard last set, as it was sent.
+    #[must_use]
+    pub fn presence(&self, shard: u32) -> Option<Value> {
+        self.core.world().presences.get(&shard).cloned()
+    }
+
+    /// Everything that changes from now on. A subscriber that falls 4,096 changes behind misses some.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<Change> {
+        self.core.world().changes.subscribe()
+    }
+
+    /// The handle by which things go wrong.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Replaces the REST budgets; windows that are open keep their end.
+    pub fn set_budgets(&self, budgets: Budgets) {
+        self.core.world().limits.set(budgets);
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let world = self.core.world();
+        Stats {
+            open_connections: world.hub.open_connections() as u64,
+            ..world.tally.stats.clone()
+        }
+    }
+
+    /// Waits until a shard has identified or resumed and is connected.
+    pub async fn connected(&self, shard: u32) {
+        let mut shards = self.core.connected.subscribe();
+        // The sender lives in the core that this handle holds, so waiting cannot fail.
+        let _ = shards.wait_for(|shards| shards.contains(&shard)).await;
+    }
+
+    /// Waits until a shard is not connected.
+    pub async fn disconnected(&self, shard: u32) {
+        let mut shards = self.core.connected.subscribe();
+        let _ = shards.wait_for(|shards| !shards.contains(&shard)).await;
+    }
+}
+
+fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> Core {
+    let connected = watch::Sender::new(BTreeSet::new());
+    let bounds = Bounds {
+        session_ttl: options.session_ttl,
+        replay: options.replay,
+        identify_period: options.identify_period,
+        max_concurrency: options.max_concurrency,
+        session_starts: options.session_starts,
+    };
+    let world = World {
+        state: State::new(options.seed),
+        hub: Hub::new(bounds, connected.clone()),
+        limits: Limits::new(options.budgets),
+        tally: Tally::default(),
+        script: Script::default(),
+        role_changes: std::collections::VecDeque::new(),
+        presences: std::collections::HashMap::new(),
+        typing: std::collections::HashMap::<ChannelId, Instant>::new(),
+        changes: broadcast::Sender::new(CHANGES),
+        clock: options.clock,
+    };
+    Core {
+        address,
+        token: options.token,
+        shards: options.shards.max(1),
+        max_concurrency: options.max_concurrency.max(1),
+        heartbeat: options.heartbeat,
+        privileged: options.privileged,
+        frozen: watch::Sender::new(false),
+        connected,
+        stop,
+        world: std::sync::Mutex::new(world),
+    }
+}
+
+fn router(core: Arc<Core>) -> Router {
+    let mut router = Router::new();
+    for path in [
+        "/gateway",
+        "/gateway/",
+        "/gateway/resume",
+        "/gateway/resume/",
+    ] {
+        router = router.route(path, routing::any(gateway::upgrade));
+    }
+    router.fallback(rest::answer).with_state(core)
+}

@@ -1,0 +1,286 @@
+//! The one state behind the REST and the gateway side, and everything that happens to it: each
+//! change is made, told to the sessions and told to the subscribers under one lock, so that the
+//! order of events is the order of ids.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    fmt,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::{broadcast, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    faults::Script,
+    gateway::{
+        hub::{Event, Hub},
+        intents,
+    },
+    guild::{
+        Draft, Message, State,
+        ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
+    },
+    limits::Limits,
+    service::{Change, RoleChange},
+    stats::Tally,
+    wire,
+};
+
+/// How long a typing indicator lives.
+const TYPING: Duration = Duration::from_secs(10);
+/// Role changes kept for inspection.
+const ROLE_CHANGES: usize = 1_000;
+
+/// What stays as it is while the service runs, and the lock around what does not.
+pub struct Core {
+    /// The address the service listens on.
+    pub address: SocketAddr,
+    /// The bot's token.
+    pub token: String,
+    /// Shards that are advised.
+    pub shards: u32,
+    /// Sessions of different kinds that may begin at once.
+    pub max_concurrency: u32,
+    /// The heartbeat interval.
+    pub heartbeat: Duration,
+    /// Privileged intents that the bot may ask for.
+    pub privileged: u64,
+    /// Whether gateway connections are silent.
+    pub frozen: watch::Sender<bool>,
+    /// The shards that have a connected session.
+    pub connected: watch::Sender<BTreeSet<u32>>,
+    /// Ends everything.
+    pub stop: CancellationToken,
+    pub(super) world: Mutex<World>,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The token must not get into logs, not even one that opens nothing.
+        f.debug_struct("Core")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    /// The state, locked. Never held over an await.
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address that new sessions connect to.
+    #[must_use]
+    pub fn gateway_url(&self) -> String {
+        format!("ws://{}/gateway", self.address)
+    }
+
+    /// The address that sessions resume at.
+    #[must_use]
+    pub fn resume_url(&self) -> String {
+        format!("ws://{}/gateway/resume", self.address)
+    }
+}
+
+/// Everything that changes.
+pub struct World {
+    /// Guilds and messages.
+    pub state: State,
+    /// Sessions and connections.
+    pub hub: Hub,
+    /// REST budgets.
+    pub limits: Limits,
+    /// Counts.
+    pub tally: Tally,
+    /// Faults.
+    pub script: Script,
+    /// Role changes, oldest first.
+    pub role_changes: VecDeque<RoleChange>,
+    /// The presence of each shard as it was last set.
+    pub presences: HashMap<u32, Value>,
+    pub(super) typing: HashMap<ChannelId, Instant>,
+    pub(super) changes: broadcast::Sender<Change>,
+    pub(super) clock: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl World {
+    /// The time in milliseconds since 1970.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// Adds a message and tells everybody. None when the channel does not exist.
+    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: Draft) -> Option<Message> {
+        let now = self.now();
+        let message = self.state.post(channel, author, draft, now)?;
+        if author == self.state.bot().id {
+            self.typing.remove(&channel);
+        }
+        self.publish_message("MESSAGE_CREATE", &message);
+        let _ = self.changes.send(Change::MessageCreated(message.clone()));
+        Some(message)
+    }
+
+    /// Changes a message and tells everybody. None when it does not exist.
+    pub fn edit(
+        &mut self,
+        channel: ChannelId,
+        id: MessageId,
+        change: impl FnOnce(&mut Message),
+    ) -> Option<Message> {
+        let now = self.now();
+        let message = self.state.edit(channel, id, now, change)?;
+        self.publish_message("MESSAGE_UPDATE", &message);
+        let _ = self.changes.send(Change::MessageEdited(message.clone()));
+        Some(message)
+    }
+
+    /// Removes a message and tells everybody. None when it does not exist.
+    pub fn delete(&mut self, channel: ChannelId, id: MessageId) -> Option<Message> {
+        let message = self.state.delete(channel, id)?;
+        let guild = self.guild_of(channel);
+        let mut data = json!({"id": id, "channel_id": channel});
+        if let Some(guild) = guild {
+            data["guild_id"] = json!(guild);
+        }
+        self.publish(
+            "MESSAGE_DELETE",
+            guild,
+            intents::messages(guild.is_some()),
+            data,
+        );
+        let _ = self.changes.send(Change::MessageDeleted {
+            channel,
+            message: id,
+        });
+        Some(message)
+    }
+
+    /// Lights somebody's typing indicator and tells everybody.
+    pub fn types(&mut self, channel: ChannelId, user: UserId) {
+        let guild = self.guild_of(channel);
+        if user == self.state.bot().id {
+            let now = Instant::now();
+            self.typing.retain(|_, until| *until > now);
+            self.typing.insert(channel, now + TYPING);
+        }
+        let mut data =
+            json!({"channel_id": channel, "user_id": user, "timestamp": self.now() / 1_000});
+        if let Some(guild) = guild {
+            data["guild_id"] = json!(guild);
+            data["member"] = self
+                .state
+                .member(Some(guild), user)
+                .map_or(Value::Null, wire::member);
+        }
+        self.publish(
+            "TYPING_START",
+            guild,
+            intents::typing(guild.is_some()),
+            data,
+        );
+        let _ = self.changes.send(Change::TypingStarted { channel, user });
+    }
+
+    /// Whether the bot's typing indicator is lit in a channel.
+    #[must_use]
+    pub fn typing(&self, channel: ChannelId) -> bool {
+        self.typing
+            .get(&channel)
+            .is_some_and(|until| *until > Instant::now())
+    }
+
+    /// Gives or takes a role and tells everybody. False when the member does not exist.
+    pub fn set_role(
+        &mut self,
+        guild: GuildId,
+        user: UserId,
+        (role, held): (RoleId, bool),
+        reason: Option<String>,
+    ) -> bool {
+        let Some(member) = self.state.set_role(guild, user, role, held) else {
+            return false;
+        };
+        let mut data = wire::member(&member);
+        data["guild_id"] = json!(guild);
+        self.publish(
+            "GUILD_MEMBER_UPDATE",
+            Some(guild),
+            intents::GUILD_MEMBERS,
+            data,
+        );
+        let change = RoleChange {
+            guild,
+            user,
+            role,
+            held,
+            reason,
+        };
+        if self.role_changes.len() == ROLE_CHANGES {
+            self.role_changes.pop_front();
+        }
+        self.role_changes.push_back(change.clone());
+        let _ = self.changes.send(Change::RoleChanged(change));
+        true
+    }
+
+    /// Removes a channel and tells everybody.
+    pub fn remove_channel(&mut self, id: ChannelId) {
+        let Some(channel) = self.state.channel(id).cloned() else {
+            return;
+        };
+        let data = wire::channel(&self.state, &channel);
+        self.state.remove_channel(id);
+        self.publish("CHANNEL_DELETE", channel.guild, intents::GUILDS, data);
+        let _ = self.changes.send(Change::ChannelDeleted { channel: id });
+    }
+
+    fn guild_of(&self, channel: ChannelId) -> Option<GuildId> {
+        self.state
+            .channel(channel)
+            .and_then(|channel| channel.guild)
+    }
+
+    fn publish(&mut self, name: &'static str, guild: Option<GuildId>, intent: u64, data: Value) {
+        self.hub.publish(&Event {
+            name,
+            guild,
+            intent,
+            data,
+            blank: None,
+        });
+    }
+
+    fn publish_message(&mut self, name: &'static str, message: &Message) {
+        let guild = self.guild_of(message.channel);
+        let data = wire::message_event(&self.state, message);
+        let bot = self.state.bot().id;
+        // Discord lets a bot read direct messages, what it wrote, and what mentions it.
+        let readable = guild.is_none() || message.author == bot || message.mentions.contains(&bot);
+        let blank = (!readable).then(|| blanked(&data));
+        self.hub.publish(&Event {
+            name,
+            guild,
+            intent: intents::messages(guild.is_some()),
+            data,
+            blank,
+        });
+    }
+}
+
+fn blanked(data: &Value) -> Value {
+    let mut data = data.clone();
+    data["content"] = json!("");
+    for list in ["embeds", "attachments", "components"] {
+        data[list] = json!([]);
+    }
+    data
+}
