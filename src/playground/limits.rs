@@ -54,8 +54,8 @@ pub enum Bucket {
     Typing,
     /// Giving and taking roles.
     Roles,
-    /// Any other route, by its place in the table of routes.
-    Other(u8),
+    /// Any other route, by its name.
+    Other(&'static str),
     /// Requests that are charged to nothing, not even the global budget.
     Exempt,
 }
@@ -71,7 +71,9 @@ impl Bucket {
             Self::Typing => 4,
             Self::Roles => 5,
             Self::Exempt => 6,
-            Self::Other(route) => 100 + u64::from(route),
+            Self::Other(route) => route
+                .bytes()
+                .fold(7, |sum, byte| sum.wrapping_mul(31) + u64::from(byte)),
         };
         format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

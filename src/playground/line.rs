@@ -109,11 +109,18 @@ impl Cuttable {
         if self.broken.as_mut().poll(cx).is_pending() {
             return Ok(());
         }
-        // With no time to linger the kernel answers the close with a reset.
-        let _ = self.stream.set_zero_linger();
         // The future must not be polled again after it was ready.
         self.broken = Box::pin(self.line.0.clone().cancelled_owned());
         Err(io::ErrorKind::ConnectionReset.into())
+    }
+}
+
+impl Drop for Cuttable {
+    fn drop(&mut self) {
+        if self.line.0.is_cancelled() {
+            // With no time to linger the kernel sends a reset instead of an end.
+            let _ = self.stream.set_zero_linger();
+        }
     }
 }
 

@@ -1,16 +1,204 @@
-//! The REST side.
+//! The REST side: every request passes the same gate (delays, planned answers, token, budgets)
+//! before its route is answered.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
+    body::{Body, to_bytes},
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, StatusCode, header},
+    response::Response,
+};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    limits::{Standing, Verdict},
+    line::Line,
+    world::{Core, World},
 };
 
-use super::world::Core;
+mod answer;
+mod body;
+mod draft;
+mod guilds;
+mod messages;
+mod routes;
 
-/// Stub.
-pub async fn answer(State(_core): State<Arc<Core>>) -> Response {
-    StatusCode::NOT_IMPLEMENTED.into_response()
+use answer::{Answer, Refusal};
+use routes::{Call, Lookup, Route};
+
+/// The longest body that is read, in bytes: ten files of Discord's usual limit.
+const LONGEST_BODY: usize = 100 << 20;
+
+/// A request without its transport.
+pub struct Asked {
+    query: Vec<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Asked {
+    /// A parameter of the query string.
+    fn parameter(&self, name: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// Answers one request.
+pub async fn answer(
+    State(core): State<Arc<Core>>,
+    ConnectInfo(line): ConnectInfo<Line>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let lookup = routes::find(&parts.method, parts.uri.path());
+    let (name, channel) = match &lookup {
+        Lookup::Found(route) => (route.name, route.channel),
+        Lookup::NoSuchMethod | Lookup::NoSuchPath => ("unknown", None),
+    };
+    let delay = {
+        let mut world = core.world();
+        world.tally.request(name, Instant::now());
+        world.script.delay(name, channel)
+    };
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    let asked = Asked {
+        query: parts.uri.query().map(body::query).unwrap_or_default(),
+        headers: parts.headers,
+        body: to_bytes(body, LONGEST_BODY).await.unwrap_or_default(),
+    };
+    let mut world = core.world();
+    let (answer, standing) = gate(&core, &mut world, lookup, &asked);
+    // The message is there, but whoever made it must not learn that.
+    if name == routes::CREATE_MESSAGE && answer.status == 200 && world.script.drop_answers > 0 {
+        world.script.drop_answers -= 1;
+        world.tally.answer(0);
+        line.cut();
+    } else {
+        world.tally.answer(answer.status);
+    }
+    let now = world.now();
+    drop(world);
+    respond(&answer, standing.as_ref(), now)
+}
+
+fn gate(
+    core: &Core,
+    world: &mut World,
+    lookup: Lookup,
+    asked: &Asked,
+) -> (Answer, Option<Standing>) {
+    let route = match lookup {
+        Lookup::Found(route) => route,
+        Lookup::NoSuchPath => return (Refusal::plain(404).into(), None),
+        Lookup::NoSuchMethod => return (Refusal::plain(405).into(), None),
+    };
+    if let Some(planned) = world.script.planned(route.name) {
+        return (Answer::planned(&planned), None);
+    }
+    if !matches!(route.call, Call::Gateway | Call::Callback(..)) && !authorized(core, world, asked)
+    {
+        return (Refusal::plain(401).into(), None);
+    }
+    match world
+        .limits
+        .charge(route.bucket, route.major, Instant::now())
+    {
+        Verdict::RefusedGlobally(wait) => (Answer::limited(wait, true), None),
+        Verdict::Refused(standing) => {
+            (Answer::limited(standing.reset_after, false), Some(standing))
+        }
+        Verdict::Pass(standing) => (
+            route_answer(core, world, &route, asked).unwrap_or_else(Answer::from),
+            standing,
+        ),
+    }
+}
+
+fn authorized(core: &Core, world: &World, asked: &Asked) -> bool {
+    let shown = asked
+        .headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    shown.and_then(|value| value.strip_prefix("Bot ")) == Some(&core.token)
+        && !world.script.reject_token
+}
+
+fn route_answer(
+    core: &Core,
+    world: &mut World,
+    route: &Route,
+    asked: &Asked,
+) -> Result<Answer, Refusal> {
+    match route.call {
+        Call::Gateway => Ok(Answer::ok(json!({"url": core.gateway_url()}))),
+        Call::GatewayBot => Ok(Answer::ok(gateway_bot(core, world))),
+        Call::Me => guilds::me(world),
+        Call::User(user) => guilds::user(world, user),
+        Call::MyGuilds => guilds::mine(world),
+        Call::OpenDirect => guilds::open_direct(world, asked),
+        Call::Application => guilds::application(core, world),
+        Call::Guild(guild) => guilds::guild(world, guild),
+        Call::GuildChannels(guild) => guilds::channels(world, guild),
+        Call::GuildRoles(guild) => guilds::roles(world, guild),
+        Call::GuildMembers(guild) => guilds::members(world, guild, asked),
+        Call::GuildMember(guild, user) => guilds::member(world, guild, user),
+        Call::SetRole(guild, user, change) => guilds::set_role(world, guild, (user, change), asked),
+        Call::Channel(channel) => guilds::channel(world, channel),
+        Call::CreateMessage(channel) => messages::create(world, channel, asked),
+        Call::ListMessages(channel) => messages::list(world, channel, asked),
+        Call::Message(channel, message) => messages::get(world, channel, message),
+        Call::EditMessage(channel, message) => messages::edit(world, channel, message, asked),
+        Call::DeleteMessage(channel, message) => messages::delete(world, channel, message),
+        Call::Typing(channel) => messages::typing(world, channel),
+        Call::React(channel, message) => messages::react(world, channel, message),
+        Call::Commands | Call::Callback(..) => Err(Refusal::plain(404)),
+    }
+}
+
+fn gateway_bot(core: &Core, world: &World) -> Value {
+    let day = u64::try_from(Duration::from_secs(24 * 60 * 60).as_millis()).unwrap_or(0);
+    json!({
+        "url": core.gateway_url(),
+        "shards": core.shards,
+        "session_start_limit": {
+            "total": world.hub.starts_total(),
+            "remaining": world.hub.starts_left(),
+            "reset_after": day,
+            "max_concurrency": core.max_concurrency,
+        },
+    })
+}
+
+fn respond(answer: &Answer, standing: Option<&Standing>, now: u64) -> Response {
+    let mut response =
+        Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK));
+    for (name, value) in &answer.headers {
+        response = response.header(*name, value);
+    }
+    if let Some(standing) = standing {
+        let after = standing.reset_after.as_secs_f64();
+        let now = Duration::from_millis(now).as_secs_f64();
+        response = response
+            .header("x-ratelimit-limit", standing.limit)
+            .header("x-ratelimit-remaining", standing.remaining)
+            .header("x-ratelimit-reset", format!("{:.3}", now + after))
+            .header("x-ratelimit-reset-after", format!("{after:.3}"))
+            .header("x-ratelimit-bucket", &standing.bucket);
+    }
+    let body = answer
+        .body
+        .as_ref()
+        .map(|body| Body::from(body.to_string()));
+    if body.is_some() {
+        response = response.header(header::CONTENT_TYPE, "application/json");
+    }
+    response.body(body.unwrap_or_default()).unwrap_or_default()
 }

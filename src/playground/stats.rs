@@ -24,6 +24,8 @@ pub struct Stats {
     pub identifies_refused: u64,
     /// Sessions that were resumed: each a RESUMED.
     pub resumes: u64,
+    /// Those of them that came to the address READY gave for it.
+    pub resumes_at_resume_url: u64,
     /// RESUMEs that were refused.
     pub resumes_refused: u64,
     /// Events that were sent once more in a resume.

@@ -171,7 +171,13 @@ impl Hub {
         self.connections.len()
     }
 
-    /// Sessions that may still be begun today.
+    /// Sessions that may be begun in all.
+    #[must_use]
+    pub fn starts_total(&self) -> u32 {
+        self.bounds.session_starts
+    }
+
+    /// Sessions that may still be begun.
     #[must_use]
     pub fn starts_left(&self) -> u32 {
         self.starts_left
@@ -183,6 +189,24 @@ impl Hub {
         self.connections
             .get(&connection)
             .is_some_and(|connection| connection.session.is_some())
+    }
+
+    /// The shard of a connection's session.
+    #[must_use]
+    pub fn shard_of(&self, connection: u64) -> Option<u32> {
+        let session = self.connections.get(&connection)?.session.as_ref()?;
+        Some(self.sessions.get(session)?.asked.shard.0)
+    }
+
+    /// Sends an event to the session of one connection only.
+    pub fn send_on(&mut self, connection: u64, name: &str, data: &str) {
+        let session = self
+            .connections
+            .get(&connection)
+            .and_then(|connection| connection.session.clone());
+        if let Some(session) = session {
+            self.send(&session, name, data);
+        }
     }
 
     /// Begins a session and returns its id. None when another one of its kind was begun too recently.

@@ -1,0 +1,180 @@
+//! What a request says about a message, checked.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::Refusal;
+use crate::playground::{
+    guild::{
+        Draft,
+        ids::{ChannelId, MessageId},
+        mentions::Allowed,
+    },
+    world::World,
+};
+
+/// Characters of a message.
+const CONTENT: usize = 2_000;
+/// Characters of a nonce.
+const NONCE: usize = 25;
+/// Embeds of a message, and characters of all of them together.
+const EMBEDS: usize = 10;
+const EMBED_TEXT: usize = 6_000;
+/// Top-level components of a message.
+const COMPONENTS: usize = 40;
+/// Flags a sender may set: suppress embeds, suppress notifications, components version 2.
+const SETTABLE: u64 = 1 << 2 | 1 << 12 | 1 << 15;
+
+/// Reads what a create or an edit sends, but for files and the reply.
+///
+/// # Errors
+/// When a field is malformed or too long.
+pub fn draft(json: &Map<String, Value>) -> Result<Draft, Refusal> {
+    let content = match json.get("content") {
+        None | Some(Value::Null) => "",
+        Some(Value::String(content)) => content,
+        Some(_) => {
+            return Err(Refusal::field(
+                "content",
+                "STRING_TYPE_CONVERT",
+                "Could not interpret as string.",
+            ));
+        }
+    };
+    if content.chars().count() > CONTENT {
+        return Err(Refusal::field(
+            "content",
+            "BASE_TYPE_MAX_LENGTH",
+            "Must be 2000 or fewer in length.",
+        ));
+    }
+    let allowed = Allowed::read(json.get("allowed_mentions")).ok_or_else(|| {
+        let text = "parse:[] and the ids of the same kind are mutually exclusive.";
+        Refusal::field(
+            "allowed_mentions",
+            "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE",
+            text,
+        )
+    })?;
+    Ok(Draft {
+        content: content.trim().to_owned(),
+        nonce: nonce(json)?,
+        embeds: embeds(json)?,
+        components: objects(json, "components", COMPONENTS)?,
+        flags: json.get("flags").and_then(Value::as_u64).unwrap_or(0) & SETTABLE,
+        tts: json.get("tts").and_then(Value::as_bool).unwrap_or(false),
+        allowed,
+        ..Draft::default()
+    })
+}
+
+/// The message that is answered. A missing one is an error unless the sender does not mind.
+///
+/// # Errors
+/// When the reference leads nowhere or into another channel.
+pub fn reply(
+    world: &World,
+    channel: ChannelId,
+    json: &Map<String, Value>,
+) -> Result<Option<MessageId>, Refusal> {
+    let reference = match json.get("message_reference") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(reference) => reference,
+    };
+    let unknown = || {
+        Refusal::field(
+            "message_reference",
+            "REPLIES_UNKNOWN_MESSAGE",
+            "Unknown message",
+        )
+    };
+    let number = |name: &str| -> Option<u64> {
+        let value = &reference[name];
+        value.as_u64().or_else(|| value.as_str()?.parse().ok())
+    };
+    let elsewhere = number("channel_id").is_some_and(|other| other != channel.0);
+    let known = number("message_id")
+        .map(MessageId)
+        .filter(|id| world.state.message(channel, *id).is_some());
+    if elsewhere {
+        return Err(Refusal::field(
+            "message_reference",
+            "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL",
+            "Cannot reply here",
+        ));
+    }
+    match (known, reference["fail_if_not_exists"] != json!(false)) {
+        (None, true) => Err(unknown()),
+        (known, _) => Ok(known),
+    }
+}
+
+/// Whether there is nothing in it that could be shown.
+#[must_use]
+pub fn is_empty(draft: &Draft) -> bool {
+    draft.content.is_empty()
+        && draft.embeds.is_empty()
+        && draft.components.is_empty()
+        && draft.files.is_empty()
+}
+
+fn nonce(json: &Map<String, Value>) -> Result<Option<String>, Refusal> {
+    let nonce = match json.get("nonce") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        Some(_) => {
+            return Err(Refusal::field(
+                "nonce",
+                "STRING_TYPE_CONVERT",
+                "Could not interpret as string.",
+            ));
+        }
+    };
+    if nonce.chars().count() > NONCE {
+        return Err(Refusal::field(
+            "nonce",
+            "BASE_TYPE_MAX_LENGTH",
+            "Must be 25 or fewer in length.",
+        ));
+    }
+    Ok(Some(nonce))
+}
+
+fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
+    let embeds = objects(json, "embeds", EMBEDS)?;
+    let length = |value: &Value| value.as_str().map_or(0, |text| text.chars().count());
+    let fields = |embed: &Value| -> usize {
+        let fields = embed["fields"].as_array().into_iter().flatten();
+        fields
+            .map(|field| length(&field["name"]) + length(&field["value"]))
+            .sum()
+    };
+    let text: usize = embeds
+        .iter()
+        .map(|embed| {
+            let own = length(&embed["title"]) + length(&embed["description"]);
+            own + length(&embed["footer"]["text"])
+                + length(&embed["author"]["name"])
+                + fields(embed)
+        })
+        .sum();
+    if text > EMBED_TEXT {
+        let message = "Embed size exceeds maximum size of 6000";
+        return Err(Refusal::field("embeds", "MAX_EMBED_SIZE_EXCEEDED", message));
+    }
+    Ok(embeds)
+}
+
+fn objects(json: &Map<String, Value>, name: &str, most: usize) -> Result<Vec<Value>, Refusal> {
+    match json.get(name) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(items)) if items.len() <= most && items.iter().all(Value::is_object) => {
+            Ok(items.clone())
+        }
+        Some(_) => Err(Refusal::field(
+            name,
+            "BASE_TYPE_BAD_LENGTH",
+            "Must be a list of objects within its length.",
+        )),
+    }
+}

@@ -1,0 +1,230 @@
+//! Messages: create, read, edit, delete, and the typing indicator.
+
+use serde_json::Value;
+
+use super::{
+    Asked,
+    answer::{Answer, Refusal},
+    body::{self, Form},
+    draft::{draft, is_empty, reply},
+};
+use crate::playground::{
+    guild::{
+        Draft, Message,
+        ids::{ChannelId, MessageId},
+        permissions as may,
+    },
+    wire,
+    world::World,
+};
+
+type Outcome = Result<Answer, Refusal>;
+
+/// Messages listed in one answer, and how many unless told.
+const LISTED: usize = 100;
+const LISTED_USUALLY: usize = 50;
+
+/// Writes a message as the bot.
+pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
+    writable(world, channel, may::SEND_MESSAGES)?;
+    let Form { json, files } = body::read(asked)?;
+    let mut draft = draft(&json)?;
+    draft.files = files;
+    draft.reply_to = reply(world, channel, &json)?;
+    let stickers = json
+        .get("sticker_ids")
+        .and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty());
+    if is_empty(&draft) && !stickers {
+        return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
+    }
+    let author = world.state.bot().id;
+    let enforced = json
+        .get("enforce_nonce")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    if let Some(nonce) = draft.nonce.as_deref().filter(|_| enforced)
+        && let Some(first) = world.state.by_nonce(channel, author, nonce, world.now())
+    {
+        let first = wire::message(&world.state, first);
+        world.tally.stats.duplicate_nonces += 1;
+        return Ok(Answer::ok(first));
+    }
+    let message = world
+        .post(channel, author, draft)
+        .ok_or_else(Refusal::unknown_channel)?;
+    Ok(Answer::ok(wire::message(&world.state, &message)))
+}
+
+/// Reads messages, newest first.
+pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
+    readable(world, channel)?;
+    let limit = match asked.parameter("limit").map(str::parse) {
+        None => LISTED_USUALLY,
+        Some(Ok(limit)) if (1..=LISTED).contains(&limit) => limit,
+        Some(_) => {
+            return Err(Refusal::field(
+                "limit",
+                "NUMBER_TYPE_MAX",
+                "int value should be between 1 and 100.",
+            ));
+        }
+    };
+    let pivot = |name: &str| {
+        asked
+            .parameter(name)
+            .and_then(|id| id.parse::<MessageId>().ok())
+    };
+    let older = |than: MessageId, many: usize| -> Vec<&Message> {
+        world
+            .state
+            .messages(channel)
+            .rev()
+            .filter(|message| message.id < than)
+            .take(many)
+            .collect()
+    };
+    let newer = |than: MessageId, many: usize| -> Vec<&Message> {
+        let mut next: Vec<_> = world
+            .state
+            .messages(channel)
+            .filter(|message| message.id > than)
+            .take(many)
+            .collect();
+        next.reverse();
+        next
+    };
+    let found = if let Some(id) = pivot("around") {
+        let mut found = newer(id, limit / 2);
+        found.extend(world.state.message(channel, id));
+        let rest = limit.saturating_sub(found.len());
+        found.extend(older(id, rest));
+        found
+    } else if let Some(id) = pivot("after") {
+        newer(id, limit)
+    } else {
+        older(pivot("before").unwrap_or(MessageId(u64::MAX)), limit)
+    };
+    Ok(Answer::ok(
+        found
+            .into_iter()
+            .map(|message| wire::message(&world.state, message))
+            .collect(),
+    ))
+}
+
+/// Reads one message.
+pub fn get(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
+    readable(world, channel)?;
+    let message = world
+        .state
+        .message(channel, id)
+        .ok_or_else(Refusal::unknown_message)?;
+    Ok(Answer::ok(wire::message(&world.state, message)))
+}
+
+/// Edits one of the bot's messages; fields that are absent stay.
+pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked) -> Outcome {
+    writable(world, channel, 0)?;
+    let Form { json, .. } = body::read(asked)?;
+    let change = draft(&json)?;
+    let before = world
+        .state
+        .message(channel, id)
+        .ok_or_else(Refusal::unknown_message)?;
+    if before.author != world.state.bot().id {
+        return Err(Refusal::new(
+            403,
+            50_005,
+            "Cannot edit a message authored by another user",
+        ));
+    }
+    let has = |name: &str| json.contains_key(name);
+    let after = Draft {
+        content: if has("content") {
+            change.content.clone()
+        } else {
+            before.content.clone()
+        },
+        embeds: if has("embeds") {
+            change.embeds.clone()
+        } else {
+            before.embeds.clone()
+        },
+        components: if has("components") {
+            change.components.clone()
+        } else {
+            before.components.clone()
+        },
+        ..Draft::default()
+    };
+    if is_empty(&after) && before.attachments.is_empty() {
+        return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
+    }
+    let edited = world.edit(channel, id, |message| {
+        message.content = after.content;
+        message.embeds = after.embeds;
+        message.components = after.components;
+        if has("flags") {
+            message.flags = change.flags;
+        }
+        if has("allowed_mentions") {
+            message.allowed_mentions = change.allowed.raw;
+        }
+    });
+    let edited = edited.ok_or_else(Refusal::unknown_message)?;
+    Ok(Answer::ok(wire::message(&world.state, &edited)))
+}
+
+/// Deletes a message: the bot's own, or anybody's when it has the right to.
+pub fn delete(world: &mut World, channel: ChannelId, id: MessageId) -> Outcome {
+    readable(world, channel)?;
+    let message = world
+        .state
+        .message(channel, id)
+        .ok_or_else(Refusal::unknown_message)?;
+    if message.author != world.state.bot().id {
+        writable(world, channel, may::MANAGE_MESSAGES)?;
+    }
+    world.delete(channel, id);
+    Ok(Answer::nothing())
+}
+
+/// Lights the bot's typing indicator.
+pub fn typing(world: &mut World, channel: ChannelId) -> Outcome {
+    writable(world, channel, may::SEND_MESSAGES)?;
+    let bot = world.state.bot().id;
+    world.types(channel, bot);
+    Ok(Answer::nothing())
+}
+
+/// Accepts a reaction, which nobody sees.
+pub fn react(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
+    readable(world, channel)?;
+    world
+        .state
+        .message(channel, id)
+        .map(|_| Answer::nothing())
+        .ok_or_else(Refusal::unknown_message)
+}
+
+fn readable(world: &World, channel: ChannelId) -> Result<(), Refusal> {
+    world
+        .state
+        .channel(channel)
+        .map(|_| ())
+        .ok_or_else(Refusal::unknown_channel)
+}
+
+fn writable(world: &World, id: ChannelId, right: u64) -> Result<(), Refusal> {
+    let channel = world
+        .state
+        .channel(id)
+        .ok_or_else(Refusal::unknown_channel)?;
+    let guild = channel.guild.and_then(|guild| world.state.guild(guild));
+    let lacks = guild.is_some_and(|guild| guild.permissions(world.state.bot().id) & right != right);
+    if lacks || world.script.forbidden.contains(&id) {
+        return Err(Refusal::missing_permissions());
+    }
+    Ok(())
+}
