@@ -8,11 +8,13 @@
 //! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
 //! collection has a named bound.
 
+pub mod demo_model;
 pub mod faults;
 mod gateway;
 pub mod guild;
 pub mod limits;
 mod line;
+pub mod page;
 mod rest;
 pub mod service;
 pub mod stats;

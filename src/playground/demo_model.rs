@@ -1,0 +1,167 @@
+//! A local service with the interface of `OpenAI`'s chat completions and no model behind it.
+//!
+//! It lets the playground talk before anybody has configured a model: answers come from a short table of
+//! keywords ([`answers`]), from what the request itself says, and from nothing else. It never
+//! pretends to understand more, keeps nothing between requests, and never leaves this machine.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+mod answers;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use wire::{Asked, Reply};
+
+/// The name of the only model.
+pub const MODEL: &str = "demo";
+
+/// The largest request body, in bytes.
+const BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Requests answered at the same time; more are told to come back.
+const REQUESTS: usize = 256;
+/// The longest pause between two words of a streamed answer.
+const WORD_PAUSE: Duration = Duration::from_millis(45);
+/// How long stopping waits for answers under way.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// The running service. It stops when this is dropped.
+#[derive(Debug)]
+pub struct DemoModel {
+    addr: SocketAddr,
+    closing: DropGuard,
+    serving: JoinHandle<()>,
+}
+
+impl DemoModel {
+    /// Listens on a free port of the loopback address. `thinking` is about how long an answer takes
+    /// to begin; zero answers at once.
+    ///
+    /// # Errors
+    /// When no loopback port can be opened.
+    pub async fn start(thinking: Duration) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        let closing = CancellationToken::new();
+        let closed = closing.clone();
+        let app = router(thinking);
+        let serving = tokio::spawn(async move {
+            let served = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned()).await;
+            if let Err(error) = served {
+                tracing::warn!(%error, "the demo model stopped listening");
+            }
+        });
+        Ok(Self { addr, closing: closing.drop_guard(), serving })
+    }
+
+    /// The address to give to a client, with the version in it: `http://127.0.0.1:PORT/v1`.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.addr)
+    }
+
+    /// Closes the listener and waits a moment for answers under way; those that take longer are cut.
+    pub async fn stop(self) {
+        let Self { addr: _, closing, mut serving } = self;
+        closing.disarm().cancel();
+        if tokio::time::timeout(STOP_WAIT, &mut serving).await.is_err() {
+            serving.abort();
+        }
+    }
+}
+
+/// What each request needs.
+#[derive(Clone)]
+struct Desk {
+    thinking: Duration,
+    permits: Arc<Semaphore>,
+}
+
+fn router(thinking: Duration) -> Router {
+    let desk = Desk { thinking, permits: Arc::new(Semaphore::new(REQUESTS)) };
+    // Clients differ on whether the version belongs to the base address.
+    Router::new()
+        .route("/v1/chat/completions", post(complete))
+        .route("/chat/completions", post(complete))
+        .route("/v1/models", get(models))
+        .route("/models", get(models))
+        .fallback(async || refuse(StatusCode::NOT_FOUND, "there is no such address here"))
+        .method_not_allowed_fallback(async || refuse(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here"))
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .with_state(desk)
+}
+
+async fn models() -> Json<Value> {
+    let model = json!({"id": MODEL, "object": "model", "created": wire::CREATED, "owned_by": "staffai-playground"});
+    Json(json!({"object": "list", "data": [model]}))
+}
+
+async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Response {
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => {
+            return refuse(rejection.status(), &format!("the body was not read: {}", rejection.body_text()));
+        }
+    };
+    let asked = match Asked::read(&body) {
+        Ok(asked) => asked,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
+    };
+    let Ok(permit) = desk.permits.try_acquire_owned() else {
+        let busy = refuse(StatusCode::TOO_MANY_REQUESTS, "too many requests at the same time");
+        return ([(header::RETRY_AFTER, "1")], busy).into_response();
+    };
+    let reply = Reply::to(&asked);
+    tokio::time::sleep(desk.thinking.mul_f64(pace(&asked))).await;
+    if asked.stream {
+        let pause = WORD_PAUSE.min(desk.thinking / 10);
+        return words(reply.chunks(asked.stream_usage), pause, permit);
+    }
+    Json(reply.whole()).into_response()
+}
+
+/// Answers take between three and five quarters of the usual time, decided by the text, so that a conversation does not
+/// tick like a clock and yet every run is alike.
+fn pace(asked: &Asked) -> f64 {
+    let letters = asked.said.iter().map(|said| said.text.len()).sum::<usize>();
+    0.75 + f64::from(u8::try_from(letters % 51).unwrap_or(0)) / 100.0
+}
+
+/// Sends the chunks one by one. The permit lives as long as the stream does.
+fn words(chunks: Vec<Value>, pause: Duration, permit: OwnedSemaphorePermit) -> Response {
+    let frames = chunks.into_iter().map(|chunk| chunk.to_string()).chain(["[DONE]".to_owned()]);
+    let frames = stream::iter(frames).then(move |frame| {
+        let _held = &permit;
+        async move {
+            tokio::time::sleep(pause).await;
+            Ok::<_, Infallible>(Event::default().data(frame))
+        }
+    });
+    Sse::new(frames).into_response()
+}
+
+fn refuse(status: StatusCode, message: &str) -> Response {
+    let kind = if status == StatusCode::TOO_MANY_REQUESTS { "rate_limit_error" } else { "invalid_request_error" };
+    (status, Json(json!({"error": {"message": message, "type": kind, "param": null, "code": null}}))).into_response()
+}

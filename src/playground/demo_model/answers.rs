@@ -1,0 +1,308 @@
+//! What the demo model says: a table of keywords, tried from the top. Pure.
+
+use serde_json::{Value, json};
+
+use super::wire::Said;
+
+/// The most letters of somebody's message that are quoted back.
+const QUOTE_LETTERS: usize = 120;
+
+/// What there is to answer.
+pub struct Heard<'a> {
+    /// The transcript, oldest first.
+    pub said: &'a [Said],
+    /// Names of the offered tools, each with the schema of its arguments.
+    pub tools: &'a [(String, Value)],
+}
+
+/// What the demo model does about it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// It says something.
+    Says {
+        /// One of the kinds of the program's own response format: `text`, `code`, `latex`, ...
+        kind: &'static str,
+        /// The words.
+        response: String,
+        /// What the kind needs besides: the code, the formula; else empty.
+        data: String,
+    },
+    /// It wants a tool.
+    Call {
+        /// The tool's name.
+        name: String,
+        /// Its arguments.
+        arguments: Value,
+    },
+}
+
+/// Finds the answer.
+#[must_use]
+pub fn answer(heard: &Heard) -> Answer {
+    let Some(last) = heard.said.iter().rev().find(|said| said.role != "system" && said.role != "developer") else {
+        return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
+    };
+    if last.role == "tool" {
+        let result = quote(&last.text);
+        return text(format!("The tool answered: {result} (I am only the demo model, but that result is real.)"));
+    }
+    // Status lines are asked for with instructions that name the activity.
+    if heard.said.iter().all(|said| said.role != "assistant") && heard.wants_status() {
+        return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
+    }
+    let now = last.text.trim();
+    let words = words(now);
+    let has = |any: &[&str]| any.iter().any(|word| words.iter().any(|said| said == word));
+    if let Some(call) = heard.call(now, &words) {
+        return call;
+    }
+    if now.is_empty() {
+        return text(heard.pick(&[
+            "You called? Say a few words after the mention. Try: help",
+            "I am here, a demo model without a brain. Ask me for help to see what I can do.",
+        ]));
+    }
+    if has(&["help", "commands"]) {
+        return text(HELP);
+    }
+    if has(&["connect", "litellm", "openai", "ollama", "llm"]) || (has(&["real", "model"]) && !has(&["hello", "hi"])) {
+        return text(CONNECT);
+    }
+    if let Some(memory) = heard.memory(&words) {
+        return text(memory);
+    }
+    if has(&["playground", "harbour", "harbor"]) || now.to_lowercase().contains("what is this") {
+        return text(PLAYGROUND);
+    }
+    show(&has).unwrap_or_else(|| text(heard.small_talk(now, &has)))
+}
+
+/// Things it can show, so that every kind of message can be looked at.
+fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<Answer> {
+    if has(&["list", "todo", "steps"]) {
+        return Some(text(LIST));
+    }
+    if has(&["code", "rust", "python", "program"]) {
+        return Some(says("code", "Here is a little Rust, from my tiny shelf of examples.", CODE));
+    }
+    if has(&["output", "log", "logs"]) {
+        return Some(says("output", "This is what plain output looks like.", OUTPUT));
+    }
+    if has(&["latex", "formula", "math", "equation"]) {
+        return Some(says(
+            "latex",
+            "A formula from my shelf; I did not work it out.",
+            r"\int_0^1 x^2\,dx = \frac{1}{3}",
+        ));
+    }
+    if has(&["long", "story", "stream"]) {
+        return Some(text(long()));
+    }
+    if has(&["table", "format", "markdown", "bold"]) {
+        return Some(text(
+            "Text can be **bold**, *italic*, `code`, or > quoted. Links stay links: <https://example.com>",
+        ));
+    }
+    None
+}
+
+impl Heard<'_> {
+    /// One of several sentences. Which one depends on the transcript alone, so the same request gets the same answer.
+    fn pick(&self, choices: &[&'static str]) -> &'static str {
+        let letters: usize = self.said.iter().map(|said| said.text.len()).sum();
+        choices[(letters + self.said.len()) % choices.len()]
+    }
+
+    fn wants_status(&self) -> bool {
+        let instructions = self.said.iter().filter(|said| said.role != "user").map(|said| said.text.to_lowercase());
+        let mut asked = instructions.chain(self.said.last().map(|said| said.text.to_lowercase()));
+        asked.any(|text| {
+            ["status line", "activity status", "presence", "current activity"].iter().any(|mark| text.contains(mark))
+        })
+    }
+
+    /// What this person said before, oldest first, without the message to answer.
+    fn earlier(&self) -> impl DoubleEndedIterator<Item = &str> {
+        let before = self.said.len().saturating_sub(1);
+        let said = self.said.iter().take(before).filter(|said| said.role == "user");
+        said.map(|said| said.text.trim()).filter(|text| !text.is_empty())
+    }
+
+    /// Answers questions about what was said.
+    fn memory(&self, words: &[String]) -> Option<String> {
+        let has = |word: &str| words.iter().any(|said| said == word);
+        if has("name") && has("my") && (has("what") || has("whats") || has("know")) {
+            let named = self.earlier().rev().find(|text| text.to_lowercase().contains("my name is"));
+            return Some(match named {
+                Some(text) => format!(
+                    "You told me before: \"{}\". I remember by the history that comes with each request.",
+                    quote(text)
+                ),
+                None => "You have not told me your name in this conversation. Say: my name is ...".to_owned(),
+            });
+        }
+        if !(has("remember") || has("told") || has("memory") || (has("did") && has("say"))) {
+            return None;
+        }
+        let earlier: Vec<String> = self.earlier().rev().take(3).map(|text| format!("- {}", quote(text))).collect();
+        if earlier.is_empty() {
+            return Some(
+                "Nothing yet: this is the first thing you told me here. Tell me more and ask again.".to_owned(),
+            );
+        }
+        let latest: Vec<String> = earlier.into_iter().rev().collect();
+        Some(format!(
+            "You told me before:\n{}\nThat is the history your staffai keeps for you in this channel.",
+            latest.join("\n")
+        ))
+    }
+
+    /// A tool, when the message asks for one in so many words and it is on offer.
+    fn call(&self, now: &str, words: &[String]) -> Option<Answer> {
+        let first = words.first()?;
+        let rest = now.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
+        let (name, argument) = match first.as_str() {
+            "roll" => ("roll_dice", if rest.is_empty() { "1d6" } else { rest }),
+            "calculate" | "calc" | "compute" => ("calculator", rest),
+            "time" => ("get_time", if rest.is_empty() { "UTC" } else { rest.trim_start_matches("in ") }),
+            "use" | "call" => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+            _ => return None,
+        };
+        let (name, schema) = self.tools.iter().find(|(offered, _)| offered == name)?;
+        Some(Answer::Call { name: name.clone(), arguments: arguments(schema, argument.trim()) })
+    }
+
+    fn small_talk(&self, now: &str, has: &dyn Fn(&[&str]) -> bool) -> String {
+        let quoted = quote(now);
+        if has(&["hello", "hi", "hey", "moin", "hallo", "morning", "evening", "ahoy"]) {
+            return self
+                .pick(&[
+                    "Ahoy! I am the demo model: friendly, quick, and not clever at all. Say help to see what I can do.",
+                    "Hello there! Nobody has connected a real model yet, so you get me. Try: list, code, or remember.",
+                    "Hi! You reached staffai's demo model. The bot around me is real, only my wit is missing.",
+                ])
+                .to_owned();
+        }
+        if has(&["thanks", "thank", "thx", "cheers"]) {
+            return self
+                .pick(&[
+                    "You are welcome! Being thanked is the one thing I understand fully.",
+                    "Any time. I am only a demo, but a polite one.",
+                ])
+                .to_owned();
+        }
+        if has(&["bye", "goodbye", "night"]) {
+            return self
+                .pick(&[
+                    "Fair winds! I forget you at once, but your history stays here.",
+                    "Bye! The lighthouse stays on.",
+                ])
+                .to_owned();
+        }
+        if has(&["joke", "funny", "laugh"]) {
+            return self
+                .pick(&[
+                    "Why did the actor restart? It wanted a second act. (From a list of two; I am a demo.)",
+                    "A supervisor walks into a bar. All its children order again. (From a list of two; I am a demo.)",
+                ])
+                .to_owned();
+        }
+        if has(&["who", "you", "your"]) && (now.ends_with('?') || has(&["are", "who"])) {
+            return self.pick(&[
+                "I am a stand-in: a demo model that matches a few words. Say connect to learn how to give staffai a real one.",
+                "Just a small table of sentences that answers like a model would. Everything around me is the real program.",
+            ]).to_owned();
+        }
+        let before = self.earlier().next_back().map(quote);
+        match (now.ends_with('?'), before) {
+            (true, _) => format!(
+                "You asked: \"{quoted}\" A real model would know; I am the demo. Say connect to plug one in, or help."
+            ),
+            (false, Some(before)) if self.said.len().is_multiple_of(2) => {
+                format!(
+                    "Noted: \"{quoted}\" You told me before: \"{before}\" Two facts and no opinion: I am only the demo model."
+                )
+            }
+            (false, _) => match self.pick(&["a", "b", "c"]) {
+                "a" => format!(
+                    "I read \"{quoted}\", {} words. Understanding them takes a real model; I am the demo.",
+                    now.split_whitespace().count()
+                ),
+                "b" => format!("Understood as well as a demo can: \"{quoted}\" Ask me for a list, code, or a formula."),
+                _ => format!("\"{quoted}\" is safe in our history now. Later, ask what I remember. (Demo model here.)"),
+            },
+        }
+    }
+}
+
+/// Arguments for a tool from one text: a JSON object as it is, else the text in the first required place.
+fn arguments(schema: &Value, text: &str) -> Value {
+    if let Ok(Value::Object(object)) = serde_json::from_str(text) {
+        return Value::Object(object);
+    }
+    let required = schema["required"].as_array().and_then(|names| names.first()).and_then(Value::as_str);
+    let first = || schema["properties"].as_object().and_then(|places| places.keys().next()).map(String::as_str);
+    match required.or_else(first) {
+        Some(place) => json!({place: text}),
+        None => json!({}),
+    }
+}
+
+fn text(response: impl Into<String>) -> Answer {
+    says("text", response, "")
+}
+
+fn says(kind: &'static str, response: impl Into<String>, data: &str) -> Answer {
+    Answer::Says { kind, response: response.into(), data: data.to_owned() }
+}
+
+/// The words of a text in lower case, without marks.
+fn words(text: &str) -> Vec<String> {
+    let split = text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
+    split.filter(|word| !word.is_empty()).map(|word| word.to_lowercase().replace('\'', "")).collect()
+}
+
+/// A text on one line, cut where it gets long.
+fn quote(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(QUOTE_LETTERS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// A text that is too long for a single message.
+fn long() -> String {
+    let paragraphs = (1..=24).map(|n| {
+        format!("**{n}.** The harbour bell rings {n} times, the tide turns, and the demo model adds one more paragraph so that you can watch a long answer grow.")
+    });
+    let told = paragraphs.collect::<Vec<_>>().join("\n\n");
+    format!("{told}\n\nThe end. I made that long on purpose: it shows how an answer streams and is split.")
+}
+
+const HELP: &str = "I am the demo model. Try one of these words:\n\
+- **list**, **code**, **formula**, **output**, **long**: kinds of answers\n\
+- **my name is …**, then **what is my name?**, or **remember**: history\n\
+- **roll 2d6**, **time Europe/Berlin**, **calculate 6*7**: tools, when they are on offer\n\
+- **playground**: what this is\n\
+- **connect**: how to use a real model";
+
+const CONNECT: &str = "To connect a real model, stop the playground and start it with two variables:\n\
+```sh\n\
+LITELLM_API_URL=http://localhost:11434/v1 LITELLM_MODEL=llama3.1 staffai playground\n\
+```\n\
+`OPENAI_BASE_URL` works as well, and `LITELLM_API_KEY` or `OPENAI_API_KEY` holds the key if it needs one.";
+
+const PLAYGROUND: &str = "This is the playground: a small chat server on your own machine with members, roles and channels, \
+and the real staffai connected to it. Only two things are stand-ins: the chat server and me, the demo model. \
+Switch the member you speak as, reply, edit or delete, and watch the supervision tree beside the chat.";
+
+const LIST: &str = "A list, as asked (from the demo model's shelf):\n\
+1. Mention me in another channel\n\
+2. Speak as somebody else\n\
+3. Reply to one of my messages\n\
+4. Watch the tree while I answer";
+
+const CODE: &str = "fn main() {\n    let crew = [\"Ada\", \"Ben\", \"Chloe\"];\n    for name in crew {\n        println!(\"welcome aboard, {name}\");\n    }\n}";
+
+const OUTPUT: &str = "tide    high 04:12  low 10:37\nwind    west, 4 knots\nberths  3 of 12 free";

@@ -1,0 +1,220 @@
+//! The request as the demo model understands it, and the two ways to write its answer down.
+
+use serde_json::{Map, Value, json};
+
+use super::MODEL;
+use super::answers::{self, Answer, Heard};
+
+/// The time of making that answers carry. The demo model has no clock and no client needs one.
+pub const CREATED: u64 = 0;
+
+/// The most messages in a request.
+const MESSAGES: usize = 2_000;
+/// Letters of a token, about.
+const LETTERS_PER_TOKEN: usize = 4;
+/// Tokens that each message costs besides its text.
+const MESSAGE_TOKENS: usize = 4;
+
+/// One message of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// `system`, `user`, `assistant`, `tool` or whatever else was sent.
+    pub role: String,
+    /// The text, all text parts joined.
+    pub text: String,
+}
+
+/// A request that can be answered.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The transcript, oldest first.
+    pub said: Vec<Said>,
+    /// Word by word instead of at once.
+    pub stream: bool,
+    /// A streamed answer ends with the usage.
+    pub stream_usage: bool,
+    /// The model's name as asked for; it is echoed.
+    model: String,
+    /// Names of the offered tools, each with the schema of its arguments.
+    tools: Vec<(String, Value)>,
+    /// The JSON schema the answer must have.
+    schema: Option<Value>,
+}
+
+impl Asked {
+    /// Reads a request body.
+    ///
+    /// # Errors
+    /// A sentence for the caller when the body is not JSON, has no messages or too many.
+    pub fn read(body: &[u8]) -> Result<Self, String> {
+        let body: Value = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
+        let Some(messages) = body["messages"].as_array() else {
+            return Err("'messages' must be a list".to_owned());
+        };
+        if messages.is_empty() || messages.len() > MESSAGES {
+            return Err(format!("'messages' must have 1 to {MESSAGES} entries"));
+        }
+        let said = messages.iter().map(read_message).collect::<Result<_, _>>()?;
+        let offered = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        // A client that sends `tool_choice: none` wants words.
+        let tools = offered.iter().filter(|_| body["tool_choice"] != "none").filter_map(read_tool).collect();
+        let format = &body["response_format"];
+        Ok(Self {
+            said,
+            stream: body["stream"] == true,
+            stream_usage: body["stream_options"]["include_usage"] == true,
+            model: body["model"].as_str().unwrap_or(MODEL).to_owned(),
+            tools,
+            schema: (format["type"] == "json_schema").then(|| format["json_schema"]["schema"].clone()),
+        })
+    }
+}
+
+fn read_message(message: &Value) -> Result<Said, String> {
+    let Some(role) = message["role"].as_str() else {
+        return Err("each message needs a 'role'".to_owned());
+    };
+    let text = match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let parts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+            parts.join("\n")
+        }
+        Value::Null => String::new(),
+        _ => return Err("'content' must be a text or a list of parts".to_owned()),
+    };
+    Ok(Said { role: role.to_owned(), text })
+}
+
+fn read_tool(tool: &Value) -> Option<(String, Value)> {
+    let function = &tool["function"];
+    Some((function["name"].as_str()?.to_owned(), function["parameters"].clone()))
+}
+
+/// An answer in the shape that was asked for.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    id: String,
+    model: String,
+    body: Body,
+    usage: Value,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Text(String),
+    Call { name: String, arguments: String },
+}
+
+impl Reply {
+    /// Finds the answer to a request.
+    pub fn to(asked: &Asked) -> Self {
+        let heard = Heard { said: &asked.said, tools: &asked.tools };
+        let body = match answers::answer(&heard) {
+            Answer::Call { name, arguments } => Body::Call { name, arguments: arguments.to_string() },
+            Answer::Says { kind, response, data } => Body::Text(match &asked.schema {
+                Some(schema) => shaped(schema, kind, &response, &data).to_string(),
+                None => plain(kind, response, &data),
+            }),
+        };
+        let letters: usize = asked.said.iter().map(|said| said.text.chars().count()).sum();
+        let prompt = letters / LETTERS_PER_TOKEN + asked.said.len() * MESSAGE_TOKENS;
+        let written = match &body {
+            Body::Text(text) => text.chars().count(),
+            Body::Call { name, arguments } => name.len() + arguments.len(),
+        };
+        let completion = written.div_ceil(LETTERS_PER_TOKEN);
+        let usage =
+            json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion});
+        let id = format!("chatcmpl-demo-{letters}-{}", asked.said.len());
+        Self { id, model: asked.model.clone(), body, usage }
+    }
+
+    /// The answer in one piece.
+    pub fn whole(&self) -> Value {
+        let (message, finish) = match &self.body {
+            Body::Text(text) => (json!({"role": "assistant", "content": text, "refusal": null}), "stop"),
+            Body::Call { .. } => {
+                (json!({"role": "assistant", "content": null, "tool_calls": [self.call(false)]}), "tool_calls")
+            }
+        };
+        let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish});
+        let mut whole = self.frame("chat.completion", &[choice]);
+        whole["usage"] = self.usage.clone();
+        whole
+    }
+
+    /// The answer in the pieces of a stream, without the closing mark.
+    pub fn chunks(&self, with_usage: bool) -> Vec<Value> {
+        let chunk = |delta: Value, finish: Option<&str>| {
+            self.frame("chat.completion.chunk", &[json!({"index": 0, "delta": delta, "finish_reason": finish})])
+        };
+        let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
+        let finish = match &self.body {
+            Body::Text(text) => {
+                chunks.extend(text.split_inclusive(' ').map(|word| chunk(json!({"content": word}), None)));
+                "stop"
+            }
+            Body::Call { .. } => {
+                chunks.push(chunk(json!({"tool_calls": [self.call(true)]}), None));
+                "tool_calls"
+            }
+        };
+        chunks.push(chunk(json!({}), Some(finish)));
+        if with_usage {
+            let mut last = self.frame("chat.completion.chunk", &[]);
+            last["usage"] = self.usage.clone();
+            chunks.push(last);
+        }
+        chunks
+    }
+
+    fn frame(&self, object: &str, choices: &[Value]) -> Value {
+        json!({"id": self.id, "object": object, "created": CREATED, "model": self.model, "choices": choices})
+    }
+
+    fn call(&self, streamed: bool) -> Value {
+        let Body::Call { name, arguments } = &self.body else {
+            return Value::Null;
+        };
+        let function = json!({"name": name, "arguments": arguments});
+        let id = self.id.replace("chatcmpl", "call");
+        let mut call = json!({"id": id, "type": "function", "function": function});
+        if streamed {
+            call["index"] = json!(0);
+        }
+        call
+    }
+}
+
+/// Fills the places of a schema that the demo model knows, and the required others with something of the right type.
+fn shaped(schema: &Value, kind: &str, response: &str, data: &str) -> Value {
+    let known = json!({"type": kind, "response": response, "data": data});
+    let Some(properties) = schema["properties"].as_object() else {
+        return known;
+    };
+    let mut shaped = Map::new();
+    for (name, place) in properties {
+        let value = match (known.get(name), place["enum"].as_array(), place["type"].as_str()) {
+            (Some(value), None, _) => value.clone(),
+            (Some(value), Some(choices), _) if choices.contains(value) => value.clone(),
+            (_, Some(choices), _) => choices.first().cloned().unwrap_or_default(),
+            (None, None, Some("integer" | "number")) => json!(0),
+            (None, None, Some("boolean")) => json!(false),
+            (None, None, Some("array")) => json!([]),
+            (None, None, Some("object")) => json!({}),
+            (None, None, _) => json!(response),
+        };
+        shaped.insert(name.clone(), value);
+    }
+    Value::Object(shaped)
+}
+
+/// The same answer for a client that asked for no shape.
+fn plain(kind: &str, response: String, data: &str) -> String {
+    match (kind, data) {
+        (_, "") => response,
+        ("code" | "output", _) => format!("{response}\n```\n{data}\n```"),
+        (..) => format!("{response}\n{data}"),
+    }
+}

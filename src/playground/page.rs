@@ -1,0 +1,133 @@
+//! The chat page of the playground and the interface behind it, for a browser on this machine.
+//!
+//! The page is compiled in and needs nothing from anywhere else. It is open to whoever can reach it, so it only
+//! answers when it is addressed as this machine (against names that are pointed here from outside) and only
+//! accepts changes from itself (against other pages in the same browser).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, patch, post};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::service::Service;
+
+mod api;
+mod events;
+
+#[cfg(test)]
+mod tests;
+
+use api::Refusal;
+
+/// The largest request body, in bytes; a message of the greatest length fits in with every letter escaped.
+const BODY_BYTES: usize = 32 * 1024;
+/// Open streams of events; each tab of a browser has one.
+const STREAMS: usize = 64;
+/// Nothing may be loaded from elsewhere, and nobody may frame the page.
+const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+
+const PAGE: &str = include_str!("page/index.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+const TEXT_SCRIPT: &str = include_str!("page/text.js");
+const TREE_SCRIPT: &str = include_str!("page/tree.js");
+const ICON: &str = include_str!("page/icon.svg");
+
+/// What every handler needs.
+#[derive(Clone)]
+struct Desk {
+    service: Service,
+    streams: Arc<Semaphore>,
+    closing: CancellationToken,
+}
+
+/// The page at `/`, its parts and its interface under `/playground/`. The page also reads `/api/v1/tree`, which
+/// is served by somebody else. Streams of events stay open until their reader leaves; use [`router_until`] when
+/// the listener must be able to drain.
+pub fn router(service: Service) -> Router {
+    router_until(service, CancellationToken::new())
+}
+
+/// As [`router`]; `closing` ends the streams of events.
+pub fn router_until(service: Service, closing: CancellationToken) -> Router {
+    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), closing };
+    Router::new()
+        .route("/", get(async || asset("text/html; charset=utf-8", PAGE)))
+        .route("/playground/page.css", get(async || asset("text/css; charset=utf-8", STYLE)))
+        .route("/playground/page.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/playground/text.js", get(async || asset("text/javascript; charset=utf-8", TEXT_SCRIPT)))
+        .route("/playground/tree.js", get(async || asset("text/javascript; charset=utf-8", TREE_SCRIPT)))
+        .route("/playground/icon.svg", get(async || asset("image/svg+xml", ICON)))
+        .route("/playground/state", get(api::state))
+        .route("/playground/events", get(events::stream))
+        .route("/playground/messages", post(api::say))
+        .route("/playground/messages/{channel}/{id}", patch(api::edit).delete(api::delete))
+        .route("/playground/typing", post(api::types))
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .layer(middleware::from_fn(guard))
+        .with_state(desk)
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// Lets a request through only when it is meant for this machine and, when it changes something, comes from the page.
+async fn guard(request: Request, next: Next) -> Response {
+    let mut response = match admit(request.method(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn admit(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !is_loopback(host) {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "the playground answers to localhost only"));
+    }
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    // Every browser names the origin of a change; programs that are no browsers may leave it out.
+    let foreign = |origin: &HeaderValue| origin.as_bytes() != format!("http://{host}").as_bytes();
+    if headers.get(header::ORIGIN).is_some_and(foreign) {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "changes are accepted from the playground's own page only"));
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if *method != Method::DELETE && !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON as application/json"));
+    }
+    Ok(())
+}
+
+/// Whether a `Host` header names this machine itself, with or without a port.
+fn is_loopback(host: &str) -> bool {
+    let Ok(uri) = format!("http://{host}/").parse::<Uri>() else {
+        return false;
+    };
+    let Some(authority) = uri.authority() else {
+        return false;
+    };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let local = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    local && !authority.as_str().contains('@')
+}

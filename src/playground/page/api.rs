@@ -1,0 +1,247 @@
+//! The interface behind the page: what there is, and what members do.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Desk;
+use crate::playground::guild::ids::{ChannelId, GuildId, MessageId, UserId};
+use crate::playground::guild::{Channel, Guild, Member, Message, Role, permissions};
+use crate::playground::service::Service;
+
+/// The longest message, in characters, as on Discord.
+const LETTERS: usize = 2_000;
+/// Messages of each channel that are told, the newest.
+const MESSAGES: usize = 100;
+/// Channels that are told.
+const CHANNELS: usize = 200;
+/// Members that are told.
+const MEMBERS: usize = 200;
+
+/// A sentence for whoever asked in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    status: StatusCode,
+    sentence: String,
+}
+
+impl Refusal {
+    /// A refusal with its status and its reason.
+    pub fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
+        Self { status, sentence: sentence.into() }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({"error": self.sentence}))).into_response()
+    }
+}
+
+fn bad(sentence: impl Into<String>) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, sentence)
+}
+
+fn missing(sentence: &str) -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, sentence)
+}
+
+fn forbidden(sentence: &str) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, sentence)
+}
+
+/// Everything the page shows when it opens.
+#[derive(Serialize)]
+pub struct Shown {
+    guild: Option<GuildName>,
+    bot: UserId,
+    roles: Vec<Role>,
+    members: Vec<Member>,
+    channels: Vec<Channel>,
+    messages: BTreeMap<String, Vec<Message>>,
+    /// Channels in which the bot is typing.
+    typing: Vec<ChannelId>,
+    /// The bot's presence as it set it.
+    presence: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct GuildName {
+    id: GuildId,
+    name: String,
+    owner: UserId,
+}
+
+/// `GET /playground/state`
+pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
+    let service = &desk.service;
+    let first = service.guilds().into_iter().next();
+    let guild = first.as_ref().map(|guild| GuildName { id: guild.id, name: guild.name.clone(), owner: guild.owner });
+    let ours = |channel: &Channel| channel.guild.is_none() || channel.guild == guild.as_ref().map(|guild| guild.id);
+    let channels: Vec<Channel> = service.channels().into_iter().filter(ours).take(CHANNELS).collect();
+    let newest = |channel: &Channel| {
+        let mut messages = service.messages(channel.id);
+        messages.drain(..messages.len().saturating_sub(MESSAGES));
+        (channel.id.to_string(), messages)
+    };
+    Json(Shown {
+        bot: service.bot(),
+        roles: first.as_ref().map(|guild| guild.roles.clone()).unwrap_or_default(),
+        members: service.members().into_iter().take(MEMBERS).collect(),
+        messages: channels.iter().map(newest).collect(),
+        typing: channels.iter().map(|channel| channel.id).filter(|id| service.typing(*id)).collect(),
+        presence: service.presence(0),
+        channels,
+        guild,
+    })
+}
+
+/// A message that a member wants to write.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saying {
+    member: String,
+    channel: String,
+    text: String,
+    #[serde(default)]
+    reply_to: Option<String>,
+}
+
+/// `POST /playground/messages`
+pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<Response, Refusal> {
+    let saying: Saying = read(body)?;
+    let member = speaker(&desk.service, &saying.member)?;
+    let channel = channel(&desk.service, &saying.channel)?;
+    let text = worded(&saying.text)?;
+    if channel.recipient.is_some_and(|recipient| recipient != member.id) {
+        return Err(forbidden("this conversation belongs to somebody else"));
+    }
+    let reply_to = saying.reply_to.as_deref().map(id).transpose()?.map(MessageId);
+    if let Some(answered) = reply_to {
+        find(&desk.service, channel.id, answered)?;
+    }
+    let id = desk.service.says(member.id, channel.id, text, reply_to);
+    Ok((StatusCode::CREATED, Json(json!({"id": id}))).into_response())
+}
+
+/// A new text for a message.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Editing {
+    member: String,
+    text: String,
+}
+
+type Place = Result<Path<(String, String)>, PathRejection>;
+
+/// `PATCH /playground/messages/{channel}/{id}`: a member changes an own message.
+pub async fn edit(
+    State(desk): State<Desk>,
+    place: Place,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let message = placed(&desk.service, place)?;
+    let editing: Editing = read(body)?;
+    if message.author != speaker(&desk.service, &editing.member)?.id {
+        return Err(forbidden("only the author can edit a message"));
+    }
+    desk.service.edits(message.id, message.channel, worded(&editing.text)?);
+    Ok(Json(json!({"id": message.id})))
+}
+
+/// Who deletes.
+#[derive(Deserialize)]
+pub struct Deleting {
+    member: String,
+}
+
+/// `DELETE /playground/messages/{channel}/{id}?member=`: an own message, or any for whoever may manage messages.
+pub async fn delete(
+    State(desk): State<Desk>,
+    place: Place,
+    who: Result<Query<Deleting>, QueryRejection>,
+) -> Result<StatusCode, Refusal> {
+    let Query(who) = who.map_err(|_| bad("say who deletes: ?member=<id>"))?;
+    let message = placed(&desk.service, place)?;
+    let member = speaker(&desk.service, &who.member)?;
+    let manages = |guild: &Guild| guild.permissions(member.id) & permissions::MANAGE_MESSAGES != 0;
+    if message.author != member.id && !desk.service.guilds().first().is_some_and(manages) {
+        return Err(forbidden("only the author or a moderator can delete a message"));
+    }
+    desk.service.deletes(message.channel, message.id);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Somebody who types, and where.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Typing {
+    member: String,
+    channel: String,
+}
+
+/// `POST /playground/typing`
+pub async fn types(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<StatusCode, Refusal> {
+    let typing: Typing = read(body)?;
+    let member = speaker(&desk.service, &typing.member)?;
+    let channel = channel(&desk.service, &typing.channel)?;
+    desk.service.types(member.id, channel.id);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn read<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
+    let body = body.map_err(|rejection| Refusal::new(rejection.status(), "the body was too large or did not arrive"))?;
+    serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
+}
+
+fn id(text: &str) -> Result<u64, Refusal> {
+    text.parse().map_err(|_| bad("an id is a number written as text"))
+}
+
+/// The member to speak as. The bot speaks for itself.
+fn speaker(service: &Service, member: &str) -> Result<Member, Refusal> {
+    let id = UserId(id(member)?);
+    let member = service.members().into_iter().find(|member| member.id == id);
+    match member {
+        None => Err(missing("there is no such member")),
+        Some(member) if member.bot => Err(forbidden("the bot speaks for itself")),
+        Some(member) => Ok(member),
+    }
+}
+
+fn channel(service: &Service, channel: &str) -> Result<Channel, Refusal> {
+    let id = ChannelId(id(channel)?);
+    let channel = service.channels().into_iter().find(|channel| channel.id == id);
+    channel.ok_or_else(|| missing("there is no such channel"))
+}
+
+fn find(service: &Service, channel: ChannelId, id: MessageId) -> Result<Message, Refusal> {
+    let message = service.messages(channel).into_iter().find(|message| message.id == id);
+    message.ok_or_else(|| missing("there is no such message"))
+}
+
+fn placed(service: &Service, place: Place) -> Result<Message, Refusal> {
+    let Path((of, message)) = place.map_err(|_| bad("name the channel and the message"))?;
+    let of = channel(service, &of)?;
+    find(service, of.id, MessageId(id(&message)?))
+}
+
+/// A text that may be sent.
+fn worded(text: &str) -> Result<&str, Refusal> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(bad("a message needs some text"));
+    }
+    if text.chars().count() > LETTERS {
+        return Err(bad(format!("a message has at most {LETTERS} characters")));
+    }
+    Ok(text)
+}
