@@ -4,4 +4,6 @@
 
 pub mod ports;
 
+pub mod telemetry;
+
 pub mod domain;
