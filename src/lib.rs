@@ -4,6 +4,8 @@
 
 pub mod ports;
 
+pub mod telemetry;
+
 pub mod domain;
 
 pub mod config;

@@ -1,0 +1,132 @@
+//! What the program tells about itself: log lines and metrics. Nothing in here decides anything, and nothing waits.
+//!
+//! A line is made from an event's own fields and the `actor` and `turn` of the span it happened in. Secrets are taken out
+//! of each value before it is written, and text of members only appears when the operator asked for it.
+
+pub mod events;
+
+pub mod metrics;
+
+mod line;
+
+mod panics;
+
+mod redact;
+
+mod writer;
+
+use std::io::Write;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use secrecy::SecretString;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+
+use crate::ports::Clock;
+use crate::telemetry::line::{LineLayer, Style};
+use crate::telemetry::redact::Redactor;
+use crate::telemetry::writer::Writer;
+
+/// Libraries that may log, at warnings and above. All others are silent: several of them print bodies and headers.
+const LIBRARIES: [&str; 5] = ["ractor", "redb", "redis", "rustls", "async_nats"];
+
+/// How to log.
+pub struct LogOptions {
+    /// A level (`info`, also `WARNING` as Python spells it), or a list such as `info,staffai::discord=debug`.
+    pub filter: String,
+    /// The form of a line.
+    pub format: LogFormat,
+    /// Write what members and prompts say, too.
+    pub content: bool,
+    /// Texts that are replaced by `***` wherever they would appear.
+    pub redact: Vec<SecretString>,
+    /// Where lines go: standard output, in production.
+    pub out: Box<dyn Write + Send>,
+    /// What lines are stamped with.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The form of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For eyes.
+    Pretty {
+        /// Colour the level.
+        color: bool,
+    },
+}
+
+/// Keeps the log alive. Dropping it writes what still waits, for a bounded time.
+#[must_use = "dropping the guard ends the log"]
+#[derive(Debug)]
+pub struct LogGuard(#[expect(dead_code, reason = "it is held to be dropped")] Writer);
+
+/// Starts the log of this process, and sends panics through it. To be called once, early in `main`.
+///
+/// # Errors
+/// The filter cannot be read, the writer's thread cannot start, or a log was started before.
+pub fn init(options: LogOptions) -> Result<LogGuard, String> {
+    let filter = targets(&options.filter)?;
+    let writer = Writer::start(options.out, options.clock.clone(), options.format)?;
+    let lines = writer.lines();
+    let layer = LineLayer::new(
+        Style { format: options.format, content: options.content },
+        Redactor::new(&options.redact),
+        options.clock,
+        move |line| lines.send(line),
+    );
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(layer))
+        .map_err(|_| "a log was already started in this process".to_owned())?;
+    let content = options.content;
+    std::panic::set_hook(Box::new(move |info| panics::log(info, content)));
+    Ok(LogGuard(writer))
+}
+
+/// Checks a log filter without starting anything.
+///
+/// # Errors
+/// Says which filter cannot be read, and what would be right.
+pub fn check_filter(text: &str) -> Result<(), String> {
+    targets(text).map(drop)
+}
+
+fn targets(text: &str) -> Result<Targets, String> {
+    let normal: Vec<String> = text.split(',').map(|part| python_level(part.trim()).to_ascii_lowercase()).collect();
+    let wrong = || {
+        format!(
+            "log filter '{text}' is neither a level (error, warn, info, debug, trace, off) nor a list of target=level"
+        )
+    };
+    // A bare word that is no level is a mistyped level, not a target that wants everything.
+    if normal.iter().any(|part| !part.contains('=') && !is_own(part) && LevelFilter::from_str(part).is_err()) {
+        return Err(wrong());
+    }
+    let asked = Targets::from_str(&normal.join(",")).map_err(|_| wrong())?;
+    let own = asked.default_level().unwrap_or(LevelFilter::INFO);
+    let parts = asked.iter().filter(|(target, _)| is_own(target)).map(|(target, level)| (target.to_owned(), level));
+    Ok(Targets::new()
+        .with_targets(LIBRARIES.map(|library| (library, own.min(LevelFilter::WARN))))
+        .with_target("staffai", own)
+        .with_targets(parts.collect::<Vec<_>>()))
+}
+
+fn is_own(target: &str) -> bool {
+    target == "staffai" || target.starts_with("staffai::")
+}
+
+/// The names of levels that Python knows and Rust does not.
+fn python_level(text: &str) -> &str {
+    match text.to_ascii_uppercase().as_str() {
+        "WARNING" => "warn",
+        "CRITICAL" | "FATAL" => "error",
+        "NOTSET" | "" => "info",
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

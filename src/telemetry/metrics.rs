@@ -1,0 +1,186 @@
+//! The names, meanings and buckets of all metrics, and the recorder that keeps them.
+//!
+//! No label ever holds the id of a user, a channel or a guild: their number has no bound.
+
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use tokio_util::sync::CancellationToken;
+
+/// How often samples are folded into their buckets when nobody reads the page: they take room until then.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Seconds, from a cache hit to the longest turn.
+const SECONDS: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0];
+
+/// Seconds of our own work, which is short.
+const SHORT_SECONDS: &[f64] = &[0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
+
+/// Seconds, as the OpenTelemetry conventions advise for model calls.
+const MODEL_SECONDS: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+
+/// Tokens, as the OpenTelemetry conventions advise.
+const TOKENS: &[f64] =
+    &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, as it is scraped.
+    pub name: &'static str,
+    /// What kind it is.
+    pub kind: Kind,
+    /// What it tells, and its labels.
+    pub help: &'static str,
+}
+
+/// What kind a metric is.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Only grows, has no labels, and is there from the start with zero, so that an alert can watch it.
+    ZeroCounter,
+    /// Goes up and down.
+    Gauge,
+    /// Samples in buckets with these upper borders.
+    Histogram(&'static [f64]),
+}
+
+/// Every metric of the program. A test of the repository checks that the source records no other.
+pub const METRICS: &[Metric] = &[
+    row("staffai_turns_total", Kind::Counter, "turns that ended, by door, trigger and outcome"),
+    row("staffai_turn_seconds", Kind::Histogram(SECONDS), "from a turn's acceptance to its last part"),
+    row(
+        "staffai_turn_overhead_seconds",
+        Kind::Histogram(SHORT_SECONDS),
+        "a turn's time not spent waiting for a model or tools",
+    ),
+    row(
+        "staffai_first_visible_seconds",
+        Kind::Histogram(SECONDS),
+        "from a turn's acceptance to the first text a member can see",
+    ),
+    row("staffai_turns_lost_total", Kind::ZeroCounter, "turns closed without a reply or an apology"),
+    row("staffai_turns_doubled_total", Kind::ZeroCounter, "triggers that were found answered twice"),
+    row("staffai_shed_total", Kind::Counter, "work that was turned away because too much was going on, by where"),
+    row("staffai_actor_restarts_total", Kind::Counter, "restarts, by actor"),
+    row("staffai_mailbox_depth", Kind::Gauge, "messages that wait, by actor"),
+    row("staffai_limit_refused_total", Kind::Counter, "requests over a limit, by tier"),
+    row("staffai_restrictions_active", Kind::Gauge, "restrictions in force"),
+    row("staffai_gateway_events_total", Kind::Counter, "incoming events, by kind"),
+    row("staffai_discord_requests_total", Kind::Counter, "requests to Discord, by status"),
+    row("staffai_mcp_state", Kind::Gauge, "1 while a tool server is connected, else 0, by server"),
+    row("gen_ai_client_token_usage", Kind::Histogram(TOKENS), "tokens of model calls, by model and type"),
+    row(
+        "gen_ai_client_operation_duration_seconds",
+        Kind::Histogram(MODEL_SECONDS),
+        "duration of model calls, by model",
+    ),
+    row("gen_ai_execute_tool_duration_seconds", Kind::Histogram(MODEL_SECONDS), "duration of tool calls, by tool"),
+    row(
+        "mcp_client_operation_duration_seconds",
+        Kind::Histogram(SECONDS),
+        "duration of requests to tool servers, by method",
+    ),
+];
+
+const fn row(name: &'static str, kind: Kind, help: &'static str) -> Metric {
+    Metric { name, kind, help }
+}
+
+/// Reads what was recorded.
+#[derive(Clone)]
+pub struct Metrics(PrometheusHandle);
+
+impl Metrics {
+    /// The page that Prometheus reads.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.0.render()
+    }
+
+    /// Keeps the room that samples take bounded. Runs until told to stop.
+    pub async fn upkeep(&self, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
+            self.0.run_upkeep();
+        }
+    }
+}
+
+/// Installs the recorder of this process. To be called once, in `main`; until then, nothing is recorded.
+///
+/// # Errors
+/// A recorder was installed before.
+pub fn install() -> Result<Metrics, String> {
+    let recorder = recorder().map_err(|error| format!("cannot build the metrics: {error}"))?;
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).map_err(|_| "metrics were already installed in this process".to_owned())?;
+    describe();
+    Ok(Metrics(handle))
+}
+
+fn recorder() -> Result<PrometheusRecorder, BuildError> {
+    let mut builder = PrometheusBuilder::new();
+    for metric in METRICS {
+        if let Kind::Histogram(buckets) = metric.kind {
+            builder = builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)?;
+        }
+    }
+    Ok(builder.build_recorder())
+}
+
+fn describe() {
+    for Metric { name, kind, help } in METRICS {
+        match kind {
+            Kind::Counter => metrics::describe_counter!(*name, *help),
+            Kind::ZeroCounter => {
+                metrics::describe_counter!(*name, *help);
+                metrics::counter!(*name).increment(0);
+            }
+            Kind::Gauge => metrics::describe_gauge!(*name, *help),
+            Kind::Histogram(_) => metrics::describe_histogram!(*name, *help),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_helps_zeros_and_buckets() {
+        let recorder = recorder().unwrap();
+        metrics::with_local_recorder(&recorder, || {
+            describe();
+            metrics::counter!("staffai_shed_total", "where" => "door").increment(2);
+            metrics::histogram!("staffai_turn_seconds").record(0.3);
+        });
+        let page = Metrics(recorder.handle()).render();
+        for line in [
+            "# HELP staffai_shed_total work that was turned away because too much was going on, by where",
+            "# TYPE staffai_shed_total counter",
+            "staffai_shed_total{where=\"door\"} 2",
+            "staffai_turns_lost_total 0",
+            "# TYPE staffai_turn_seconds histogram",
+            "staffai_turn_seconds_bucket{le=\"0.25\"} 0",
+            "staffai_turn_seconds_bucket{le=\"0.5\"} 1",
+            "staffai_turn_seconds_count 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_end_as_their_kind_demands() {
+        let mut names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), METRICS.len());
+        for metric in METRICS {
+            let counts = matches!(metric.kind, Kind::Counter | Kind::ZeroCounter);
+            assert_eq!(metric.name.ends_with("_total"), counts, "{}", metric.name);
+        }
+    }
+}
