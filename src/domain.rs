@@ -6,6 +6,8 @@ pub mod ids;
 
 pub mod incoming;
 
+pub mod triage;
+
 pub mod turn;
 
 pub mod completion;
