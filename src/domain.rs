@@ -10,6 +10,8 @@ pub mod triage;
 
 pub mod turn;
 
+pub mod history;
+
 pub mod completion;
 
 pub mod outgoing;
