@@ -14,6 +14,10 @@ pub mod history;
 
 pub mod completion;
 
+pub mod reply;
+
 pub mod outgoing;
+
+pub mod split;
 
 pub mod model;
