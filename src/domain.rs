@@ -14,6 +14,10 @@ pub mod history;
 
 pub mod completion;
 
+pub mod prompt;
+
+pub mod dialogue;
+
 pub mod reply;
 
 pub mod outgoing;

@@ -193,7 +193,7 @@ impl Schema {
         if salvage::is_call(response) || only_markup {
             return Err(Invalid::Refused("/response: must be words for the person, not a tool call".to_owned()));
         }
-        Ok(Reply { kind, response: response.to_owned(), data: data.to_owned() })
+        Ok(Reply { kind, response: words(response), data: data.to_owned() })
     }
 
     fn read_inner(&self, text: &str) -> Result<Reply, Invalid> {
@@ -247,7 +247,7 @@ fn depth(value: &Value) -> usize {
 /// The neutral parts of a reply. Every kind degrades to text that stands for itself; never empty for a reply that was read.
 #[must_use]
 pub fn to_parts(reply: &Reply) -> Vec<Part> {
-    let response = words(reply.response.trim());
+    let response = reply.response.trim();
     let data = reply.data.trim();
     let shown = match reply.kind {
         _ if is_blank(data) => String::new(),
@@ -257,8 +257,8 @@ pub fn to_parts(reply: &Reply) -> Vec<Part> {
         Kind::Latex => fence("latex", data),
         Kind::Code | Kind::Output => program(reply.kind, data),
     };
-    let text = match (is_blank(&response), shown.is_empty() || response.contains(data)) {
-        (false, true) => response,
+    let text = match (is_blank(response), shown.is_empty() || response.contains(data)) {
+        (false, true) => response.to_owned(),
         (false, false) => format!("{response}\n{shown}"),
         (true, _) if !shown.is_empty() => shown,
         // Data that does not suit its kind still is all that was answered.

@@ -62,6 +62,14 @@ pub fn plain_text(content: &str) -> Option<String> {
     visible(&without_objects(&without_tools(spoken)))
 }
 
+/// The words of an answer that needs no form: only the thoughts are taken out; none when nothing is left.
+#[must_use]
+pub fn spoken(content: &str) -> Option<String> {
+    let words = without_thoughts(&final_channel(content)?);
+    let words = words.trim();
+    (!is_blank(words)).then(|| words.to_owned())
+}
+
 /// The text without its thoughts. A thought that is never closed takes the rest; one that was never opened takes the beginning.
 #[must_use]
 pub fn without_thoughts(text: &str) -> String {

@@ -84,6 +84,13 @@ fn marks_inside_a_good_answer_stay() {
 }
 
 #[test]
+fn json_that_is_the_answer_itself_never_stands_bare() {
+    let content = json!({"type": "text", "response": "{\"a\": 1}", "data": ""}).to_string();
+    assert_eq!(schema().read(&content), Ok(Reply::text("```json\n{\"a\": 1}\n```")));
+    assert_eq!(shown(Kind::Text, "", "[1, 2]"), "```json\n[1, 2]\n```");
+}
+
+#[test]
 fn faults_say_what_to_mend_and_never_repeat_the_answer() {
     let schema = schema();
     let refused = |content: &str| schema.read(content).unwrap_err().to_string();
@@ -187,11 +194,6 @@ fn only_words_are_left_of_answers_without_form() {
 fn kinds_degrade_to_text() {
     insta::assert_snapshot!(shown(Kind::Text, "Hi", "unused"), @"Hi");
     insta::assert_snapshot!(shown(Kind::Text, "", "only data"), @"only data");
-    insta::assert_snapshot!(shown(Kind::Text, "{\"a\":1}", ""), @r#"
-    ```json
-    {"a":1}
-    ```
-    "#);
     insta::assert_snapshot!(shown(Kind::Url, "Here", "https://example.com/a"), @r"
     Here
     https://example.com/a
