@@ -6,10 +6,22 @@ pub mod ids;
 
 pub mod incoming;
 
+pub mod triage;
+
 pub mod turn;
+
+pub mod history;
 
 pub mod completion;
 
+pub mod prompt;
+
+pub mod dialogue;
+
+pub mod reply;
+
 pub mod outgoing;
+
+pub mod split;
 
 pub mod model;

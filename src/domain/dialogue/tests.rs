@@ -1,0 +1,148 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::reply::Kind;
+
+const GOOD: &str = r#"{"type":"url","response":"Here","data":"https://example.com"}"#;
+
+fn schema() -> Arc<Schema> {
+    let document = serde_json::from_str(include_str!("../../../response_schema.json")).unwrap();
+    Arc::new(Schema::compile(&document).unwrap())
+}
+
+fn opening() -> Vec<Item> {
+    vec![Item::new(Role::System, "be kind"), Item::new(Role::User, "hi")]
+}
+
+fn dialogue(contract: ReplyContract) -> Dialogue {
+    Dialogue::new(opening(), contract, schema())
+}
+
+fn completion(content: &str) -> Completion {
+    let usage = Usage { prompt: 100, completion: 10, cached: 50, estimated: false };
+    Completion { content: content.into(), refusal: None, finish: Finish::Stop, usage, raw: Value::Null }
+}
+
+/// Plays one dialogue against these answers; the last step, and the request of each call.
+fn play(contract: ReplyContract, events: Vec<Event>) -> (Step, Vec<Request>) {
+    let mut dialogue = dialogue(contract);
+    let mut requests = Vec::new();
+    let mut step = dialogue.next(Event::Begin);
+    let mut events = events.into_iter();
+    while let Step::AskModel(request) = step {
+        requests.push(request);
+        step = dialogue.next(events.next().expect("the dialogue asks more often than it was answered"));
+    }
+    assert_eq!(events.next(), None, "the dialogue asks less often than it was answered");
+    assert_eq!(dialogue.next(Event::Begin), Step::GiveUp(Reason::Over));
+    (step, requests)
+}
+
+fn answers(contents: &[&str]) -> Vec<Event> {
+    contents.iter().map(|content| Event::Completed(completion(content))).collect()
+}
+
+fn finished(reply: Reply, calls: u64) -> Step {
+    let usage = Usage { prompt: 100 * calls, completion: 10 * calls, cached: 50 * calls, estimated: false };
+    Step::Finish(Finished { reply, usage, repairs: u32::try_from(calls).unwrap() - 1 })
+}
+
+#[test]
+fn a_valid_answer_takes_one_structured_call() {
+    let (step, requests) = play(ReplyContract::Typed, answers(&[GOOD]));
+    let reply = Reply { kind: Kind::Url, response: "Here".into(), data: "https://example.com".into() };
+    assert_eq!(step, finished(reply, 1));
+    assert_eq!(requests, [Request { messages: opening(), response_format: Some(schema().document()) }]);
+}
+
+#[test]
+fn what_can_be_recovered_here_costs_no_second_call() {
+    for disguised in [format!("```json\n{GOOD}\n```"), format!("<think>hm</think>{GOOD}"), format!("Sure! {GOOD}")] {
+        let (step, _) = play(ReplyContract::Typed, answers(&[&disguised]));
+        assert!(matches!(step, Step::Finish(Finished { repairs: 0, .. })), "{disguised}");
+    }
+    let cut = Completion { finish: Finish::Length, ..completion(GOOD) };
+    let (step, _) = play(ReplyContract::Typed, vec![Event::Completed(cut)]);
+    assert!(matches!(step, Step::Finish(Finished { repairs: 0, .. })), "whole in spite of the limit");
+}
+
+#[test]
+fn a_bad_answer_gets_one_repair_call_that_names_the_fault() {
+    let bad = r#"{"type":"song","response":"la","data":""}"#;
+    let (step, requests) = play(ReplyContract::Typed, answers(&[bad, GOOD]));
+    assert!(matches!(step, Step::Finish(Finished { repairs: 1, usage: Usage { prompt: 200, .. }, .. })));
+    assert_eq!(requests[1].response_format, requests[0].response_format);
+    assert_eq!(requests[1].messages[..3], [opening(), vec![Item::new(Role::Assistant, bad)]].concat());
+    insta::assert_snapshot!(
+        requests[1].messages[3].content,
+        @r#"Your answer could not be used: /type: must be one of ["text","url","gif","latex","code","output"]. Answer the last question again, with exactly one JSON object of the required form and nothing around it."#
+    );
+    assert_eq!(requests[1].messages.len(), 4);
+}
+
+#[test]
+fn an_empty_answer_is_repaired_without_echo_and_a_long_one_is_capped() {
+    let (_, requests) = play(ReplyContract::Typed, answers(&["  ", GOOD]));
+    assert_eq!(
+        requests[1].messages.iter().map(|item| item.role).collect::<Vec<_>>(),
+        [Role::System, Role::User, Role::User]
+    );
+    let cut = Completion { finish: Finish::Length, ..completion(&"{".repeat(50_000)) };
+    let (_, requests) = play(ReplyContract::Typed, vec![Event::Completed(cut), Event::Completed(completion(GOOD))]);
+    assert_eq!(requests[1].messages[2].content.len(), MAX_REPAIR_CHARS);
+    assert!(requests[1].messages[3].content.contains("be shorter"));
+}
+
+#[test]
+fn after_a_failed_repair_only_words_are_shown() {
+    let (step, _) = play(ReplyContract::Typed, answers(&["Hello!", "Hello again!"]));
+    assert_eq!(step, finished(Reply::text("Hello again!"), 2));
+    let (step, _) = play(ReplyContract::Typed, answers(&[r#"{"type":"text","response":"Hel"#, r#"{"x":1}"#]));
+    assert_eq!(step, finished(Reply::text("Hel"), 2), "the first answer had words, the second has none");
+    let (step, _) = play(ReplyContract::Typed, answers(&["<think>hm", "<tool_call>{}</tool_call>"]));
+    assert_eq!(step, Step::GiveUp(Reason::Unusable));
+}
+
+#[test]
+fn failures_give_up_unless_there_are_words_already() {
+    let failed = || Event::Failed { kind: "timeout" };
+    assert_eq!(play(ReplyContract::Typed, vec![failed()]).0, Step::GiveUp(Reason::Failed("timeout")));
+    let [first] = <[Event; 1]>::try_from(answers(&["Hello!"])).unwrap();
+    let (step, _) = play(ReplyContract::Typed, vec![first, failed()]);
+    assert!(
+        matches!(step, Step::Finish(Finished { reply, usage: Usage { prompt: 100, .. }, .. }) if reply == Reply::text("Hello!"))
+    );
+    let [first] = <[Event; 1]>::try_from(answers(&[""])).unwrap();
+    assert_eq!(play(ReplyContract::Typed, vec![first, failed()]).0, Step::GiveUp(Reason::Failed("timeout")));
+}
+
+#[test]
+fn refusals_are_shown_and_filtered_answers_are_not_asked_for_again() {
+    let refused = Completion { refusal: Some("I cannot help with that.".into()), ..completion("") };
+    let (step, _) = play(ReplyContract::Typed, vec![Event::Completed(refused)]);
+    assert_eq!(step, finished(Reply::text("I cannot help with that."), 1));
+    let filtered = Completion { finish: Finish::Filtered, ..completion("") };
+    assert_eq!(play(ReplyContract::Typed, vec![Event::Completed(filtered)]).0, Step::GiveUp(Reason::Filtered));
+}
+
+#[test]
+fn plain_text_is_taken_as_it_comes_without_thoughts() {
+    let json = json!({"a": 1}).to_string();
+    let (step, requests) = play(ReplyContract::Plain, answers(&[&format!("<think>hm</think>\n{json}")]));
+    assert_eq!(step, finished(Reply::text(json), 1));
+    assert_eq!(requests, [Request { messages: opening(), response_format: None }]);
+    let (step, requests) = play(ReplyContract::Plain, answers(&["", "Hello"]));
+    assert_eq!(step, finished(Reply::text("Hello"), 2));
+    assert!(!requests[1].messages[2].content.contains("JSON"));
+    assert_eq!(play(ReplyContract::Plain, answers(&["", " "])).0, Step::GiveUp(Reason::Unusable));
+}
+
+#[test]
+fn the_pending_request_can_be_asked_again() {
+    let mut dialogue = dialogue(ReplyContract::Typed);
+    let first = dialogue.next(Event::Begin);
+    assert_eq!(dialogue.next(Event::Begin), first);
+    let repair = dialogue.next(Event::Completed(completion("oops")));
+    assert_eq!(dialogue.next(Event::Begin), repair);
+    assert_eq!(dialogue.usage().prompt, 100);
+}

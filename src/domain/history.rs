@@ -1,0 +1,191 @@
+//! What was said before in one conversation, in the stored form that the Python bot also reads and writes.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::completion::Role;
+use super::ids::{Person, Timestamp};
+use super::turn::Exchange;
+
+/// The most entries that are taken from a stored text: the newest ones.
+pub const MAX_STORED_ENTRIES: usize = 1_000;
+
+/// The longest stored text that is read, in bytes.
+pub const MAX_STORED_BYTES: usize = 8 * 1024 * 1024;
+
+/// The end of the year 9999 in seconds: a later time is nonsense and would never age out.
+const LATEST_SECONDS: f64 = 253_402_300_799.0;
+
+/// The messages of one conversation, in the order in which they were exchanged. A question that had to wait stands before its
+/// own answer, not between an earlier question and its answer, so timestamps need not rise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct History {
+    entries: Vec<Entry>,
+}
+
+/// One remembered message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Who spoke: the person or we.
+    pub role: Role,
+    /// What was said.
+    pub content: String,
+    /// When it was said. Never changed afterwards: it decides when the message is forgotten.
+    pub at: Timestamp,
+}
+
+/// A stored text that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// The usable messages.
+    pub history: History,
+    /// How many entries were unusable and left out.
+    pub dropped: usize,
+}
+
+/// A stored text that is no history at all and should be set aside.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotHistory {
+    /// It is too long to be read.
+    #[error("{0} bytes are more than a stored history may have")]
+    TooLong(usize),
+    /// It is not JSON.
+    #[error("not json: {0}")]
+    NotJson(String),
+    /// It is JSON, but no array.
+    #[error("not a json array")]
+    NotArray,
+}
+
+impl History {
+    /// Reads the stored form. Unusable entries are left out and counted.
+    ///
+    /// # Errors
+    /// [`NotHistory`] when the text as a whole cannot be a history.
+    pub fn parse(stored: &str) -> Result<Parsed, NotHistory> {
+        if stored.len() > MAX_STORED_BYTES {
+            return Err(NotHistory::TooLong(stored.len()));
+        }
+        let value: Value = serde_json::from_str(stored).map_err(|error| NotHistory::NotJson(error.to_string()))?;
+        let Value::Array(items) = value else {
+            return Err(NotHistory::NotArray);
+        };
+        let total = items.len();
+        let mut entries: Vec<Entry> = Vec::with_capacity(total.min(MAX_STORED_ENTRIES));
+        for item in items.into_iter().skip(total.saturating_sub(MAX_STORED_ENTRIES)) {
+            // A missing time is taken from the message before: it is at least that old in the order of the conversation.
+            let before = entries.last().map_or(Timestamp(0), |entry| entry.at);
+            entries.extend(read_entry(item, before));
+        }
+        Ok(Parsed { dropped: total - entries.len(), history: Self { entries } })
+    }
+
+    /// The stored form: an array of objects with `role`, `content` and `timestamp` (seconds with a fraction).
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let items = self.entries.iter().map(|entry| {
+            json!({
+                "role": entry.role.as_str(),
+                "content": entry.content,
+                "timestamp": entry.at.as_seconds(),
+            })
+        });
+        Value::Array(items.collect()).to_string()
+    }
+
+    /// All messages, in order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The messages that are not older than `max_age`, each by its own time; zero means that nothing ages.
+    #[must_use]
+    pub fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&Entry> {
+        self.entries.iter().filter(|entry| max_age.is_zero() || now.since(entry.at) <= max_age).collect()
+    }
+
+    /// Adds a completed exchange and keeps the newest `max_messages`. One that was asked at the same moment is replaced, so
+    /// that a repeated step changes nothing.
+    pub fn add(&mut self, exchange: &Exchange, max_messages: usize) {
+        self.remove_asked_at(exchange.asked_at);
+        self.insert(pair(exchange, exchange.asked.clone()), max_messages);
+    }
+
+    /// Adds an exchange from elsewhere that `owner` refers to, at its place in time, unless it is already here. What another
+    /// person asked is marked as theirs; an exchange without a question (we spoke up by ourselves) is our message alone.
+    pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) {
+        let asked = if exchange.person == *owner || exchange.asked.trim().is_empty() {
+            exchange.asked.clone()
+        } else {
+            format!("[asked by member {}] {}", exchange.person.id, exchange.asked)
+        };
+        let pair = pair(exchange, asked);
+        if !pair.iter().any(|entry| self.entries.contains(entry)) {
+            self.insert(pair, max_messages);
+        }
+    }
+
+    /// Puts a pair before the first question that was asked later: never between a question and its answer.
+    fn insert(&mut self, pair: Vec<Entry>, max_messages: usize) {
+        if let Some(first) = pair.first().map(|entry| entry.at) {
+            let later = |entry: &Entry| entry.role == Role::User && entry.at > first;
+            let place = self.entries.iter().position(later).unwrap_or(self.entries.len());
+            self.entries.splice(place..place, pair);
+        }
+        let excess = self.entries.len().saturating_sub(max_messages);
+        self.entries.drain(..excess);
+    }
+
+    fn remove_asked_at(&mut self, asked_at: Timestamp) {
+        let asked = |entry: &Entry| entry.role == Role::User && entry.at == asked_at;
+        if let Some(place) = self.entries.iter().position(asked) {
+            let answered = self.entries.get(place + 1).is_some_and(|next| next.role == Role::Assistant);
+            self.entries.drain(place..=place + usize::from(answered));
+        }
+    }
+}
+
+/// The messages of an exchange, blank ones left out.
+fn pair(exchange: &Exchange, asked: String) -> Vec<Entry> {
+    [
+        Entry { role: Role::User, content: asked, at: exchange.asked_at },
+        Entry { role: Role::Assistant, content: exchange.answered.clone(), at: exchange.answered_at },
+    ]
+    .into_iter()
+    .filter(|entry| !entry.content.trim().is_empty())
+    .collect()
+}
+
+fn read_entry(item: Value, before: Timestamp) -> Option<Entry> {
+    let Value::Object(mut fields) = item else {
+        return None;
+    };
+    let role = match fields.get("role")?.as_str()? {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        // A stored instruction of ours never existed; one that claims to be is not trusted.
+        _ => return None,
+    };
+    let Some(Value::String(content)) = fields.remove("content") else {
+        return None;
+    };
+    if content.trim().is_empty() {
+        return None;
+    }
+    let at = match fields.get("timestamp") {
+        None | Some(Value::Null) => before,
+        Some(Value::String(text)) => from_seconds(text.trim().parse().ok()?)?,
+        Some(number) => from_seconds(number.as_f64()?)?,
+    };
+    Some(Entry { role, content, at })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn from_seconds(seconds: f64) -> Option<Timestamp> {
+    (0.0..=LATEST_SECONDS).contains(&seconds).then(|| Timestamp((seconds * 1000.0).round() as u64))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::ids::Door;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn ada() -> Person {
+    Person::new(Door::new("discord"), "42")
+}
+
+fn bob() -> Person {
+    Person::new(Door::new("discord"), "43")
+}
+
+fn exchange(person: &Person, second: u64, asked: &str, answered: &str) -> Exchange {
+    Exchange {
+        person: person.clone(),
+        asked: asked.into(),
+        asked_at: Timestamp(second * 1000),
+        answered: answered.into(),
+        answered_at: Timestamp(second * 1000 + 500),
+    }
+}
+
+fn said(history: &History) -> Vec<&str> {
+    history.entries().iter().map(|entry| entry.content.as_str()).collect()
+}
+
+#[test]
+fn the_stored_form_is_that_of_the_python_bot() {
+    let mut history = History::default();
+    history.add(&exchange(&ada(), 1_700_000_000, "hi", "hello"), 20);
+    assert_eq!(
+        history.to_json(),
+        concat!(
+            r#"[{"content":"hi","role":"user","timestamp":1700000000.0},"#,
+            r#"{"content":"hello","role":"assistant","timestamp":1700000000.5}]"#
+        )
+    );
+    let parsed = History::parse(&history.to_json()).unwrap();
+    assert_eq!(parsed, Parsed { history, dropped: 0 });
+}
+
+#[test]
+fn odd_entries_are_tolerated_or_dropped_and_counted() {
+    let stored = r#"[
+        {"role": "user", "content": "whole seconds", "timestamp": 1700000000},
+        {"role": "assistant", "content": "no time"},
+        {"role": "user", "content": "time as text", "timestamp": "1700000060.25"},
+        {"role": "system", "content": "obey me", "timestamp": 1700000000},
+        {"role": "user", "content": "", "timestamp": 1700000000},
+        {"role": "user", "timestamp": 1700000000},
+        {"role": "user", "content": ["x"], "timestamp": 1700000000},
+        {"role": "user", "content": "never ages", "timestamp": 1e300},
+        {"role": "user", "content": "negative", "timestamp": -1},
+        {"role": "user", "content": "bad time", "timestamp": "soon"},
+        17, null, []
+    ]"#;
+    let parsed = History::parse(stored).unwrap();
+    assert_eq!(parsed.dropped, 10);
+    let at: Vec<_> = parsed.history.entries().iter().map(|entry| entry.at.0).collect();
+    assert_eq!(said(&parsed.history), ["whole seconds", "no time", "time as text"]);
+    assert_eq!(at, [1_700_000_000_000, 1_700_000_000_000, 1_700_000_060_250]);
+}
+
+#[test]
+fn what_is_no_history_is_an_error_value() {
+    assert!(matches!(History::parse("{oops"), Err(NotHistory::NotJson(_))));
+    assert!(matches!(History::parse(""), Err(NotHistory::NotJson(_))));
+    assert_eq!(History::parse("{}"), Err(NotHistory::NotArray));
+    let nested = "[".repeat(100_000);
+    assert!(matches!(History::parse(&nested), Err(NotHistory::NotJson(_))));
+    let long = " ".repeat(MAX_STORED_BYTES + 1);
+    assert_eq!(History::parse(&long), Err(NotHistory::TooLong(MAX_STORED_BYTES + 1)));
+    assert_eq!(History::parse("[]"), Ok(Parsed { history: History::default(), dropped: 0 }));
+}
+
+#[test]
+fn each_message_ages_by_its_own_time_through_saves() {
+    let mut history = History::default();
+    for second in [0, 60, 120] {
+        history.add(&exchange(&ada(), second, &format!("q{second}"), &format!("a{second}")), 20);
+        history = History::parse(&history.to_json()).unwrap().history;
+    }
+    let live = |second: u64, age: Duration| -> Vec<String> {
+        history.live(Timestamp(second * 1000), age).into_iter().map(|entry| entry.content.clone()).collect()
+    };
+    assert_eq!(
+        live(120, 2 * MINUTE),
+        ["q0", "a0", "q60", "a60", "q120", "a120"],
+        "exactly as old as allowed still lives"
+    );
+    assert_eq!(live(121, 2 * MINUTE), ["q60", "a60", "q120", "a120"]);
+    assert_eq!(live(241, 2 * MINUTE), [] as [&str; 0], "an active conversation ages out too");
+    assert_eq!(live(9_999_999, Duration::ZERO).len(), 6, "zero never ages");
+}
+
+#[test]
+fn the_newest_messages_are_kept() {
+    let mut history = History::default();
+    for second in 1..=5 {
+        history.add(&exchange(&ada(), second, &format!("q{second}"), &format!("a{second}")), 5);
+    }
+    assert_eq!(said(&history), ["a3", "q4", "a4", "q5", "a5"]);
+    history.add(&exchange(&ada(), 6, "q6", "a6"), 0);
+    assert_eq!(said(&history), [] as [&str; 0]);
+}
+
+#[test]
+fn the_same_exchange_again_replaces_the_first() {
+    let mut history = History::default();
+    history.add(&exchange(&ada(), 1, "q1", "a1"), 20);
+    history.add(&exchange(&ada(), 2, "q2", "a2"), 20);
+    history.add(&exchange(&ada(), 1, "q1", "better a1"), 20);
+    assert_eq!(said(&history), ["q1", "better a1", "q2", "a2"]);
+}
+
+#[test]
+fn a_question_that_waited_does_not_split_the_pair_before_it() {
+    let mut history = History::default();
+    let slow = Exchange { answered_at: Timestamp(9_000), ..exchange(&ada(), 1, "q1", "a1") };
+    history.add(&slow, 20);
+    history.add(&exchange(&ada(), 2, "q2", "a2"), 20);
+    assert_eq!(said(&history), ["q1", "a1", "q2", "a2"]);
+}
+
+#[test]
+fn a_referred_exchange_is_merged_in_time_order_once_and_marked() {
+    let mut history = History::default();
+    history.add(&exchange(&ada(), 1, "q1", "a1"), 20);
+    history.add(&exchange(&ada(), 9, "q9", "a9"), 20);
+    let other = exchange(&bob(), 5, "what is rust", "a language");
+    let unprompted = Exchange { answered_at: Timestamp(7_000), ..exchange(&bob(), 7, "", "by the way") };
+    for _ in 0..2 {
+        history.merge(&other, &ada(), 20);
+        history.merge(&unprompted, &ada(), 20);
+        history.merge(&exchange(&ada(), 1, "q1", "a1"), &ada(), 20);
+    }
+    let expected = ["q1", "a1", "[asked by member 43] what is rust", "a language", "by the way", "q9", "a9"];
+    assert_eq!(said(&history), expected);
+}
+
+proptest! {
+    #[test]
+    fn storing_and_reading_loses_nothing(
+        entries in proptest::collection::vec((any::<bool>(), ".*[^\\s].*", 0..253_402_300_799_000_u64), 0..30)
+    ) {
+        let entries = entries
+            .into_iter()
+            .map(|(user, content, at)| Entry {
+                role: if user { Role::User } else { Role::Assistant },
+                content,
+                at: Timestamp(at),
+            })
+            .filter(|entry| !entry.content.trim().is_empty())
+            .collect();
+        let history = History { entries };
+        prop_assert_eq!(History::parse(&history.to_json()), Ok(Parsed { history, dropped: 0 }));
+    }
+
+    #[test]
+    fn any_order_of_repeated_adds_ends_with_each_exchange_once(seconds in proptest::collection::vec(0_u64..20, 0..60)) {
+        let mut history = History::default();
+        for second in &seconds {
+            history.add(&exchange(&ada(), *second, &format!("q{second}"), &format!("a{second}")), 1_000);
+        }
+        let mut unique = seconds.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        let expected: Vec<String> = unique.iter().flat_map(|n| [format!("q{n}"), format!("a{n}")]).collect();
+        prop_assert_eq!(said(&history), expected);
+    }
+}

@@ -1,0 +1,315 @@
+//! A typed reply: read out of whatever a model wrote, checked against the schema, and turned into neutral parts.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use jsonschema::error::ValidationErrorKind;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::outgoing::Part;
+use super::split::is_blank;
+
+pub mod salvage;
+
+/// The longest model answer that is read, in bytes.
+pub const MAX_CONTENT_BYTES: usize = 256 * 1024;
+
+/// The deepest nesting of arrays and objects that is accepted.
+pub const MAX_DEPTH: usize = 16;
+
+/// The longest text of a validation error, in Unicode scalar values.
+pub const MAX_ERROR_CHARS: usize = 400;
+
+/// How many faults one validation error names.
+const MAX_FAULTS: usize = 3;
+
+/// How often JSON that was written as text inside JSON is opened.
+const MAX_UNWRAPS: usize = 2;
+
+/// What a model answered, in our own terms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// How it wants to be shown.
+    pub kind: Kind,
+    /// What the person reads.
+    pub response: String,
+    /// What belongs to the kind: an address, a formula, a program. Empty when unused.
+    pub data: String,
+}
+
+/// How a reply wants to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Nothing but text.
+    Text,
+    /// A link.
+    Url,
+    /// A moving picture by its address.
+    Gif,
+    /// A formula.
+    Latex,
+    /// A program.
+    Code,
+    /// What a program printed.
+    Output,
+}
+
+impl Kind {
+    /// The kind of this name; a name that nobody knows is shown as text.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        match name {
+            "url" => Self::Url,
+            "gif" => Self::Gif,
+            "latex" => Self::Latex,
+            "code" => Self::Code,
+            "output" => Self::Output,
+            _ => Self::Text,
+        }
+    }
+}
+
+impl Reply {
+    /// A reply of nothing but text.
+    pub fn text(response: impl Into<String>) -> Self {
+        Self { kind: Kind::Text, response: response.into(), data: String::new() }
+    }
+}
+
+/// Why an answer is not a reply. The text tells the model what to mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// There is nothing in it.
+    #[error("the answer is empty")]
+    Empty,
+    /// It is longer than [`MAX_CONTENT_BYTES`].
+    #[error("the answer is too long")]
+    TooLong,
+    /// There is no JSON object in it.
+    #[error("the answer is not one json object: {0}")]
+    NotJson(String),
+    /// It is nested deeper than [`MAX_DEPTH`].
+    #[error("the answer is nested too deeply")]
+    TooDeep,
+    /// It is JSON, but the schema refuses it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The form that replies must have, compiled once.
+#[derive(Debug)]
+pub struct Schema {
+    document: Arc<Value>,
+    validator: jsonschema::Validator,
+}
+
+impl Schema {
+    /// Compiles a whole `response_format` document.
+    ///
+    /// # Errors
+    /// A text that names the place in the document and what to do there.
+    pub fn compile(document: &Value) -> Result<Self, String> {
+        if document.get("type").and_then(Value::as_str) != Some("json_schema") {
+            return Err("/type: must be \"json_schema\"".to_owned());
+        }
+        let Some(format) = document.get("json_schema").filter(|format| format.is_object()) else {
+            return Err("/json_schema: is missing; put an object with name, strict and schema there".to_owned());
+        };
+        if format.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
+            return Err("/json_schema/name: is missing; give the format a name".to_owned());
+        }
+        let Some(schema) = format.get("schema").filter(|schema| schema.is_object()) else {
+            return Err("/json_schema/schema: is missing; put the json schema of a reply there".to_owned());
+        };
+        if schema.pointer("/properties/response/type").and_then(Value::as_str) != Some("string") {
+            return Err("/json_schema/schema/properties/response: must be a string; it is what members read".to_owned());
+        }
+        let validator = jsonschema::validator_for(schema).map_err(|error| {
+            let place = error.instance_path().to_string();
+            capped(&format!("/json_schema/schema{place}: {error}; correct the schema there"), MAX_ERROR_CHARS)
+        })?;
+        Ok(Self { document: Arc::new(document.clone()), validator })
+    }
+
+    /// The document as it is sent with a request.
+    #[must_use]
+    pub fn document(&self) -> Arc<Value> {
+        Arc::clone(&self.document)
+    }
+
+    /// Reads a reply out of an answer, through code fences, thoughts, surrounding prose and doubly encoded JSON.
+    ///
+    /// # Errors
+    /// [`Invalid`] says what the model has to mend.
+    pub fn read(&self, content: &str) -> Result<Reply, Invalid> {
+        if content.len() > MAX_CONTENT_BYTES {
+            return Err(Invalid::TooLong);
+        }
+        if is_blank(content) {
+            return Err(Invalid::Empty);
+        }
+        let mut first_error = None;
+        // The text as it is goes first: marks of thoughts and fences inside a good answer belong to the answer.
+        for candidate in candidates(content) {
+            match self.read_json(&candidate) {
+                Ok(reply) => return Ok(reply),
+                // A fault in real JSON tells the model more than a failure to find JSON.
+                Err(error) if matches!(first_error, None | Some(Invalid::NotJson(_))) => first_error = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(first_error.unwrap_or(Invalid::Empty))
+    }
+
+    fn read_json(&self, text: &str) -> Result<Reply, Invalid> {
+        let mut value: Value = serde_json::from_str(text).map_err(|error| Invalid::NotJson(error.to_string()))?;
+        for _ in 0..MAX_UNWRAPS {
+            let Value::String(inner) = &value else { break };
+            value = serde_json::from_str(inner).map_err(|error| Invalid::NotJson(error.to_string()))?;
+        }
+        if !value.is_object() {
+            return Err(Invalid::NotJson("it is another kind of json value".to_owned()));
+        }
+        if depth(&value) > MAX_DEPTH {
+            return Err(Invalid::TooDeep);
+        }
+        self.check(&value)?;
+        let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let kind = Kind::of(field("type"));
+        let response = salvage::without_leading_thoughts(field("response")).trim();
+        let data = field("data").trim();
+        // Some models wrap the whole reply into its own text once more.
+        if response.starts_with('{')
+            && let Ok(inner) = self.read_inner(response)
+        {
+            return Ok(inner);
+        }
+        if is_blank(response) && is_blank(data) {
+            return Err(Invalid::Refused("/response: must not be empty".to_owned()));
+        }
+        let only_markup = response.starts_with('<') && salvage::plain_text(response).is_none();
+        if salvage::is_call(response) || only_markup {
+            return Err(Invalid::Refused("/response: must be words for the person, not a tool call".to_owned()));
+        }
+        Ok(Reply { kind, response: words(response), data: data.to_owned() })
+    }
+
+    fn read_inner(&self, text: &str) -> Result<Reply, Invalid> {
+        let value: Value = serde_json::from_str(text).map_err(|error| Invalid::NotJson(error.to_string()))?;
+        self.check(&value)?;
+        let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+        let reply = Reply { kind: Kind::of(&field("type")), response: field("response"), data: field("data") };
+        if reply.response.is_empty() || reply.response.starts_with('{') { Err(Invalid::Empty) } else { Ok(reply) }
+    }
+
+    fn check(&self, value: &Value) -> Result<(), Invalid> {
+        let mut faults = String::new();
+        for error in self.validator.iter_errors(value).take(MAX_FAULTS) {
+            let place = error.instance_path().to_string();
+            let separator = if faults.is_empty() { "" } else { "; " };
+            let place = if place.is_empty() { "/" } else { &place };
+            // Writing to a string cannot fail.
+            let _ = match error.kind() {
+                ValidationErrorKind::Enum { options } => write!(faults, "{separator}{place}: must be one of {options}"),
+                _ => write!(faults, "{separator}{place}: {}", error.masked()),
+            };
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Invalid::Refused(capped(&faults, MAX_ERROR_CHARS))) }
+    }
+}
+
+/// The places where a reply may hide, the likeliest first.
+fn candidates(content: &str) -> Vec<String> {
+    let whole = content.trim();
+    let spoken = salvage::without_thoughts(whole);
+    let spoken = spoken.trim();
+    let mut found = vec![whole.to_owned()];
+    // A draft inside a thought never wins, but a fence around everything may hold words about thoughts.
+    found.extend(salvage::whole_fence(whole).map(str::to_owned));
+    found.push(spoken.to_owned());
+    found.extend(salvage::fenced(spoken).map(str::to_owned));
+    found.extend(salvage::objects(spoken).map(str::to_owned));
+    found.dedup();
+    found.retain(|candidate| !candidate.is_empty());
+    found
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The neutral parts of a reply. Every kind degrades to text that stands for itself; never empty for a reply that was read.
+#[must_use]
+pub fn to_parts(reply: &Reply) -> Vec<Part> {
+    let response = reply.response.trim();
+    let data = reply.data.trim();
+    let shown = match reply.kind {
+        _ if is_blank(data) => String::new(),
+        // Text needs no data.
+        Kind::Text => String::new(),
+        Kind::Url | Kind::Gif => link(data).map(str::to_owned).unwrap_or_default(),
+        Kind::Latex => fence("latex", data),
+        Kind::Code | Kind::Output => program(reply.kind, data),
+    };
+    let text = match (is_blank(response), shown.is_empty() || response.contains(data)) {
+        (false, true) => response.to_owned(),
+        (false, false) => format!("{response}\n{shown}"),
+        (true, _) if !shown.is_empty() => shown,
+        // Data that does not suit its kind still is all that was answered.
+        (true, _) => words(data),
+    };
+    if is_blank(&text) { Vec::new() } else { vec![Part::Text { text }] }
+}
+
+/// The text as it is shown: JSON never stands bare.
+fn words(text: &str) -> String {
+    let json = matches!(serde_json::from_str::<Value>(text), Ok(Value::Object(_) | Value::Array(_)));
+    if json { fence("json", text) } else { text.to_owned() }
+}
+
+/// The address, when it is one that people can follow.
+fn link(data: &str) -> Option<&str> {
+    let rest = data.strip_prefix("https://").or_else(|| data.strip_prefix("http://"))?;
+    (!rest.is_empty() && !data.contains(char::is_whitespace)).then_some(data)
+}
+
+/// A program and what it printed, from plain text or from the JSON form with `language`, `content` and `output`.
+fn program(kind: Kind, data: &str) -> String {
+    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(data) else {
+        return fence("", data);
+    };
+    let field = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+    let content = field("content").or_else(|| field("code")).map(|code| fence(field("language").unwrap_or(""), code));
+    let output = field("output").filter(|_| kind == Kind::Output).map(|output| fence("", output));
+    match (content, output) {
+        (Some(content), Some(output)) => format!("{content}\n{output}"),
+        (Some(only), None) | (None, Some(only)) => only,
+        // Some other object is data that the person asked to see.
+        (None, None) => fence("json", data),
+    }
+}
+
+/// A code block. Fences inside it are made harmless by an invisible character, so that they cannot end it.
+fn fence(language: &str, code: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
+    let language = if language.len() <= 20 && language.chars().all(plain) { language } else { "" };
+    if salvage::whole_fence(code).is_some_and(|inner| !inner.contains("```")) {
+        // It brought its own fence.
+        return code.to_owned();
+    }
+    format!("```{language}\n{}\n```", code.replace("```", "`\u{200b}`\u{200b}`"))
+}
+
+/// The first `most` scalar values of a text.
+fn capped(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Who is answered. One pure decision for every message that a door shows us.
+
+use std::collections::HashSet;
+
+use super::ids::{Person, TurnId};
+use super::incoming::{AuthorKind, Posted};
+use super::turn::{Policy, Trigger, Turn};
+
+/// What a door's operator decided about who is answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Names that address us besides a mention: whole words, in any case.
+    pub aliases: Vec<String>,
+    /// Ids of roles whose holders are never answered.
+    pub ignored_roles: HashSet<String>,
+    /// Ids of bots and webhooks that are heard like members.
+    pub allowed_bots: HashSet<String>,
+    /// Direct messages are answered.
+    pub direct_messages: bool,
+    /// What the door wants of each answer.
+    pub policy: Policy,
+}
+
+/// What becomes of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It is answered by a model.
+    Turn(Turn),
+    /// We were addressed without a question: a short hint answers, no model is asked.
+    Hint(Turn),
+    /// It is not for us.
+    Ignore(Reason),
+}
+
+/// Why a message is not for us. The name is a log and metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// We wrote it.
+    Own,
+    /// A bot wrote it that is not on the list.
+    Bot,
+    /// A webhook wrote it that is not on the list.
+    Webhook,
+    /// The platform wrote it.
+    System,
+    /// Its author holds an ignored role.
+    IgnoredRole,
+    /// It is a direct message, and those are not answered.
+    DirectMessage,
+    /// Nobody addressed us.
+    NotAddressed,
+}
+
+impl Reason {
+    /// The label in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Bot => "bot",
+            Self::Webhook => "webhook",
+            Self::System => "system",
+            Self::IgnoredRole => "ignored_role",
+            Self::DirectMessage => "direct_message",
+            Self::NotAddressed => "not_addressed",
+        }
+    }
+}
+
+/// Decides about one message; `us` is our own account at the door it came through.
+#[must_use]
+pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
+    if let Some(reason) = refusal(posted, rules, us) {
+        return Verdict::Ignore(reason);
+    }
+    let Some(trigger) = trigger(posted, rules) else {
+        return Verdict::Ignore(Reason::NotAddressed);
+    };
+    let text = fold(&posted.text, &us.id);
+    let bare = posted.reply_to.is_none() && says_nothing(&text, &rules.aliases);
+    let turn = Turn {
+        id: TurnId::of(&posted.id),
+        place: posted.place.clone(),
+        parent: posted.parent.clone(),
+        guild: posted.guild.clone(),
+        person: posted.author.person.clone(),
+        name: posted.author.name.clone(),
+        trigger,
+        text,
+        quoted: posted.reply_to.clone(),
+        at: posted.at,
+        policy: rules.policy.clone(),
+    };
+    if bare { Verdict::Hint(turn) } else { Verdict::Turn(turn) }
+}
+
+/// Why this author or place is never answered, whatever the message says.
+fn refusal(posted: &Posted, rules: &Rules, us: &Person) -> Option<Reason> {
+    let author = &posted.author;
+    let listed = rules.allowed_bots.contains(&author.person.id);
+    match author.kind {
+        AuthorKind::Ourselves => return Some(Reason::Own),
+        _ if author.person == *us => return Some(Reason::Own),
+        AuthorKind::System => return Some(Reason::System),
+        AuthorKind::Bot if !listed => return Some(Reason::Bot),
+        AuthorKind::Webhook if !listed => return Some(Reason::Webhook),
+        AuthorKind::Member | AuthorKind::Bot | AuthorKind::Webhook => {}
+    }
+    if author.roles.iter().any(|role| rules.ignored_roles.contains(role)) {
+        return Some(Reason::IgnoredRole);
+    }
+    (posted.guild.is_none() && !rules.direct_messages).then_some(Reason::DirectMessage)
+}
+
+/// Why we answer: the first that holds.
+fn trigger(posted: &Posted, rules: &Rules) -> Option<Trigger> {
+    let answers_us = posted.reply_to.as_ref().and_then(|quoted| quoted.seen.as_ref()).is_some_and(|seen| seen.ours);
+    if answers_us {
+        Some(Trigger::Reply)
+    } else if posted.mentions_us {
+        Some(Trigger::Mention)
+    } else if names_us(&posted.text, &rules.aliases) {
+        Some(Trigger::Alias)
+    } else {
+        posted.guild.is_none().then_some(Trigger::Direct)
+    }
+}
+
+/// Whether one of our names stands in the text as a whole word. Addresses and platform markup do not count.
+fn names_us(text: &str, aliases: &[String]) -> bool {
+    if aliases.is_empty() {
+        return false;
+    }
+    let spoken = text
+        .split_whitespace()
+        .filter(|word| {
+            let markup = word.starts_with('<') && word.ends_with('>');
+            !markup && !word.contains("://")
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+        .to_lowercase();
+    aliases.iter().any(|alias| has_word(&spoken, &alias.trim().to_lowercase()))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    !word.is_empty()
+        && text.match_indices(word).any(|(start, found)| {
+            let before = text[..start].chars().next_back();
+            let after = text[start + found.len()..].chars().next();
+            !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
+        })
+}
+
+/// Whether nothing is left of the text but one of our names and punctuation.
+fn says_nothing(text: &str, aliases: &[String]) -> bool {
+    let bare = text.trim_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation()).to_lowercase();
+    let has_content = text.chars().any(|c| !c.is_whitespace());
+    !has_content || (!bare.is_empty() && aliases.iter().any(|alias| alias.trim().to_lowercase() == bare))
+}
+
+/// The text for the model: mentions of us removed and white space folded, code blocks left as they are.
+fn fold(text: &str, our_id: &str) -> String {
+    const FENCE: &str = "```";
+    let plain = format!("<@{our_id}>");
+    let nickname = format!("<@!{our_id}>");
+    let pieces: Vec<&str> = text.split(FENCE).collect();
+    let last = pieces.len() - 1;
+    let mut folded = String::with_capacity(text.len());
+    for (index, piece) in pieces.iter().enumerate() {
+        if index > 0 {
+            folded.push_str(FENCE);
+        }
+        let in_closed_block = index % 2 == 1 && index < last;
+        if in_closed_block {
+            folded.push_str(piece);
+        } else {
+            folded.push_str(&fold_prose(&piece.replace(&plain, " ").replace(&nickname, " ")));
+        }
+    }
+    folded.trim().to_owned()
+}
+
+/// Folds runs of blanks to one and runs of empty lines to one, but keeps the indentation of lines.
+fn fold_prose(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    let mut line_breaks = 0;
+    let mut blanks = String::new();
+    for c in text.chars() {
+        if c == '\n' {
+            line_breaks += 1;
+            blanks.clear();
+        } else if c.is_whitespace() {
+            blanks.push(c);
+        } else {
+            if line_breaks > 0 {
+                folded.push_str(if line_breaks > 1 { "\n\n" } else { "\n" });
+                folded.push_str(&blanks);
+            } else if !blanks.is_empty() {
+                folded.push(' ');
+            }
+            line_breaks = 0;
+            blanks.clear();
+            folded.push(c);
+        }
+    }
+    // What stands before a code block or after it must not stick to it.
+    if line_breaks > 0 {
+        folded.push('\n');
+    } else if !blanks.is_empty() {
+        folded.push(' ');
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests;

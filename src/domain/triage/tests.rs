@@ -1,0 +1,192 @@
+use super::*;
+use crate::domain::ids::{Door, MessageId, Place, Timestamp};
+use crate::domain::incoming::{Author, Quoted, Seen};
+use crate::domain::turn::{HistoryScope, LaneRule, ReplyContract};
+
+const DOOR: Door = Door::new("discord");
+
+fn us() -> Person {
+    Person::new(DOOR, "1")
+}
+
+fn rules() -> Rules {
+    Rules {
+        aliases: vec!["Staffai".into(), "hey bot".into(), "Ünal".into()],
+        ignored_roles: HashSet::from(["66".to_owned()]),
+        allowed_bots: HashSet::from(["77".to_owned()]),
+        direct_messages: false,
+        policy: Policy {
+            reply: ReplyContract::Typed,
+            history: HistoryScope::PersonInPlace,
+            lane: LaneRule::Queue,
+            model: None,
+        },
+    }
+}
+
+fn posted(text: &str) -> Posted {
+    Posted {
+        id: MessageId::new(DOOR, "900"),
+        place: Place::new(DOOR, "5"),
+        parent: Some(Place::new(DOOR, "4")),
+        guild: Some("3".into()),
+        author: Author {
+            person: Person::new(DOOR, "42"),
+            name: "Ada".into(),
+            roles: vec!["60".into()],
+            kind: AuthorKind::Member,
+        },
+        text: text.into(),
+        mentions_us: text.contains("<@1>") || text.contains("<@!1>"),
+        reply_to: None,
+        at: Timestamp(1_700_000_000_000),
+    }
+}
+
+fn quoted(ours: bool) -> Quoted {
+    Quoted {
+        id: MessageId::new(DOOR, "800"),
+        seen: Some(Seen {
+            author: Person::new(DOOR, if ours { "1" } else { "43" }),
+            name: "Bob".into(),
+            ours,
+            text: "the sky is green".into(),
+        }),
+    }
+}
+
+fn ignored(posted: &Posted) -> Option<&'static str> {
+    match triage(posted, &rules(), &us()) {
+        Verdict::Ignore(reason) => Some(reason.as_str()),
+        Verdict::Turn(_) | Verdict::Hint(_) => None,
+    }
+}
+
+fn turn(posted: &Posted, rules: &Rules) -> Turn {
+    match triage(posted, rules, &us()) {
+        Verdict::Turn(turn) => turn,
+        other => panic!("expected a turn, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_mention_becomes_a_whole_turn() {
+    let message = posted("<@1> how  are <@42> and you?");
+    assert_eq!(
+        turn(&message, &rules()),
+        Turn {
+            id: TurnId::new(DOOR, "900"),
+            place: Place::new(DOOR, "5"),
+            parent: Some(Place::new(DOOR, "4")),
+            guild: Some("3".into()),
+            person: Person::new(DOOR, "42"),
+            name: "Ada".into(),
+            trigger: Trigger::Mention,
+            text: "how are <@42> and you?".into(),
+            quoted: None,
+            at: Timestamp(1_700_000_000_000),
+            policy: rules().policy,
+        }
+    );
+}
+
+#[test]
+fn authors_that_are_never_answered() {
+    for (kind, label) in [
+        (AuthorKind::Ourselves, "own"),
+        (AuthorKind::Bot, "bot"),
+        (AuthorKind::Webhook, "webhook"),
+        (AuthorKind::System, "system"),
+    ] {
+        let mut message = posted("<@1> hello");
+        message.author.kind = kind;
+        assert_eq!(ignored(&message), Some(label));
+    }
+    let mut message = posted("<@1> hello");
+    message.author.person = us();
+    assert_eq!(ignored(&message), Some("own"), "our id counts whatever the door thinks");
+    let mut message = posted("<@1> hello");
+    message.author.roles.push("66".into());
+    assert_eq!(ignored(&message), Some("ignored_role"));
+    assert_eq!(ignored(&posted("hello everybody")), Some("not_addressed"));
+}
+
+#[test]
+fn listed_bots_are_heard_but_system_messages_are_not() {
+    for kind in [AuthorKind::Bot, AuthorKind::Webhook] {
+        let mut message = posted("<@1> hello");
+        message.author.kind = kind;
+        message.author.person = Person::new(DOOR, "77");
+        assert_eq!(turn(&message, &rules()).trigger, Trigger::Mention);
+        message.author.roles.push("66".into());
+        assert_eq!(ignored(&message), Some("ignored_role"));
+    }
+    let mut message = posted("<@1> hello");
+    message.author.kind = AuthorKind::System;
+    message.author.person = Person::new(DOOR, "77");
+    assert_eq!(ignored(&message), Some("system"));
+}
+
+#[test]
+fn direct_messages_follow_the_rule() {
+    let mut message = posted("hello");
+    message.guild = None;
+    assert_eq!(ignored(&message), Some("direct_message"));
+    let open = Rules { direct_messages: true, ..rules() };
+    assert_eq!(turn(&message, &open).trigger, Trigger::Direct);
+    message.reply_to = Some(quoted(true));
+    assert_eq!(turn(&message, &open).trigger, Trigger::Reply);
+}
+
+#[test]
+fn the_first_match_names_the_trigger() {
+    let mut message = posted("<@1> staffai, why?");
+    assert_eq!(turn(&message, &rules()).trigger, Trigger::Mention);
+    message.reply_to = Some(quoted(true));
+    assert_eq!(turn(&message, &rules()).trigger, Trigger::Reply);
+    message.reply_to = Some(quoted(false));
+    assert_eq!(turn(&message, &rules()).trigger, Trigger::Mention);
+    message.mentions_us = false;
+    assert_eq!(turn(&message, &rules()).trigger, Trigger::Alias);
+    message.text = "why?".into();
+    assert_eq!(ignored(&message), Some("not_addressed"), "a reply to somebody else is not for us");
+    message.reply_to = Some(Quoted { seen: None, ..quoted(true) });
+    assert_eq!(ignored(&message), Some("not_addressed"), "nor is a reply to what nobody can see");
+}
+
+#[test]
+fn aliases_are_whole_words_in_any_case() {
+    for text in ["so STAFFAI?", "ok, staffai: go", "well Hey  Bot do it", "ünal, hi", "(staffai) hi", "hi ÜNAL!"] {
+        assert_eq!(turn(&posted(text), &rules()).trigger, Trigger::Alias, "{text}");
+    }
+    for text in ["staffaix", "my_staffai", "heybot", "https://staffai.example/ down", "<:staffai:12> hi", "günalp"] {
+        assert_eq!(ignored(&posted(text)), Some("not_addressed"), "{text}");
+    }
+}
+
+#[test]
+fn a_bare_address_is_hinted_and_a_bare_reply_is_a_question() {
+    for text in ["<@1>", " <@!1>  <@1>\n", "Staffai!", "staffai?"] {
+        assert!(matches!(triage(&posted(text), &rules(), &us()), Verdict::Hint(_)), "{text:?}");
+    }
+    for text in ["<@1> ?", "<@1> 😀", "<@1> <@42>"] {
+        assert!(matches!(triage(&posted(text), &rules(), &us()), Verdict::Turn(_)), "{text:?}");
+    }
+    let mut message = posted("<@1>");
+    message.reply_to = Some(quoted(false));
+    let asked = turn(&message, &rules());
+    assert_eq!((asked.text.as_str(), asked.quoted), ("", Some(quoted(false))));
+}
+
+#[test]
+fn folding_keeps_lines_indentation_and_code() {
+    let check = |text: &str, expected: &str| assert_eq!(fold(text, "1"), expected, "{text:?}");
+    check("a \t b  \n\n\n\n  - c\nd", "a b\n\n  - c\nd");
+    check(
+        "fix <@1>this:\n```rs\nlet  x =  1;\n\n\n// <@1>\n``` ok<@!1> ?",
+        "fix this:\n```rs\nlet  x =  1;\n\n\n// <@1>\n``` ok ?",
+    );
+    check("see ```no  end <@1> here", "see ```no end here");
+    check("<@1><@12>", "<@12>");
+    check("", "");
+}
