@@ -15,3 +15,4 @@ pub mod llm;
 //! staffai
 
 pub mod playground;
+pub mod discord;

@@ -1,0 +1,338 @@
+//! Discord's messages turned into neutral facts. Only the fields that matter are read, and each of them as tolerantly as
+//! its meaning allows: an embed, component or sticker of a kind that nobody has seen yet must not hide a question.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serenity::model::Timestamp as WireTime;
+use serenity::model::channel::{ChannelType, MessageType};
+use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId, UserId};
+
+use super::DOOR;
+use crate::domain::ids::{MessageId, Person, Place, Timestamp};
+use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+
+/// The first millisecond of Discord's ids, since the Unix epoch.
+const DISCORD_EPOCH: u64 = 1_420_070_400_000;
+
+/// A message as the gateway or the request API tells it. Messages of the request API name no guild and no member:
+/// `guild` is what the caller knows of it.
+///
+/// # Errors
+/// It is no message. The error names the field.
+pub fn posted(json: &str, me: UserId, guild: Option<&str>) -> Result<Posted, serde_json::Error> {
+    let wire: WireMessage<'_> = serde_json::from_str(json)?;
+    Ok(wire.into_posted(me, guild))
+}
+
+/// The message that `MESSAGE_DELETE` names.
+///
+/// # Errors
+/// It names none.
+pub fn deleted(json: &str) -> Result<MessageId, serde_json::Error> {
+    let wire: HasId = serde_json::from_str(json)?;
+    Ok(message_id(wire.id))
+}
+
+/// The messages that `MESSAGE_DELETE_BULK` names, in order.
+///
+/// # Errors
+/// It names none.
+pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Bulk {
+        ids: Vec<WireMessageId>,
+    }
+    let wire: Bulk = serde_json::from_str(json)?;
+    Ok(wire.ids.into_iter().map(message_id).collect())
+}
+
+/// A guild, and the places in it where people write with the newest message of each, if any. None for a guild that is
+/// not available. Places that cannot be read are left out; whether we may read there is not looked at.
+///
+/// # Errors
+/// It is no guild at all.
+pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Guild<'a> {
+        id: GuildId,
+        #[serde(default)]
+        unavailable: Option<bool>,
+        #[serde(default, borrow)]
+        channels: Option<Vec<&'a RawValue>>,
+        #[serde(default, borrow)]
+        threads: Option<Vec<&'a RawValue>>,
+    }
+    #[derive(Deserialize)]
+    struct Channel {
+        id: ChannelId,
+        #[serde(rename = "type")]
+        kind: ChannelType,
+        #[serde(default)]
+        last_message_id: Option<WireMessageId>,
+    }
+    let guild: Guild<'_> = serde_json::from_str(json)?;
+    if guild.unavailable == Some(true) {
+        return Ok(None);
+    }
+    let newest = [guild.channels, guild.threads]
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok())
+        .filter(|channel| has_messages(channel.kind))
+        .map(|channel| (place(channel.id), channel.last_message_id.map(message_id)))
+        .collect();
+    Ok(Some((guild.id.to_string(), newest)))
+}
+
+/// A guild's id, and its places with the newest message of each.
+pub type GuildPlaces = (String, Vec<(Place, Option<MessageId>)>);
+
+/// What `READY` tells.
+#[derive(Debug, Deserialize)]
+pub struct Ready {
+    /// The id to resume by.
+    pub session_id: String,
+    /// Where to resume.
+    #[serde(default)]
+    pub resume_gateway_url: Option<String>,
+    /// Who we are.
+    pub user: Me,
+}
+
+/// Our own account.
+#[derive(Debug, Deserialize)]
+pub struct Me {
+    /// Our id.
+    pub id: UserId,
+}
+
+/// The id of the message that an answer of the request API holds.
+///
+/// # Errors
+/// It holds none.
+pub fn id_of(json: &str) -> Result<MessageId, serde_json::Error> {
+    deleted(json)
+}
+
+/// Our name for a message of Discord.
+pub fn message_id(id: WireMessageId) -> MessageId {
+    MessageId::new(DOOR, id.to_string())
+}
+
+/// Our name for a channel of Discord.
+pub fn place(id: ChannelId) -> Place {
+    Place::new(DOOR, id.to_string())
+}
+
+fn person(id: UserId) -> Person {
+    Person::new(DOOR, id.to_string())
+}
+
+const fn has_messages(kind: ChannelType) -> bool {
+    matches!(
+        kind,
+        ChannelType::Text
+            | ChannelType::News
+            | ChannelType::Voice
+            | ChannelType::Stage
+            | ChannelType::NewsThread
+            | ChannelType::PublicThread
+            | ChannelType::PrivateThread
+    )
+}
+
+#[derive(Deserialize)]
+struct HasId {
+    id: WireMessageId,
+}
+
+#[derive(Deserialize)]
+struct WireMessage<'a> {
+    id: WireMessageId,
+    channel_id: ChannelId,
+    #[serde(default)]
+    guild_id: Option<GuildId>,
+    author: WireUser,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    member: Tolerant<'a>,
+    #[serde(default)]
+    content: String,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    timestamp: Tolerant<'a>,
+    #[serde(default, rename = "type")]
+    kind: MessageType,
+    #[serde(default, borrow)]
+    mentions: Vec<&'a RawValue>,
+    #[serde(default)]
+    webhook_id: Option<serde::de::IgnoredAny>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    message_reference: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    referenced_message: Tolerant<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireUser {
+    id: UserId,
+    username: String,
+    #[serde(default)]
+    global_name: Option<String>,
+    #[serde(default)]
+    bot: bool,
+    #[serde(default)]
+    system: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct WireMember {
+    #[serde(default)]
+    nick: Option<String>,
+    #[serde(default)]
+    roles: Vec<RoleId>,
+}
+
+#[derive(Deserialize)]
+struct WireReference {
+    /// 0 is a reply, 1 a forwarded message.
+    #[serde(default, rename = "type")]
+    kind: u8,
+    #[serde(default)]
+    message_id: Option<WireMessageId>,
+}
+
+#[derive(Deserialize)]
+struct WireQuoted {
+    id: WireMessageId,
+    author: WireUser,
+    #[serde(default)]
+    content: String,
+}
+
+/// A part that is looked at on its own: when it is odd, it counts as missing and the rest of the message still stands.
+#[derive(Clone, Copy, Default)]
+struct Tolerant<'a>(Option<&'a RawValue>);
+
+impl<'a> Tolerant<'a> {
+    fn read<T: Deserialize<'a>>(self) -> Option<T> {
+        self.0
+            .and_then(|raw| serde_json::from_str::<Option<T>>(raw.get()).ok().flatten())
+    }
+}
+
+fn tolerant<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Tolerant<'a>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(|raw| Tolerant(Some(raw)))
+}
+
+impl WireMessage<'_> {
+    fn into_posted(self, me: UserId, guild: Option<&str>) -> Posted {
+        let reply_to = self.quoted(me);
+        let kind = self.author_kind(me);
+        let mentions_us = self
+            .mentions
+            .iter()
+            .any(|raw| serde_json::from_str::<Me>(raw.get()).is_ok_and(|user| user.id == me));
+        let member: WireMember = self.member.read().unwrap_or_default();
+        let at = self
+            .timestamp
+            .read::<WireTime>()
+            .map_or_else(|| time_of(self.id), milliseconds);
+        Posted {
+            id: message_id(self.id),
+            place: place(self.channel_id),
+            parent: None,
+            guild: self
+                .guild_id
+                .map(|id| id.to_string())
+                .or_else(|| guild.map(str::to_owned)),
+            author: Author {
+                person: person(self.author.id),
+                roles: member.roles.iter().map(ToString::to_string).collect(),
+                name: member
+                    .nick
+                    .filter(|nick| !nick.is_empty())
+                    .unwrap_or_else(|| self.author.into_name()),
+                kind,
+            },
+            text: self.content,
+            mentions_us,
+            reply_to,
+            at,
+        }
+    }
+
+    fn author_kind(&self, me: UserId) -> AuthorKind {
+        if self.author.id == me {
+            AuthorKind::Ourselves
+        } else if self.author.system || !is_written(self.kind) {
+            AuthorKind::System
+        } else if self.webhook_id.is_some() {
+            AuthorKind::Webhook
+        } else if self.author.bot {
+            AuthorKind::Bot
+        } else {
+            AuthorKind::Member
+        }
+    }
+
+    /// Pins, crossposts and forwards carry references too; only replies are told.
+    fn quoted(&self, me: UserId) -> Option<Quoted> {
+        if !matches!(self.kind, MessageType::Regular | MessageType::InlineReply) {
+            return None;
+        }
+        let seen: Option<WireQuoted> = self.referenced_message.read();
+        let reference: Option<WireReference> = self.message_reference.read();
+        let id = match (&reference, &seen) {
+            (Some(reference), _) if reference.kind != 0 => return None,
+            (
+                Some(WireReference {
+                    message_id: Some(id), ..
+                }),
+                _,
+            ) => *id,
+            (_, Some(seen)) => seen.id,
+            _ => return None,
+        };
+        let seen = seen.filter(|seen| seen.id == id).map(|seen| Seen {
+            author: person(seen.author.id),
+            ours: seen.author.id == me,
+            name: seen.author.into_name(),
+            text: seen.content,
+        });
+        Some(Quoted {
+            id: message_id(id),
+            seen,
+        })
+    }
+}
+
+impl WireUser {
+    fn into_name(self) -> String {
+        self.global_name
+            .filter(|name| !name.is_empty())
+            .unwrap_or(self.username)
+    }
+}
+
+/// Somebody wrote it, in contrast to what Discord itself posts about joins, pins and boosts.
+const fn is_written(kind: MessageType) -> bool {
+    matches!(
+        kind,
+        MessageType::Regular
+            | MessageType::InlineReply
+            | MessageType::ChatInputCommand
+            | MessageType::ContextMenuCommand
+    )
+}
+
+fn milliseconds(time: WireTime) -> Timestamp {
+    Timestamp(u64::try_from(time.unix_timestamp_nanos() / 1_000_000).unwrap_or(0))
+}
+
+/// An id holds the moment when it was made.
+fn time_of(id: WireMessageId) -> Timestamp {
+    Timestamp((id.get() >> 22) + DISCORD_EPOCH)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! One text frame of the gateway, read without trust: whatever it holds, the outcome is a value.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serenity::model::id::UserId;
+
+use super::events::{self, GuildPlaces, Ready};
+use super::prefilter::{self, Filter};
+use crate::domain::ids::MessageId;
+use crate::domain::incoming::Posted;
+
+/// The largest frame that is looked into, in bytes. A guild's first frame can be large; nothing else comes near.
+pub(super) const MAX_FRAME: usize = 4 * 1024 * 1024;
+/// The longest reason that is logged, in characters.
+const MAX_REASON: usize = 200;
+
+/// What a frame says.
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// The peer told how often it wants heartbeats.
+    Hello(Duration),
+    /// The session is invalid; true when it may be resumed.
+    InvalidSession(bool),
+    /// The peer wants us to connect anew.
+    Reconnect,
+    /// A heartbeat, its answer, or an operation without a meaning for us.
+    Control,
+    /// An event of the session.
+    Dispatch {
+        /// Its place in the session's order.
+        sequence: u64,
+        /// The label of its kind.
+        kind: &'static str,
+        /// What it says.
+        event: Event,
+    },
+}
+
+/// What an event of the session says.
+#[derive(Debug)]
+pub(super) enum Event {
+    Ready(Box<Ready>),
+    Resumed,
+    Posted(Box<Posted>),
+    Deleted(Vec<MessageId>),
+    Places(GuildPlaces),
+    /// Nothing for us.
+    Other,
+}
+
+/// A frame that could not be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Its place in the session's order, when it could be seen.
+    pub(super) sequence: Option<u64>,
+    /// The label that it is counted under.
+    pub(super) kind: &'static str,
+    /// Why; names the field, never holds what people wrote.
+    pub(super) reason: String,
+    /// It was the frame that begins a session.
+    pub(super) begins: bool,
+}
+
+/// Reads a frame. Frames that are not for us are passed over without being parsed where that is safe.
+///
+/// # Errors
+/// It is too large, or malformed.
+pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
+    let head = prefilter::head(text);
+    if text.len() > MAX_FRAME {
+        let reason = format!("{} bytes are too many", text.len());
+        return Err(dropped(head.map(|head| head.sequence), "giant", reason));
+    }
+    if let Some(head) = head
+        && (!is_read(head.kind) || (head.kind == "MESSAGE_CREATE" && !filter.may_be_ours(text)))
+    {
+        return Ok(Reading::Dispatch {
+            sequence: head.sequence,
+            kind: label(head.kind),
+            event: Event::Other,
+        });
+    }
+    let envelope: Envelope<'_> =
+        serde_json::from_str(text).map_err(|error| malformed(head.map(|head| head.sequence), &error))?;
+    match envelope.op {
+        0 => dispatch(&envelope, text, filter),
+        7 => Ok(Reading::Reconnect),
+        // Unless it says plainly that the session lives, it is gone.
+        9 => Ok(Reading::InvalidSession(envelope.data() == "true")),
+        10 => {
+            let hello: Hello = serde_json::from_str(envelope.data()).map_err(|error| malformed(None, &error))?;
+            Ok(Reading::Hello(Duration::from_millis(hello.heartbeat_interval)))
+        }
+        _ => Ok(Reading::Control),
+    }
+}
+
+/// Why something could not be read, without the words that somebody wrote in it: the names of fields stand in
+/// backticks, values in quotation marks.
+pub(super) fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let mut reason = String::with_capacity(text.len().min(MAX_REASON));
+    // Only the outermost marks are sure to be the parser's own, so everything between the first and the last goes.
+    match (text.find('"'), text.rfind('"')) {
+        (Some(first), Some(last)) if first < last => {
+            reason.push_str(&text[..first]);
+            reason.push('…');
+            reason.push_str(&text[last + 1..]);
+        }
+        _ => reason.push_str(&text),
+    }
+    reason.chars().take(MAX_REASON).collect()
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    op: u8,
+    #[serde(default)]
+    s: Option<u64>,
+    #[serde(default, borrow)]
+    t: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    d: Option<&'a RawValue>,
+}
+
+impl Envelope<'_> {
+    fn data(&self) -> &str {
+        self.d.map_or("null", RawValue::get)
+    }
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    heartbeat_interval: u64,
+}
+
+fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Reading, Dropped> {
+    let Some(sequence) = envelope.s else {
+        return Err(dropped(None, "malformed", "missing field `s`".to_owned()));
+    };
+    let Some(kind) = envelope.t.as_deref() else {
+        return Err(dropped(Some(sequence), "malformed", "missing field `t`".to_owned()));
+    };
+    let data = envelope.data();
+    let event = match kind {
+        "READY" => serde_json::from_str(data).map(|ready| Event::Ready(Box::new(ready))),
+        "RESUMED" => Ok(Event::Resumed),
+        "MESSAGE_CREATE" if filter.may_be_ours(text) => posted(data, filter.me()),
+        "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
+        "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
+        "GUILD_CREATE" => events::places(data).map(|places| places.map_or(Event::Other, Event::Places)),
+        _ => Ok(Event::Other),
+    };
+    match event {
+        Ok(event) => Ok(Reading::Dispatch {
+            sequence,
+            kind: label(kind),
+            event,
+        }),
+        Err(error) => Err(Dropped {
+            begins: kind == "READY",
+            ..malformed(Some(sequence), &error)
+        }),
+    }
+}
+
+fn posted(data: &str, me: UserId) -> Result<Event, serde_json::Error> {
+    events::posted(data, me, None).map(|posted| Event::Posted(Box::new(posted)))
+}
+
+fn malformed(sequence: Option<u64>, error: &serde_json::Error) -> Dropped {
+    dropped(sequence, "malformed", reason(error))
+}
+
+fn dropped(sequence: Option<u64>, kind: &'static str, reason: String) -> Dropped {
+    Dropped {
+        sequence,
+        kind,
+        reason,
+        begins: false,
+    }
+}
+
+/// The kinds of events that are looked into.
+fn is_read(kind: &str) -> bool {
+    matches!(
+        kind,
+        "READY" | "RESUMED" | "MESSAGE_CREATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" | "GUILD_CREATE"
+    )
+}
+
+/// The label of a kind of event: a closed set, so that a peer cannot fill the metrics with names.
+fn label(kind: &str) -> &'static str {
+    match kind {
+        "READY" => "ready",
+        "RESUMED" => "resumed",
+        "MESSAGE_CREATE" => "message_create",
+        "MESSAGE_UPDATE" => "message_update",
+        "MESSAGE_DELETE" => "message_delete",
+        "MESSAGE_DELETE_BULK" => "message_delete_bulk",
+        "GUILD_CREATE" => "guild_create",
+        "GUILD_UPDATE" => "guild_update",
+        "GUILD_DELETE" => "guild_delete",
+        "CHANNEL_CREATE" => "channel_create",
+        "CHANNEL_UPDATE" => "channel_update",
+        "CHANNEL_DELETE" => "channel_delete",
+        "THREAD_CREATE" => "thread_create",
+        "THREAD_UPDATE" => "thread_update",
+        "THREAD_DELETE" => "thread_delete",
+        "INTERACTION_CREATE" => "interaction_create",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,393 @@
+//! The gateway: one stream is one connection. The library below keeps the heartbeats and the handshake; it is never
+//! allowed to reconnect by itself, because it does so without pause. After the end of a stream the caller decides
+//! what follows.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use serenity::model::id::UserId;
+
+use super::events::Ready;
+use super::frame::{self, Dropped, Event, Reading};
+use super::prefilter::Filter;
+use super::rest::Rest;
+use super::{Access, address, close};
+use crate::domain::incoming::Incoming;
+use crate::ports::{
+    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, Session, Shard, SourceError,
+    StreamEvent,
+};
+
+mod connection;
+
+use connection::{Connection, Frame};
+
+/// The most frames that are passed over before the caller hears of the last of them.
+const MAX_PASSED: u32 = 64;
+
+/// What the gateway needs to know besides how to reach Discord.
+#[derive(Debug, Clone, Default)]
+pub struct Interests {
+    /// Names that we listen to, compared without regard to case.
+    pub names: Vec<String>,
+    /// Direct messages are asked for and told.
+    pub direct_messages: bool,
+}
+
+/// Discord's gateway as a source of events.
+#[derive(Debug)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    rest: Arc<Rest>,
+    access: Access,
+    interests: Interests,
+    /// Where the gateway is, once Discord told it.
+    address: Mutex<Option<String>>,
+}
+
+impl Gateway {
+    /// A source of events for this bot. Nothing is sent yet.
+    #[must_use]
+    pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                rest,
+                access,
+                interests,
+                address: Mutex::new(None),
+            }),
+        }
+    }
+}
+
+#[async_trait]
+impl EventSource for Gateway {
+    async fn advice(&self) -> Result<Advice, SourceError> {
+        let advice = self.shared.ask().await?;
+        self.shared.me().await?;
+        Ok(advice)
+    }
+
+    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream> {
+        Box::new(Stream {
+            shared: Arc::clone(&self.shared),
+            shard,
+            session: session.filter(|session| session.total == shard.total),
+            permit: Some(permit),
+            live: None,
+            told: VecDeque::new(),
+            passed: None,
+            end: None,
+        })
+    }
+}
+
+impl Shared {
+    /// Asks for advice and takes note of the gateway's address.
+    async fn ask(&self) -> Result<Advice, SourceError> {
+        let told = self.rest.gateway().await.map_err(refusal)?;
+        let address = address::gateway(&told.url, self.access.allow_insecure)
+            .map_err(|error| SourceError::Unreachable(format!("the gateway's address is unusable: {error}")))?;
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        let limit = told.session_start_limit;
+        Ok(Advice {
+            shards: told.shards.max(1),
+            max_concurrency: u32::try_from(limit.max_concurrency).unwrap_or(u32::MAX).max(1),
+            remaining: u32::try_from(limit.remaining).unwrap_or(u32::MAX),
+            reset_after: Duration::from_millis(limit.reset_after),
+        })
+    }
+
+    async fn me(&self) -> Result<UserId, SourceError> {
+        self.rest.me().await.map_err(refusal)
+    }
+
+    /// The address that Discord told, asked for when nobody did so before. There is no other address to fall back on:
+    /// a program that was pointed at another service must never reach the real one by accident.
+    async fn address(&self) -> Result<String, SourceError> {
+        let known = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match known {
+            Some(address) => Ok(address),
+            None => {
+                self.ask().await?;
+                let told = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
+            }
+        }
+    }
+
+    /// An address to resume at that can be dialled; others are as good as none.
+    fn resume_address(&self, told: Option<&str>) -> Option<String> {
+        told.and_then(|told| address::gateway(told, self.access.allow_insecure).ok())
+    }
+}
+
+fn refusal(error: PostError) -> SourceError {
+    match error {
+        PostError::Refused { status: 401, .. } => SourceError::Refused(
+            "discord rejected the bot token; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
+                .to_owned(),
+        ),
+        error => SourceError::Unreachable(format!("discord could not be asked: {error}")),
+    }
+}
+
+/// One connection as the caller sees it.
+struct Stream {
+    shared: Arc<Shared>,
+    shard: Shard,
+    /// The session to resume.
+    session: Option<Session>,
+    /// Goes to the connection when that is opened.
+    permit: Option<IdentifyPermit>,
+    live: Option<Live>,
+    /// What is told next, in order. One frame at most fills it.
+    told: VecDeque<StreamEvent>,
+    /// The last frame that was passed over and not told of, and how many there were.
+    passed: Option<(u64, u32)>,
+    end: Option<Closed>,
+}
+
+/// An open connection and what is looked for in its frames.
+struct Live {
+    connection: Connection,
+    filter: Filter,
+}
+
+#[async_trait]
+impl EventStream for Stream {
+    async fn next(&mut self) -> StreamEvent {
+        loop {
+            if let Some(event) = self.told.pop_front() {
+                return event;
+            }
+            if let Some(end) = &self.end {
+                return StreamEvent::Closed(end.clone());
+            }
+            if let Err(end) = self.step().await {
+                // The socket closes here, without a code, so that the session stays resumable.
+                self.live = None;
+                self.tell_passed();
+                self.end = Some(end);
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Takes one frame. Dropping this future loses nothing.
+    async fn step(&mut self) -> Result<(), Closed> {
+        if self.live.is_none() {
+            self.open().await?;
+        }
+        let Some(live) = &mut self.live else {
+            return Ok(());
+        };
+        let frame = match self.passed {
+            None => live.connection.frame().await?,
+            Some((_, many)) if many >= MAX_PASSED => {
+                self.tell_passed();
+                return Ok(());
+            }
+            // Frames that wait already are taken first; before a real wait the caller hears how far we are.
+            Some(_) => match live.connection.frame().now_or_never() {
+                Some(frame) => frame?,
+                None => {
+                    self.tell_passed();
+                    return Ok(());
+                }
+            },
+        };
+        self.take(&frame)
+    }
+
+    async fn open(&mut self) -> Result<(), Closed> {
+        let me = self.shared.me().await.map_err(unopened)?;
+        let address = self.shared.address().await.map_err(unopened)?;
+        let Some(permit) = self.permit.take() else {
+            return Err(close::closed(AfterClose::Resume, "the stream is spent"));
+        };
+        let interests = &self.shared.interests;
+        let resume_address = self
+            .session
+            .as_ref()
+            .and_then(|session| self.shared.resume_address(session.resume_url.as_deref()));
+        let connection = connection::Plan {
+            shard: self.shard,
+            address,
+            resume_address,
+            session: self.session.clone(),
+            direct_messages: interests.direct_messages,
+        }
+        .open(&self.shared.access, permit)?;
+        self.live = Some(Live {
+            connection,
+            filter: Filter::new(me, &interests.names, interests.direct_messages),
+        });
+        Ok(())
+    }
+
+    fn take(&mut self, frame: &Frame) -> Result<(), Closed> {
+        let Some(live) = &mut self.live else {
+            return Ok(());
+        };
+        // The parsers do not panic as far as anybody knows. If one does, it costs this frame only.
+        let reading = catch_unwind(AssertUnwindSafe(|| frame::read(&frame.text, &live.filter)));
+        match reading {
+            Ok(Ok(reading)) => self.act(reading, frame.understood),
+            Ok(Err(dropped)) => self.drop_frame(dropped),
+            Err(_) => self.drop_frame(Dropped {
+                sequence: None,
+                kind: "panicked",
+                reason: "the parser panicked".to_owned(),
+                begins: false,
+            }),
+        }
+    }
+
+    fn act(&mut self, reading: Reading, understood: bool) -> Result<(), Closed> {
+        match reading {
+            Reading::Hello(interval) => {
+                count("hello");
+                if let Some(live) = &mut self.live {
+                    live.connection.hello(interval);
+                }
+                Ok(())
+            }
+            Reading::InvalidSession(resumable) => {
+                count("invalid_session");
+                Err(close::invalid_session(resumable))
+            }
+            Reading::Reconnect => {
+                count("reconnect");
+                Err(close::reconnect())
+            }
+            Reading::Control => {
+                count("control");
+                Ok(())
+            }
+            Reading::Dispatch { sequence, kind, event } => {
+                count(kind);
+                if let Some(live) = &mut self.live {
+                    live.connection.event(matches!(event, Event::Ready(_) | Event::Resumed));
+                }
+                self.tell(sequence, event, understood)
+            }
+        }
+    }
+
+    fn tell(&mut self, sequence: u64, event: Event, understood: bool) -> Result<(), Closed> {
+        match event {
+            // The library below keeps the session for its heartbeats. If it could not read the frame, it has none.
+            Event::Ready(_) if !understood => return Err(unreadable_ready("its resume address is missing")),
+            Event::Ready(ready) => self.tell_now(StreamEvent::Ready(self.begun(sequence, *ready))),
+            Event::Resumed => {
+                self.tell_now(StreamEvent::Resumed);
+                self.pass(sequence);
+            }
+            Event::Posted(posted) => self.tell_now(StreamEvent::Incoming {
+                sequence,
+                incoming: Box::new(Incoming::Posted(*posted)),
+            }),
+            Event::Deleted(messages) => {
+                let last = messages.len().saturating_sub(1);
+                if messages.is_empty() {
+                    self.pass(sequence);
+                }
+                for (index, message) in messages.into_iter().enumerate() {
+                    self.tell_now(StreamEvent::Incoming {
+                        // Only with the last of them the event is taken as a whole.
+                        sequence: if index == last {
+                            sequence
+                        } else {
+                            sequence.saturating_sub(1)
+                        },
+                        incoming: Box::new(Incoming::Deleted(message)),
+                    });
+                }
+            }
+            Event::Places((guild, newest)) => self.tell_now(StreamEvent::Places {
+                sequence,
+                guild,
+                newest,
+            }),
+            Event::Other => self.pass(sequence),
+        }
+        Ok(())
+    }
+
+    /// An event that is told covers those that were passed over before it.
+    fn tell_now(&mut self, event: StreamEvent) {
+        self.passed = None;
+        self.told.push_back(event);
+    }
+
+    fn pass(&mut self, sequence: u64) {
+        let many = self.passed.map_or(0, |(_, many)| many);
+        self.passed = Some((sequence, many.saturating_add(1)));
+    }
+
+    fn tell_passed(&mut self) {
+        if let Some((sequence, _)) = self.passed.take() {
+            self.told.push_back(StreamEvent::Passed { sequence });
+        }
+    }
+
+    fn begun(&self, sequence: u64, ready: Ready) -> Session {
+        self.shared.rest.know_me(ready.user.id);
+        Session {
+            id: ready.session_id,
+            sequence,
+            resume_url: self.shared.resume_address(ready.resume_gateway_url.as_deref()),
+            total: self.shard.total,
+        }
+    }
+
+    fn drop_frame(&mut self, dropped: Dropped) -> Result<(), Closed> {
+        count(dropped.kind);
+        tracing::debug!(
+            event = "gateway.dropped",
+            kind = dropped.kind,
+            sequence = dropped.sequence,
+            reason = dropped.reason,
+            "a frame was dropped"
+        );
+        if dropped.begins {
+            return Err(unreadable_ready(&dropped.reason));
+        }
+        if let Some(sequence) = dropped.sequence {
+            self.pass(sequence);
+        }
+        Ok(())
+    }
+}
+
+fn unreadable_ready(why: &str) -> Closed {
+    close::closed(
+        AfterClose::Identify,
+        format!("the beginning of the session could not be read: {why}"),
+    )
+}
+
+fn unopened(error: SourceError) -> Closed {
+    match error {
+        SourceError::Refused(reason) => close::closed(AfterClose::Fatal, reason),
+        SourceError::Unreachable(reason) => close::closed(AfterClose::Resume, reason),
+    }
+}
+
+fn count(kind: &'static str) {
+    metrics::counter!("staffai_gateway_events_total", "kind" => kind).increment(1);
+}
+
+#[cfg(test)]
+mod tests;

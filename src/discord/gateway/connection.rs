@@ -1,0 +1,262 @@
+//! One value of the gateway library as one connection, with the deadlines that the library does not have.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+use twilight_gateway::error::{ReceiveMessageError, ReceiveMessageErrorType};
+use twilight_gateway::queue::Queue;
+use twilight_gateway::{Config, ConfigBuilder, Intents, Message, ShardId};
+
+use crate::discord::Access;
+use crate::discord::close;
+use crate::discord::rest::bare_token;
+use crate::ports::{AfterClose, Closed, IdentifyPermit, Session, Shard};
+
+/// The longest wait from dialling to the peer's first words.
+const HELLO_WITHIN: Duration = Duration::from_secs(20);
+/// The longest wait for a session after we asked for it; each replayed event starts it anew.
+const SESSION_WITHIN: Duration = Duration::from_secs(60);
+/// Heartbeat intervals are believed up to this long.
+const MAX_HEARTBEAT: Duration = Duration::from_secs(120);
+/// What is added to two heartbeat intervals before a silent peer counts as dead.
+const GRACE: Duration = Duration::from_secs(1);
+/// The longest reason of a failed connection that is told, in characters.
+const MAX_REASON: usize = 200;
+
+/// Where and how to connect.
+pub(super) struct Plan {
+    pub(super) shard: Shard,
+    pub(super) address: String,
+    pub(super) resume_address: Option<String>,
+    pub(super) session: Option<Session>,
+    pub(super) direct_messages: bool,
+}
+
+/// One text frame.
+pub(super) struct Frame {
+    pub(super) text: String,
+    /// The library below could read what it needs of it.
+    pub(super) understood: bool,
+}
+
+/// An open connection.
+pub(super) struct Connection {
+    library: Box<twilight_gateway::Shard<Waiting>>,
+    /// The same connection at the usual address, for when nobody listens at the address to resume at.
+    spare: Option<Config<Waiting>>,
+    id: ShardId,
+    /// Where the library leaves its request to identify.
+    waiting: Waiting,
+    permit: IdentifyPermit,
+    /// A request to identify that waits for its permit.
+    asked: Option<(oneshot::Sender<()>, BoxFuture<'static, bool>)>,
+    /// The longest silence of a live peer.
+    patience: Duration,
+    /// Nothing heard until then: the peer is dead.
+    silent: Instant,
+    /// No session until then: the handshake is stuck. None while nothing is owed.
+    stuck: Option<Instant>,
+    resuming: bool,
+    /// The peer said hello.
+    greeted: bool,
+}
+
+impl Plan {
+    /// Prepares a connection; it is dialled with the first wait for a frame.
+    ///
+    /// # Errors
+    /// There is no such shard.
+    pub(super) fn open(self, access: &Access, permit: IdentifyPermit) -> Result<Connection, Closed> {
+        let Some(id) = ShardId::new_checked(self.shard.number, self.shard.total) else {
+            let reason = format!("there is no shard {} of {}", self.shard.number, self.shard.total);
+            return Err(close::closed(AfterClose::Fatal, reason));
+        };
+        let waiting = Waiting::default();
+        let mut builder = ConfigBuilder::new(bare_token(access).to_owned(), intents(self.direct_messages))
+            .queue(waiting.clone())
+            .proxy_url(self.address);
+        let resuming = self.session.is_some();
+        if let Some(session) = self.session {
+            builder = builder.session(twilight_gateway::Session::new(session.sequence, session.id));
+        }
+        let mut config = builder.build();
+        let mut spare = None;
+        if let Some(address) = self.resume_address {
+            spare = Some(config.clone());
+            config = ConfigBuilder::from(config).resume_url(address).build();
+        }
+        let start = Instant::now() + HELLO_WITHIN;
+        Ok(Connection {
+            library: Box::new(twilight_gateway::Shard::with_config(id, config)),
+            spare,
+            id,
+            waiting,
+            permit,
+            asked: None,
+            patience: HELLO_WITHIN,
+            silent: start,
+            stuck: Some(start),
+            resuming,
+            greeted: false,
+        })
+    }
+}
+
+impl Connection {
+    /// The next text frame. Dropping this future loses nothing.
+    ///
+    /// # Errors
+    /// The connection ended, or the peer is dead.
+    pub(super) async fn frame(&mut self) -> Result<Frame, Closed> {
+        loop {
+            if let Some(request) = self.waiting.take() {
+                self.asked = Some((request, (self.permit)()));
+            }
+            let deadline = self.stuck.map_or(self.silent, |stuck| stuck.min(self.silent));
+            let asked = &mut self.asked;
+            let permit = async {
+                match asked {
+                    Some((_, permit)) => permit.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                allowed = permit => self.identify(allowed)?,
+                // A panic in the library ends this connection only.
+                item = AssertUnwindSafe(self.library.next()).catch_unwind() => match item {
+                    Ok(item) => {
+                        if let Some(frame) = self.heard(item)? {
+                            return Ok(frame);
+                        }
+                    }
+                    Err(_) => return Err(resume("the gateway library panicked")),
+                },
+                () = sleep_until(deadline) => return Err(self.dead()),
+            }
+        }
+    }
+
+    /// The peer spoke first, as it must, and told its heartbeat interval.
+    pub(super) fn hello(&mut self, interval: Duration) {
+        self.greeted = true;
+        self.patience = interval.min(MAX_HEARTBEAT) * 2 + GRACE;
+        self.silent = Instant::now() + self.patience;
+        // A resume is sent at once; an identify waits for its permit, for as long as that takes.
+        self.stuck = self.resuming.then(|| Instant::now() + SESSION_WITHIN);
+    }
+
+    /// An event of the session came, the one that settles it or another.
+    pub(super) fn event(&mut self, settles: bool) {
+        if settles {
+            self.stuck = None;
+        } else if self.stuck.is_some() {
+            self.stuck = Some(Instant::now() + SESSION_WITHIN);
+        }
+    }
+
+    /// The permit was decided.
+    fn identify(&mut self, allowed: bool) -> Result<(), Closed> {
+        let Some((request, _)) = self.asked.take() else {
+            return Ok(());
+        };
+        if !allowed {
+            return Err(close::closed(
+                AfterClose::Identify,
+                "nobody allows this shard to identify any more",
+            ));
+        }
+        self.stuck = Some(Instant::now() + SESSION_WITHIN);
+        // Nobody listens when the connection ended meanwhile, which the next frame tells.
+        let _ = request.send(());
+        Ok(())
+    }
+
+    /// What the library brought; none when it is nothing to act on.
+    fn heard(&mut self, item: Option<Result<Message, ReceiveMessageError>>) -> Result<Option<Frame>, Closed> {
+        match item {
+            Some(Ok(Message::Text(text))) => {
+                self.silent = Instant::now() + self.patience;
+                Ok(Some(Frame { text, understood: true }))
+            }
+            Some(Ok(Message::Close(frame))) => Err(close::by_code(frame.map(|frame| frame.code))),
+            Some(Err(error)) => self.failed(error),
+            None => Err(close::by_code(None)),
+        }
+    }
+
+    fn failed(&mut self, error: ReceiveMessageError) -> Result<Option<Frame>, Closed> {
+        match error.into_parts() {
+            (ReceiveMessageErrorType::Deserializing { event }, _) => {
+                self.silent = Instant::now() + self.patience;
+                Ok(Some(Frame {
+                    text: event,
+                    understood: false,
+                }))
+            }
+            (ReceiveMessageErrorType::Reconnect, source) => match self.spare.take() {
+                Some(config) => {
+                    self.library = Box::new(twilight_gateway::Shard::with_config(self.id, config));
+                    self.silent = Instant::now() + HELLO_WITHIN;
+                    self.stuck = Some(self.silent);
+                    Ok(None)
+                }
+                None => {
+                    let why = source.map_or_else(|| "no reason given".to_owned(), |source| source.to_string());
+                    let why: String = why.chars().take(MAX_REASON).collect();
+                    Err(resume(format!("the gateway could not be reached: {why}")))
+                }
+            },
+            (ReceiveMessageErrorType::Compression, _) => Err(resume("a compressed frame could not be read")),
+            _ => Err(resume("the gateway library failed")),
+        }
+    }
+
+    fn dead(&self) -> Closed {
+        resume(if !self.greeted {
+            "the peer never said hello"
+        } else if self.silent <= Instant::now() {
+            "the peer fell silent"
+        } else {
+            "the peer gave no session"
+        })
+    }
+}
+
+/// The library's request to identify, left for the connection to find. The library hands over a channel and goes on
+/// only when something comes through it.
+#[derive(Debug, Clone, Default)]
+struct Waiting(Arc<Mutex<Option<oneshot::Sender<()>>>>);
+
+impl Waiting {
+    fn take(&self) -> Option<oneshot::Sender<()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Queue for Waiting {
+    fn enqueue(&self, _shard: u32) -> oneshot::Receiver<()> {
+        let (request, granted) = oneshot::channel();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+        granted
+    }
+}
+
+/// The intents that we need and no others.
+fn intents(direct_messages: bool) -> Intents {
+    let guilds = Intents::GUILDS | Intents::GUILD_MESSAGES | Intents::MESSAGE_CONTENT;
+    if direct_messages {
+        guilds | Intents::DIRECT_MESSAGES
+    } else {
+        guilds
+    }
+}
+
+fn resume(reason: impl Into<String>) -> Closed {
+    close::closed(AfterClose::Resume, reason)
+}

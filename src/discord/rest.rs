@@ -1,0 +1,260 @@
+//! Discord's request API, one attempt for each call. It never retries, never follows a redirect, never talks to
+//! another host than the configured one, and never shows the token.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, StatusCode};
+use reqwest::redirect::Policy;
+use secrecy::ExposeSecret;
+use serde_json::value::RawValue;
+use serenity::builder::{CreateAllowedMentions, CreateMessage, EditMessage};
+use serenity::model::channel::{MessageReference, MessageReferenceKind, Nonce};
+use serenity::model::gateway::BotGateway;
+use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
+
+use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events};
+use crate::domain::ids::{MessageId, Place};
+use crate::domain::incoming::Posted;
+use crate::domain::outgoing::Capabilities;
+use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
+
+mod answer;
+
+use answer::Answer;
+
+/// The longest that a whole request may take.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// The longest that opening a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most messages that one read gives.
+const HISTORY_LIMIT: u8 = 100;
+/// How we name ourselves, in the form that Discord asks of bots.
+const USER_AGENT: &str = concat!("DiscordBot (staffai, ", env!("CARGO_PKG_VERSION"), ")");
+
+/// Discord's request API.
+#[derive(Debug)]
+pub struct Rest {
+    client: reqwest::Client,
+    base: String,
+    authorization: HeaderValue,
+    /// Our own id, once something told it.
+    me: OnceLock<UserId>,
+}
+
+impl Rest {
+    /// A client for this address and token. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The address or the token cannot be used.
+    pub fn new(access: &Access) -> Result<Self, BadAccess> {
+        let base = address::api(&access.api_url, access.allow_insecure)?;
+        let token = bare_token(access);
+        let mut authorization = HeaderValue::from_str(&format!("Bot {token}")).map_err(|_| BadAccess::Token)?;
+        if token.is_empty() {
+            return Err(BadAccess::Token);
+        }
+        authorization.set_sensitive(true);
+        let client = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            .timeout(TIMEOUT)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(Policy::none())
+            .no_proxy()
+            .build()
+            .map_err(|error| BadAccess::Client(error.to_string()))?;
+        Ok(Self {
+            client,
+            base: format!("{base}/api/v10"),
+            authorization,
+            me: OnceLock::new(),
+        })
+    }
+
+    /// What Discord advises for connecting, and where its gateway is.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub(super) async fn gateway(&self) -> Result<BotGateway, PostError> {
+        self.send(Method::GET, "/gateway/bot", None).await?.json()
+    }
+
+    /// Our own id; asked once.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub(super) async fn me(&self) -> Result<UserId, PostError> {
+        if let Some(me) = self.me.get() {
+            return Ok(*me);
+        }
+        let told: events::Me = self.send(Method::GET, "/users/@me", None).await?.json()?;
+        Ok(*self.me.get_or_init(|| told.id))
+    }
+
+    /// Takes note of our own id, which the gateway tells too.
+    pub(super) fn know_me(&self, me: UserId) {
+        // The first answer stays: a token belongs to one account for good.
+        self.me.get_or_init(|| me);
+    }
+
+    /// One request, one answer with a status of success.
+    async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Answer, PostError> {
+        let mut headers = HeaderMap::with_capacity(2);
+        headers.insert(AUTHORIZATION, self.authorization.clone());
+        let bodiless = method == Method::GET;
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        if let Some(body) = body {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            request = request.body(body);
+        } else if !bodiless {
+            // Some proxies refuse a post whose length is not told.
+            headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        let answer = match request.headers(headers).send().await {
+            Ok(response) => Answer::read(response).await,
+            Err(error) => Err(answer::lost(error)),
+        };
+        let label = match &answer {
+            Ok(answer) => answer.status.as_str().to_owned(),
+            Err(_) => "none".to_owned(),
+        };
+        metrics::counter!("staffai_discord_requests_total", "status" => label).increment(1);
+        answer?.success()
+    }
+
+    async fn create(&self, post: &PostRequest) -> Result<Answer, PostError> {
+        let PostRequest::Create {
+            place,
+            text,
+            reply_to,
+            nonce,
+        } = post
+        else {
+            return Err(foreign("the request"));
+        };
+        let channel = channel(place)?;
+        let mut message = CreateMessage::new()
+            .content(text)
+            .nonce(Nonce::String(nonce.clone()))
+            .enforce_nonce(true)
+            .allowed_mentions(nobody());
+        if let Some(reply_to) = reply_to {
+            let reference = MessageReference::new(MessageReferenceKind::Default, channel)
+                .message_id(message_id(reply_to)?)
+                .fail_if_not_exists(false);
+            message = message.reference_message(reference);
+        }
+        let body = serde_json::to_vec(&message).map_err(|error| PostError::Transient(error.to_string()))?;
+        self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body))
+            .await
+    }
+
+    async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<Answer, PostError> {
+        let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
+        let edit = EditMessage::new().content(text).allowed_mentions(nobody());
+        let body = serde_json::to_vec(&edit).map_err(|error| PostError::Transient(error.to_string()))?;
+        self.send(Method::PATCH, &path, Some(body)).await
+    }
+
+    async fn history(&self, place: &Place, after: Option<&MessageId>, limit: u8) -> Result<PostReply, PostError> {
+        let limit = limit.clamp(1, HISTORY_LIMIT);
+        let mut path = format!("/channels/{}/messages?limit={limit}", channel(place)?);
+        if let Some(after) = after {
+            path = format!("{path}&after={}", message_id(after)?);
+        }
+        let me = self.me().await?;
+        let answer = self.send(Method::GET, &path, None).await?;
+        let raws: Vec<&RawValue> = answer.json()?;
+        let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
+        for raw in raws {
+            match events::posted(raw.get(), me, None) {
+                Ok(message) => messages.push(message),
+                Err(error) => {
+                    let reason = super::frame::reason(&error);
+                    tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
+                }
+            }
+        }
+        // Discord sends the newest first. Ids are numbers without leading zeros, so a longer one is a later one.
+        messages.sort_by(|a, b| (a.id.id.len(), &a.id.id).cmp(&(b.id.id.len(), &b.id.id)));
+        Ok(answer.reply(PostResult::Messages(messages)))
+    }
+
+    async fn fetch(&self, place: &Place, message: &MessageId) -> Result<PostReply, PostError> {
+        let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
+        let me = self.me().await?;
+        let answer = self.send(Method::GET, &path, None).await?;
+        let raw: &RawValue = answer.json()?;
+        let message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        Ok(answer.reply(PostResult::Messages(vec![message])))
+    }
+}
+
+#[async_trait]
+impl Poster for Rest {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { text_limit: TEXT_LIMIT }
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        match request {
+            PostRequest::Create { .. } => self.create(request).await?.posted(),
+            PostRequest::Edit { place, message, text } => self.edit(place, message, text).await?.posted(),
+            PostRequest::Typing { place } => {
+                let path = format!("/channels/{}/typing", channel(place)?);
+                Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))
+            }
+            PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
+            PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+        }
+    }
+}
+
+/// The token without the word that Discord wants before it.
+pub(super) fn bare_token(access: &Access) -> &str {
+    let token = access.token.expose_secret().trim();
+    match token.strip_prefix("Bot") {
+        Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => rest.trim_start(),
+        _ => token,
+    }
+}
+
+/// Nobody is pinged, whatever the text says. Absent, everybody would be.
+fn nobody() -> CreateAllowedMentions {
+    CreateAllowedMentions::new().replied_user(false)
+}
+
+/// An id becomes part of a path only as the number that it must be.
+fn channel(place: &Place) -> Result<ChannelId, PostError> {
+    if place.door != DOOR {
+        return Err(foreign("the place"));
+    }
+    number(&place.id)
+        .map(ChannelId::new)
+        .ok_or_else(|| foreign("the place"))
+}
+
+fn message_id(message: &MessageId) -> Result<WireMessageId, PostError> {
+    if message.door != DOOR {
+        return Err(foreign("the message"));
+    }
+    number(&message.id)
+        .map(WireMessageId::new)
+        .ok_or_else(|| foreign("the message"))
+}
+
+fn number(id: &str) -> Option<u64> {
+    id.parse::<u64>().ok().filter(|id| *id != 0 && *id != u64::MAX)
+}
+
+fn foreign(what: &str) -> PostError {
+    PostError::Refused {
+        status: StatusCode::BAD_REQUEST.as_u16(),
+        message: format!("{what} is not of this door"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
