@@ -1,18 +1,19 @@
 //! staffai: an always-on assistant for public communities, built as a supervision tree of actors.
 //!
-//! The modules stand in reading order.
+//! The modules stand in reading order: the outer surface, the pure rooms, the actors, then the edges.
 
 pub mod ports;
-
-pub mod telemetry;
 
 pub mod domain;
 
 pub mod config;
 
 pub mod actors;
+
+pub mod telemetry;
+
+pub mod discord;
+
 pub mod llm;
-//! staffai
 
 pub mod playground;
-pub mod discord;
