@@ -5,3 +5,5 @@
 pub mod ports;
 
 pub mod domain;
+
+pub mod store;
