@@ -17,3 +17,4 @@ pub mod discord;
 pub mod llm;
 
 pub mod playground;
+pub mod store;

@@ -1,0 +1,75 @@
+//! Where state is kept. [`resilient::Resilient`] is the store that the rest of the program sees; a [`Backend`] keeps its text.
+//!
+//! A backend may fail, hang, panic or be absent; nothing of that passes the resilient layer. Backends know keys and text
+//! only: what a value means, and what to do with a value that cannot be read, is the business of whoever asked for it.
+
+use async_trait::async_trait;
+
+use crate::ports::Write;
+
+pub mod keys;
+
+pub mod resilient;
+
+pub mod embedded;
+
+#[cfg(test)]
+mod suite;
+
+/// Something that keeps text by key, durably. Every call may fail; none needs to bound its own time, because the caller
+/// holds each against a deadline and never has more than one `apply` or `sweep` under way.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// The value of a live key.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError>;
+
+    /// All live keys that begin with `prefix` and their values, by key; at most `limit`.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError>;
+
+    /// Applies the writes as one, in order. They are durable when this returns. After an error all or none of them hold,
+    /// and applying them again must be harmless.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError>;
+
+    /// Removes a bounded number of keys whose life is over, and tells whether more are left. A backend that does this by
+    /// itself has nothing to do.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// Gives the backend's resources back. Later calls fail.
+    async fn close(&self);
+}
+
+/// Why a backend did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackendError {
+    /// It may work later.
+    #[error("{0}")]
+    Failed(String),
+    /// It may work later, but only after the backend was opened anew.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Why a backend could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Another process holds it. Waiting is pointless; the text says what to do.
+    #[error("{0}")]
+    InUse(String),
+    /// It may work later.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,268 @@
+//! The backend without a server: one redb file in the data directory.
+//!
+//! Two tables: values by key, each with the moment its life ends, and an index by that moment for the sweep. One process at a
+//! time may hold the file. Nothing is ever deleted when the file is damaged: it is put aside under another name.
+
+use std::fs;
+use std::io;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use redb::{Database, Durability, ReadableDatabase, StorageError, Table, TableDefinition};
+
+use crate::domain::ids::Timestamp;
+use crate::ports::{Clock, Write};
+use crate::store::{Backend, BackendError};
+
+pub mod opener;
+
+#[cfg(test)]
+mod tests;
+
+/// The file in the data directory.
+pub const FILE: &str = "staffai.redb";
+
+/// How many keys one sweep removes, so that no sweep holds up the commits behind it.
+const SWEEP_ROWS: usize = 1_000;
+
+/// Smaller files are never compacted.
+const COMPACT_FROM_BYTES: u64 = 8 * 1024 * 1024;
+
+/// A file that is so many times larger than what it holds is compacted when it is closed.
+const COMPACT_FACTOR: u64 = 2;
+
+/// Key to the moment its life ends, in milliseconds since the epoch (0: never), and its text.
+const VALUES: TableDefinition<&str, (u64, &str)> = TableDefinition::new("values");
+
+/// The keys that have an end, by that end.
+const EXPIRY: TableDefinition<(u64, &str), ()> = TableDefinition::new("expiry");
+
+/// An open file. Every call runs on a thread for blocking work.
+pub struct Embedded {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// None once closed. Calls hold it for reading, so that closing waits for them.
+    database: RwLock<Option<Database>>,
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
+    suspect: Arc<AtomicBool>,
+}
+
+impl Embedded {
+    fn new(database: Database, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
+        Self { inner: Arc::new(Inner { database: RwLock::new(Some(database)), path, clock, suspect }) }
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database, Timestamp) -> Result<T, redb::Error> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        let inner = Arc::clone(&self.inner);
+        let done = tokio::task::spawn_blocking(move || {
+            let guard = inner.database.read().unwrap_or_else(PoisonError::into_inner);
+            let database = guard.as_ref().ok_or(redb::Error::DatabaseClosed)?;
+            work(database, inner.clock.now())
+        });
+        match done.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.judge(&error)),
+            Err(error) => {
+                self.inner.suspect.fetch_or(error.is_panic(), Ordering::AcqRel);
+                Err(BackendError::Broken(format!("the store's file could not be worked on: {error}")))
+            }
+        }
+    }
+
+    /// After an input or output error the library refuses everything until the file is opened anew.
+    fn judge(&self, error: &redb::Error) -> BackendError {
+        let text = format!("{}: {error}", self.inner.path.display());
+        self.inner.suspect.fetch_or(damaged(error), Ordering::AcqRel);
+        match error {
+            redb::Error::Corrupted(_)
+            | redb::Error::Io(_)
+            | redb::Error::PreviousIo
+            | redb::Error::DatabaseClosed
+            | redb::Error::LockPoisoned(_) => BackendError::Broken(text),
+            _ => BackendError::Failed(text),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Embedded {
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        let key = key.to_owned();
+        self.call(move |database, now| {
+            let values = database.begin_read()?.open_table(VALUES)?;
+            let Some(row) = values.get(key.as_str())? else { return Ok(None) };
+            let (end, text) = row.value();
+            Ok(alive(end, now).then(|| text.to_owned()))
+        })
+        .await
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
+        let prefix = prefix.to_owned();
+        self.call(move |database, now| {
+            let values = database.begin_read()?.open_table(VALUES)?;
+            let mut found = Vec::new();
+            for row in values.range(prefix.as_str()..)? {
+                let (key, value) = row?;
+                if found.len() == limit || !key.value().starts_with(&prefix) {
+                    break;
+                }
+                let (end, text) = value.value();
+                if alive(end, now) {
+                    found.push((key.value().to_owned(), text.to_owned()));
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+        self.call(move |database, now| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            {
+                let mut values = transaction.open_table(VALUES)?;
+                let mut expiry = transaction.open_table(EXPIRY)?;
+                for write in &writes {
+                    apply_one(write, now, &mut values, &mut expiry)?;
+                }
+            }
+            transaction.commit()?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        self.call(sweep).await
+    }
+
+    async fn close(&self) {
+        let inner = Arc::clone(&self.inner);
+        let closed = tokio::task::spawn_blocking(move || inner.close()).await;
+        if let Err(error) = closed {
+            tracing::error!(%error, "closing the store's file ended badly");
+        }
+    }
+}
+
+impl Drop for Embedded {
+    /// Giving the file back writes to it, and that must not hold up whatever thread happens to drop the last handle.
+    fn drop(&mut self) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let inner = Arc::clone(&self.inner);
+            runtime.spawn_blocking(move || drop(inner.take()));
+        }
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        let Some(mut database) = self.take() else { return };
+        match self.bloated(&database) {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Err(error) = database.compact() {
+                    tracing::warn!(%error, "the store's file could not be compacted");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the store's file could not be measured"),
+        }
+    }
+
+    /// Waits for the calls under way; later ones fail.
+    fn take(&self) -> Option<Database> {
+        self.database.write().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Freed pages stay in the file until it is compacted.
+    fn bloated(&self, database: &Database) -> Result<bool, redb::Error> {
+        let size = fs::metadata(&self.path)?.len();
+        if size < COMPACT_FROM_BYTES {
+            return Ok(false);
+        }
+        let transaction = database.begin_write()?;
+        let stats = transaction.stats()?;
+        transaction.abort()?;
+        Ok(size / COMPACT_FACTOR > stats.stored_bytes() + stats.metadata_bytes())
+    }
+}
+
+fn apply_one(
+    write: &Write,
+    now: Timestamp,
+    values: &mut Table<'_, &'static str, (u64, &'static str)>,
+    expiry: &mut Table<'_, (u64, &'static str), ()>,
+) -> Result<(), StorageError> {
+    let (key, old) = match write {
+        Write::Put { key, value, ttl } => {
+            let end = ttl.map_or(0, |ttl| end_of(now, ttl));
+            let old = values.insert(key.as_str(), (end, value.as_str()))?.map(|old| old.value().0);
+            if old == Some(end) {
+                return Ok(());
+            }
+            if end != 0 {
+                expiry.insert((end, key.as_str()), ())?;
+            }
+            (key, old)
+        }
+        Write::Delete { key } => (key, values.remove(key.as_str())?.map(|old| old.value().0)),
+    };
+    if let Some(end) = old.filter(|end| *end != 0) {
+        expiry.remove((end, key.as_str()))?;
+    }
+    Ok(())
+}
+
+fn sweep(database: &Database, now: Timestamp) -> Result<bool, redb::Error> {
+    let over: Vec<(u64, String)> = {
+        let expiry = database.begin_read()?.open_table(EXPIRY)?;
+        let until = (Bound::Unbounded, Bound::Excluded((now.0.saturating_add(1), "")));
+        let rows = expiry.range::<(u64, &str)>(until)?.take(SWEEP_ROWS);
+        rows.map(|row| row.map(|(at, _)| (at.value().0, at.value().1.to_owned()))).collect::<Result<_, _>>()?
+    };
+    if over.is_empty() {
+        return Ok(false);
+    }
+    let transaction = database.begin_write()?;
+    {
+        let mut values = transaction.open_table(VALUES)?;
+        let mut expiry = transaction.open_table(EXPIRY)?;
+        for (end, key) in &over {
+            expiry.remove((*end, key.as_str()))?;
+            values.remove(key.as_str())?;
+        }
+    }
+    transaction.commit()?;
+    Ok(over.len() == SWEEP_ROWS)
+}
+
+/// Whether the content of the file is at fault, rather than the disk or the way to it.
+fn damaged(error: &redb::Error) -> bool {
+    match error {
+        redb::Error::Corrupted(_) => true,
+        redb::Error::Io(error) => matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof),
+        _ => false,
+    }
+}
+
+const fn alive(end: u64, now: Timestamp) -> bool {
+    end == 0 || end > now.0
+}
+
+/// The moment a life that begins now ends; never 0, because that means no end.
+fn end_of(now: Timestamp, ttl: std::time::Duration) -> u64 {
+    let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    now.0.saturating_add(millis).max(1)
+}

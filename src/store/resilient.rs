@@ -1,0 +1,251 @@
+//! The store that the rest of the program sees: a backend behind a memory of what is not durable yet.
+//!
+//! A write goes into the overlay at once and is committed by one writer task, together with whatever else gathered. When the
+//! backend fails, is late, panics or cannot even be opened, the overlay goes on serving and the writer tries again until all
+//! is merged back. This never blocks a caller on a sick backend for longer than a deadline named here, and never shows it as
+//! an error.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use metrics::{counter, gauge};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use self::overlay::Seen;
+use self::shared::Shared;
+use self::writer::Writer;
+use crate::ports::{Clock, Store, StoreStatus, Write};
+use crate::store::{Backend, BackendError, OpenError};
+
+mod overlay;
+
+mod shared;
+
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+/// How long the first write waits for company before it is committed.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// So many waiting keys are committed without gathering any longer.
+const GATHERED_ENOUGH: usize = 512;
+
+/// A commit, a sweep or a reopening that takes longer makes the store degraded.
+const COMMIT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long the start waits for the backend to open; a repair after a crash may take a while.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A read that takes longer makes the store degraded.
+const READ_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How long a read waits while the store is degraded. The first that fails closes the backend to reads until it recovers.
+const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
+
+/// The first pause before a failing backend is tried again; each next one is twice as long.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest pause before a failing backend is tried again.
+const RETRY_MOST: Duration = Duration::from_secs(5);
+
+/// The pause between two sweeps for keys whose life is over.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+
+/// The pause when a sweep left work behind.
+const SWEEP_AGAIN: Duration = Duration::from_millis(500);
+
+/// How many keys wait in memory at most.
+const OVERLAY_ENTRIES: usize = 20_000;
+
+/// How many bytes wait in memory at most.
+const OVERLAY_BYTES: usize = 16 * 1024 * 1024;
+
+/// Bounds and pauses of the store. The default is right outside of tests.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How long the first write waits for company.
+    pub gather: Duration,
+    /// How long a commit, a sweep or a reopening may take.
+    pub commit: Duration,
+    /// How long a read may take.
+    pub read: Duration,
+    /// The first pause before a failing backend is tried again.
+    pub retry_first: Duration,
+    /// The longest such pause.
+    pub retry_most: Duration,
+    /// The pause between two sweeps.
+    pub sweep: Duration,
+    /// How many keys wait in memory.
+    pub entries: usize,
+    /// How many bytes wait in memory.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            gather: GATHER,
+            commit: COMMIT_DEADLINE,
+            read: READ_DEADLINE,
+            retry_first: RETRY_FIRST,
+            retry_most: RETRY_MOST,
+            sweep: SWEEP_EVERY,
+            entries: OVERLAY_ENTRIES,
+            bytes: OVERLAY_BYTES,
+        }
+    }
+}
+
+/// A store that survives its backend. Dropping it commits what waits, in the background.
+pub struct Resilient<B: Backend> {
+    shared: Arc<Shared<B>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<B: Backend> Resilient<B> {
+    /// Opens the backend and starts the writer task. A backend that cannot be opened now is tried again in the background,
+    /// and the store starts degraded. `open` may block.
+    ///
+    /// # Errors
+    /// Only [`OpenError::InUse`]: another process holds the store, and waiting would not help.
+    pub async fn start(
+        open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OpenError> {
+        Self::start_with(open, clock, Limits::default()).await
+    }
+
+    /// Like [`Self::start`], with bounds of one's own.
+    ///
+    /// # Errors
+    /// See [`Self::start`].
+    pub async fn start_with(
+        open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared::new(clock, limits));
+        gauge!("staffai_store_degraded").set(0.0);
+        let mut writer = Writer::new(Arc::clone(&shared), Arc::new(open));
+        writer.first_open(OPEN_DEADLINE).await?;
+        let task = tokio::spawn(writer.run());
+        Ok(Self { shared, writer: Mutex::new(Some(task)) })
+    }
+
+    /// The backend's rows, when it can be read and answers in time.
+    async fn read_backend<T>(&self, backend: &Arc<B>, call: BoxFuture<'_, Result<T, BackendError>>) -> Option<T> {
+        let deadline = match self.status() {
+            StoreStatus::Ready => self.shared.limits.read,
+            StoreStatus::Degraded(_) => DEGRADED_READ_DEADLINE.min(self.shared.limits.read),
+        };
+        let failure = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
+            Ok(Ok(Ok(value))) => return Some(value),
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(panic)) => BackendError::Broken(format!("a read panicked: {}", panic_text(panic.as_ref()))),
+            Err(_) => BackendError::Failed(format!("a read had no answer within {deadline:?}")),
+        };
+        self.shared.read_failed(backend, &failure);
+        None
+    }
+}
+
+impl<B: Backend> Store for Resilient<B> {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let backend = {
+                let state = self.shared.lock();
+                match state.overlay.get(key, self.shared.clock.now()) {
+                    Seen::Live(value) => return Some(value.to_owned()),
+                    Seen::Gone => return None,
+                    Seen::Unknown => state.readable()?,
+                }
+            };
+            self.read_backend(&backend, backend.get(key)).await.flatten()
+        })
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        Box::pin(async move {
+            // The overlay is looked at first: what leaves it meanwhile is durable before the backend is read.
+            let (waiting, backend) = {
+                let state = self.shared.lock();
+                (state.overlay.scan(prefix, limit, self.shared.clock.now()), state.readable())
+            };
+            let hidden = waiting.iter().filter(|(_, value)| value.is_none()).count();
+            let kept = match backend {
+                Some(backend) => self.read_backend(&backend, backend.scan(prefix, limit + hidden)).await,
+                None => None,
+            };
+            merge(kept.unwrap_or_default(), waiting, limit)
+        })
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        if writes.is_empty() {
+            return Box::pin(ready(true));
+        }
+        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        let Some(number) = self.shared.take(writes) else { return Box::pin(ready(false)) };
+        let mut progress = self.shared.progress.subscribe();
+        Box::pin(async move {
+            match progress.wait_for(|progress| progress.of(number).is_some()).await {
+                Ok(progress) => progress.of(number).unwrap_or(false),
+                Err(_) => false,
+            }
+        })
+    }
+
+    fn status(&self) -> StoreStatus {
+        self.shared.lock().status.clone()
+    }
+
+    fn close(&self, within: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let deadline = Instant::now() + within;
+            self.shared.closing.cancel();
+            let task = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(mut task) = task
+                && timeout_at(deadline, &mut task).await.is_err()
+            {
+                task.abort();
+            }
+            let (backend, left) = self.shared.shut();
+            if left > 0 {
+                tracing::warn!(event = "store.unsaved", keys = left, "the store closed before everything was durable");
+            }
+            let Some(backend) = backend else { return };
+            match timeout_at(deadline, AssertUnwindSafe(backend.close()).catch_unwind()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(panic)) => tracing::error!(reason = %panic_text(panic.as_ref()), "closing the store panicked"),
+                Err(_) => tracing::warn!("the store was still closing when its time was over"),
+            }
+        })
+    }
+}
+
+impl<B: Backend> Drop for Resilient<B> {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+    }
+}
+
+/// Rows of the backend under what waits in memory: the first `limit` live keys.
+fn merge(kept: Vec<(String, String)>, waiting: Vec<(String, Option<String>)>, limit: usize) -> Vec<(String, String)> {
+    let mut rows: std::collections::BTreeMap<String, Option<String>> =
+        kept.into_iter().map(|(key, value)| (key, Some(value))).collect();
+    rows.extend(waiting);
+    rows.into_iter().filter_map(|(key, value)| Some((key, value?))).take(limit).collect()
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
+}

@@ -1,0 +1,180 @@
+//! What callers and the writer task share: the overlay, how the store is, and how far the writes have come.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use metrics::gauge;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::overlay::{Overlay, Snapshot};
+use super::{GATHERED_ENOUGH, Limits};
+use crate::domain::ids::Timestamp;
+use crate::ports::{Clock, StoreStatus, Write};
+use crate::store::{Backend, BackendError};
+
+/// What callers and the writer task share.
+pub struct Shared<B> {
+    pub clock: Arc<dyn Clock>,
+    pub limits: Limits,
+    state: Mutex<State<B>>,
+    pub progress: watch::Sender<Progress>,
+    /// There is something to do.
+    pub dirty: Notify,
+    /// There is so much to do that gathering ends.
+    pub plenty: Notify,
+    pub closing: CancellationToken,
+}
+
+pub struct State<B> {
+    pub overlay: Overlay,
+    pub status: StoreStatus,
+    pub backend: Option<Arc<B>>,
+    /// Reads may ask the backend.
+    reads: bool,
+    /// Living entries dropped since the last warning about it.
+    pub dropped: usize,
+}
+
+/// How far the numbered writes have come.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Everything up to this one is durable, but for what failed.
+    durable: u64,
+    /// The writes after the first and up to the second number were not durable when the store last gave up on waiting ones.
+    failed: (u64, u64),
+}
+
+impl Progress {
+    /// Whether the write with this number became durable; none while it is under way.
+    pub const fn of(self, number: u64) -> Option<bool> {
+        if self.failed.0 < number && number <= self.failed.1 {
+            Some(false)
+        } else if number <= self.durable {
+            Some(true)
+        } else {
+            None
+        }
+    }
+}
+
+impl<B> State<B> {
+    pub fn readable(&self) -> Option<Arc<B>> {
+        self.backend.clone().filter(|_| self.reads)
+    }
+}
+
+impl<B: Backend> Shared<B> {
+    pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        Self {
+            clock,
+            limits,
+            state: Mutex::new(State {
+                overlay: Overlay::new(limits.entries, limits.bytes),
+                status: StoreStatus::Ready,
+                backend: None,
+                reads: true,
+                dropped: 0,
+            }),
+            progress: watch::Sender::new(Progress::default()),
+            dirty: Notify::new(),
+            plenty: Notify::new(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes writes visible. Gives the number to wait for, or none when nobody can promise that they become durable.
+    pub fn take(&self, writes: Vec<Write>) -> Option<u64> {
+        let mut state = self.lock();
+        let dropped = state.overlay.take(writes, self.clock.now());
+        state.dropped += dropped;
+        if dropped > 0 {
+            self.fail_waiting(&state);
+        }
+        if state.status != StoreStatus::Ready {
+            return None;
+        }
+        self.dirty.notify_one();
+        if state.overlay.len() >= GATHERED_ENOUGH {
+            self.plenty.notify_one();
+        }
+        Some(state.overlay.last())
+    }
+
+    /// Everything that waits, the backend to put it into, and whether that was failing before.
+    pub fn pending(&self) -> (Snapshot, Option<Arc<B>>, bool) {
+        let state = self.lock();
+        (state.overlay.snapshot(self.clock.now()), state.backend.clone(), state.status != StoreStatus::Ready)
+    }
+
+    /// The backend has everything up to this number.
+    pub fn settled(&self, through: u64, backend: Option<Arc<B>>) {
+        let mut state = self.lock();
+        state.overlay.settle(through);
+        state.backend = backend;
+        state.reads = true;
+        if state.status != StoreStatus::Ready {
+            state.status = StoreStatus::Ready;
+            gauge!("staffai_store_degraded").set(0.0);
+            tracing::info!(event = "store.recovered", "the store answers again; what memory kept is merged back");
+        }
+        self.progress.send_modify(|progress| progress.durable = progress.durable.max(through));
+    }
+
+    /// The backend failed: whoever waits is told, and memory serves.
+    pub fn degrade(&self, failure: &BackendError, opened: Option<Arc<B>>) {
+        let mut state = self.lock();
+        match failure {
+            BackendError::Broken(_) => state.backend = None,
+            BackendError::Failed(_) if opened.is_some() => state.backend = opened,
+            BackendError::Failed(_) => {}
+        }
+        self.mark_degraded(&mut state, failure.to_string());
+    }
+
+    /// A read failed. The backend that failed may have been replaced since, and then it does not matter.
+    pub fn read_failed(&self, backend: &Arc<B>, failure: &BackendError) {
+        let mut state = self.lock();
+        if !state.backend.as_ref().is_some_and(|current| Arc::ptr_eq(current, backend)) {
+            return;
+        }
+        state.reads = false;
+        if matches!(failure, BackendError::Broken(_)) {
+            state.backend = None;
+        }
+        self.mark_degraded(&mut state, failure.to_string());
+        self.dirty.notify_one();
+    }
+
+    fn mark_degraded(&self, state: &mut State<B>, reason: String) {
+        self.fail_waiting(state);
+        if state.status == StoreStatus::Ready {
+            gauge!("staffai_store_degraded").set(1.0);
+            tracing::warn!(event = "store.degraded", reason, "the store fails; memory serves until it recovers");
+        } else {
+            tracing::debug!(reason, "the store still fails");
+        }
+        state.status = StoreStatus::Degraded(reason);
+    }
+
+    /// Tells all who wait for a write taken so far that it is not durable.
+    fn fail_waiting(&self, state: &State<B>) {
+        let last = state.overlay.last();
+        self.progress.send_modify(|progress| progress.failed = (progress.durable, last));
+    }
+
+    /// Ends the service; gives the backend back, and how many keys never became durable.
+    pub fn shut(&self) -> (Option<Arc<B>>, usize) {
+        let mut state = self.lock();
+        self.fail_waiting(&state);
+        state.status = StoreStatus::Degraded("the store is closed".to_owned());
+        (state.backend.take(), state.overlay.len())
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,326 @@
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::store::embedded::Embedded;
+use crate::store::embedded::opener::Opener;
+use crate::store::suite::{CLOSING, TestClock, delete, put, put_for, row};
+
+/// What a [`Faulty`] backend does instead of its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Well,
+    Fails,
+    Breaks,
+    Hangs,
+    Panics,
+}
+
+/// The switches of all backends opened by one test.
+struct Switches {
+    reads: Mutex<Mood>,
+    writes: Mutex<Mood>,
+    opened: AtomicUsize,
+    applied: AtomicUsize,
+    swept: AtomicUsize,
+    /// Ends all hanging.
+    released: Notify,
+}
+
+impl Switches {
+    fn set(&self, reads: Mood, writes: Mood) {
+        *self.reads.lock().unwrap() = reads;
+        *self.writes.lock().unwrap() = writes;
+    }
+
+    async fn obey(&self, which: &Mutex<Mood>) -> Result<(), BackendError> {
+        let mood = *which.lock().unwrap();
+        match mood {
+            Mood::Well => Ok(()),
+            Mood::Fails => Err(BackendError::Failed("injected failure".into())),
+            Mood::Breaks => Err(BackendError::Broken("injected breakage".into())),
+            Mood::Hangs => {
+                self.released.notified().await;
+                Ok(())
+            }
+            Mood::Panics => panic!("injected panic"),
+        }
+    }
+}
+
+/// The real backend behind switches.
+struct Faulty {
+    real: Embedded,
+    switches: Arc<Switches>,
+}
+
+#[async_trait]
+impl Backend for Faulty {
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        self.switches.obey(&self.switches.reads).await?;
+        self.real.get(key).await
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
+        self.switches.obey(&self.switches.reads).await?;
+        self.real.scan(prefix, limit).await
+    }
+
+    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+        self.switches.obey(&self.switches.writes).await?;
+        self.switches.applied.fetch_add(1, Ordering::SeqCst);
+        self.real.apply(writes).await
+    }
+
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        self.switches.swept.fetch_add(1, Ordering::SeqCst);
+        self.real.sweep().await
+    }
+
+    async fn close(&self) {
+        self.real.close().await;
+    }
+}
+
+struct World {
+    dir: TempDir,
+    clock: Arc<TestClock>,
+    switches: Arc<Switches>,
+    store: Resilient<Faulty>,
+}
+
+const QUICK: Limits = Limits {
+    gather: Duration::from_millis(1),
+    commit: Duration::from_millis(300),
+    read: Duration::from_millis(300),
+    retry_first: Duration::from_millis(5),
+    retry_most: Duration::from_millis(20),
+    sweep: Duration::from_secs(30),
+    entries: 100,
+    bytes: 1024 * 1024,
+};
+
+impl World {
+    async fn new(limits: Limits) -> Self {
+        let dir = TempDir::new().unwrap();
+        let clock = Arc::new(TestClock::default());
+        let switches = Arc::new(Switches {
+            reads: Mutex::new(Mood::Well),
+            writes: Mutex::new(Mood::Well),
+            opened: AtomicUsize::new(0),
+            applied: AtomicUsize::new(0),
+            swept: AtomicUsize::new(0),
+            released: Notify::new(),
+        });
+        let opener = Opener::new(dir.path(), clock.clone());
+        let used = switches.clone();
+        let open = move || {
+            let real = opener.open()?;
+            used.opened.fetch_add(1, Ordering::SeqCst);
+            Ok(Faulty { real, switches: used.clone() })
+        };
+        let store = Resilient::start_with(open, clock.clone(), limits).await.unwrap();
+        Self { dir, clock, switches, store }
+    }
+
+    fn degraded(&self) -> bool {
+        matches!(self.store.status(), StoreStatus::Degraded(_))
+    }
+
+    async fn until(&self, degraded: bool) {
+        let there = async {
+            while self.degraded() != degraded {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(CLOSING, there).await.expect("the status changes");
+    }
+
+    async fn close_and_read(self) -> Vec<(String, String)> {
+        self.store.close(CLOSING).await;
+        read_all(self.dir.path(), self.clock).await
+    }
+}
+
+async fn read_all(dir: &Path, clock: Arc<TestClock>) -> Vec<(String, String)> {
+    let real = Opener::new(dir, clock).open().unwrap();
+    let rows = real.scan("", 1_000).await.unwrap();
+    real.close().await;
+    rows
+}
+
+#[tokio::test]
+async fn every_kind_of_failing_write_degrades_and_is_merged_back() {
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
+        let world = World::new(QUICK).await;
+        assert!(world.store.write(vec![put("a", "1"), put("b", "1"), put("c", "1")]).await);
+        world.switches.set(Mood::Well, mood);
+        assert!(!world.store.write(vec![put("a", "2"), delete("b")]).await, "{mood:?}");
+        assert!(world.degraded(), "{mood:?}");
+        assert!(!world.store.write(vec![put("d", "1"), put_for("e", "1", 10)]).await);
+        assert_eq!(world.store.get("a").await.as_deref(), Some("2"));
+        assert_eq!(world.store.get("b").await, None);
+
+        world.clock.advance(Duration::from_secs(4));
+        world.switches.set(Mood::Well, Mood::Well);
+        world.switches.released.notify_waiters();
+        world.until(false).await;
+        assert!(world.store.write(vec![put("f", "1")]).await, "{mood:?}");
+        let clock = world.clock.clone();
+        clock.advance(Duration::from_millis(5_999));
+        let rows = ["c", "d", "e", "f"].map(|key| row(key, "1"));
+        assert_eq!(world.close_and_read().await, [&[row("a", "2")][..], &rows].concat(), "{mood:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_backend_is_opened_anew_and_a_failing_one_is_not() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![put("a", "1")]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert_eq!(world.switches.opened.load(Ordering::SeqCst), 1);
+    world.switches.set(Mood::Well, Mood::Breaks);
+    assert!(!world.store.write(vec![put("b", "1")]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert!(world.switches.opened.load(Ordering::SeqCst) >= 2);
+    assert_eq!(world.close_and_read().await, [row("a", "1"), row("b", "1")]);
+}
+
+#[tokio::test]
+async fn every_kind_of_failing_read_gives_nothing_and_degrades() {
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
+        let world = World::new(QUICK).await;
+        assert!(world.store.write(vec![put("a", "1")]).await);
+        world.switches.set(mood, Mood::Well);
+        assert_eq!(world.store.get("a").await, None);
+        assert!(world.degraded(), "{mood:?}");
+        assert!(!world.store.write(vec![put("b", "1")]).await);
+        assert_eq!(world.store.scan("", 10).await, [row("b", "1")]);
+        world.switches.set(Mood::Well, Mood::Well);
+        world.switches.released.notify_waiters();
+        world.until(false).await;
+        assert_eq!(world.store.scan("", 10).await, [row("a", "1"), row("b", "1")], "{mood:?}");
+        world.store.close(CLOSING).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hanging_backend_stalls_one_read_and_then_none() {
+    let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
+    assert!(world.store.write(vec![put("a", "1")]).await);
+    world.switches.set(Mood::Hangs, Mood::Hangs);
+    assert_eq!(world.store.get("a").await, None);
+    let begun = Instant::now();
+    for _ in 0..1_000 {
+        assert_eq!(world.store.get("a").await, None);
+    }
+    assert!(begun.elapsed() < QUICK.read, "a thousand reads together took {:?}", begun.elapsed());
+    world.switches.set(Mood::Well, Mood::Well);
+    world.switches.released.notify_waiters();
+    world.until(false).await;
+    assert_eq!(world.store.get("a").await.as_deref(), Some("1"));
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn writes_that_still_can_be_read_are_read_while_degraded() {
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put("a", "1")]).await);
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![put("b", "1")]).await);
+    assert_eq!(world.store.scan("", 10).await, [row("a", "1"), row("b", "1")]);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn a_late_commit_is_awaited_and_never_overtaken() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Hangs);
+    assert!(!world.store.write(vec![put("a", "old")]).await);
+    assert!(!world.store.write(vec![put("a", "new")]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    // The first commit still hangs, so nothing else may have been applied, however often the writer looked.
+    tokio::time::sleep(QUICK.retry_most * 5).await;
+    assert_eq!(world.switches.applied.load(Ordering::SeqCst), 0);
+    world.switches.released.notify_waiters();
+    world.until(false).await;
+    assert_eq!(world.close_and_read().await, [row("a", "new")]);
+}
+
+#[tokio::test]
+async fn memory_is_bounded_while_degraded_and_histories_go_first() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![put("staffai:turn:d:first", "kept")]).await);
+    for n in 0..1_000 {
+        drop(world.store.write(vec![put(&format!("discord_context:{n:04}:1"), "x")]));
+    }
+    let waiting = world.store.shared.lock().overlay.len();
+    assert_eq!(waiting, QUICK.entries);
+    assert_eq!(world.store.get("staffai:turn:d:first").await.as_deref(), Some("kept"));
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    let rows = world.close_and_read().await;
+    assert_eq!(rows.len(), QUICK.entries);
+    assert_eq!(rows[0], row("discord_context:0901:1", "x"));
+    assert_eq!(rows[99], row("staffai:turn:d:first", "kept"));
+}
+
+#[tokio::test]
+async fn what_memory_drops_is_never_called_durable() {
+    let world = World::new(QUICK).await;
+    let writes: Vec<_> = (0..=QUICK.entries).map(|n| put(&format!("discord_context:{n}:1"), "x")).collect();
+    assert!(!world.store.write(writes).await);
+    assert!(!world.degraded());
+    let kept = world.close_and_read().await;
+    assert_eq!(kept.len(), QUICK.entries);
+}
+
+#[tokio::test]
+async fn writes_that_gather_share_a_commit() {
+    let world = World::new(Limits { gather: Duration::from_millis(200), ..QUICK }).await;
+    let writes: Vec<_> = (0..50).map(|n| world.store.write(vec![put(&format!("k{n:02}"), "x")])).collect();
+    assert!(futures_util::future::join_all(writes).await.into_iter().all(|durable| durable));
+    assert!(world.switches.applied.load(Ordering::SeqCst) <= 2);
+    assert_eq!(world.close_and_read().await.len(), 50);
+}
+
+#[tokio::test]
+async fn a_dropped_future_changes_nothing() {
+    let world = World::new(QUICK).await;
+    drop(world.store.write(vec![put("a", "1")]));
+    assert_eq!(world.close_and_read().await, [row("a", "1")]);
+}
+
+#[tokio::test]
+async fn closing_a_hanging_store_takes_no_longer_than_allowed() {
+    let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
+    world.switches.set(Mood::Well, Mood::Hangs);
+    let write = world.store.write(vec![put("a", "1")]);
+    let begun = Instant::now();
+    world.store.close(Duration::from_millis(100)).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(!write.await);
+}
+
+#[tokio::test]
+async fn the_writer_sweeps_again_and_again() {
+    let world = World::new(Limits { sweep: Duration::from_millis(10), ..QUICK }).await;
+    assert!(world.store.write(vec![put_for("a", "1", 1), put_for("b", "1", 60)]).await);
+    world.clock.advance(Duration::from_secs(2));
+    let swept = async {
+        while world.switches.swept.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(CLOSING, swept).await.expect("the sweep comes");
+    world.store.close(CLOSING).await;
+}

@@ -1,0 +1,154 @@
+//! How every store behaves, whatever its backend. Each function wants a fresh bench of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::domain::ids::Timestamp;
+use crate::ports::{Clock, Store, StoreStatus, Write};
+
+/// Longer than any store of the tests needs to close.
+pub const CLOSING: Duration = Duration::from_secs(20);
+
+/// A clock that stands until it is moved.
+pub struct TestClock(AtomicU64);
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self(AtomicU64::new(1_700_000_000_000))
+    }
+}
+
+impl TestClock {
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// One kept place that stores can be opened on, one after the other.
+pub struct Bench {
+    /// The clock of all stores of this bench.
+    pub clock: Arc<TestClock>,
+    /// Opens a store on the same data as the last one.
+    pub open: Box<dyn Fn() -> BoxFuture<'static, Box<dyn Store>>>,
+}
+
+/// Sets a key for ever.
+pub fn put(key: &str, value: &str) -> Write {
+    Write::Put { key: key.into(), value: value.into(), ttl: None }
+}
+
+/// Sets a key for some seconds.
+pub fn put_for(key: &str, value: &str, seconds: u64) -> Write {
+    Write::Put { key: key.into(), value: value.into(), ttl: Some(Duration::from_secs(seconds)) }
+}
+
+/// Removes a key.
+pub fn delete(key: &str) -> Write {
+    Write::Delete { key: key.into() }
+}
+
+/// A row as a scan gives it.
+pub fn row(key: &str, value: &str) -> (String, String) {
+    (key.into(), value.into())
+}
+
+/// A read that begins after a write sees it, before and after it is durable.
+pub async fn reads_see_earlier_writes(bench: Bench) {
+    let store = (bench.open)().await;
+    assert_eq!(store.get("a").await, None);
+    let durable = store.write(vec![put("a", "1")]);
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+    assert_eq!(store.scan("", 10).await, [row("a", "1")]);
+    assert!(durable.await);
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+
+    drop(store.write(vec![delete("a")]));
+    assert_eq!(store.get("a").await, None);
+    assert_eq!(store.scan("", 10).await, []);
+    assert!(store.write(vec![put("b", "ü \0 \u{1F600}")]).await);
+    assert_eq!(store.get("a").await, None);
+    assert_eq!(store.get("b").await.as_deref(), Some("ü \0 \u{1F600}"));
+    assert_eq!(store.status(), StoreStatus::Ready);
+    store.close(CLOSING).await;
+}
+
+/// Writes of one batch, and batches, are applied in their order.
+pub async fn writes_keep_their_order(bench: Bench) {
+    let store = (bench.open)().await;
+    assert!(store.write(vec![put("a", "1"), delete("a"), put("a", "2"), put("b", "1"), delete("b")]).await);
+    let many: Vec<_> = (0..50).map(|n| store.write(vec![put("c", &n.to_string())])).collect();
+    assert!(futures_util::future::join_all(many).await.into_iter().all(|durable| durable));
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert_eq!(store.scan("", 10).await, [row("a", "2"), row("c", "49")]);
+    store.close(CLOSING).await;
+}
+
+/// A key with a life vanishes at its end, and a later write changes its life.
+pub async fn keys_vanish_at_the_end_of_their_life(bench: Bench) {
+    let store = (bench.open)().await;
+    let writes = vec![put_for("a", "1", 10), put_for("b", "1", 10), put_for("c", "1", 10), put("d", "1")];
+    assert!(store.write(writes).await);
+    assert!(store.write(vec![put("b", "2"), put_for("c", "2", 30)]).await);
+    bench.clock.advance(Duration::from_millis(9_999));
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(store.get("a").await, None);
+    assert_eq!(store.scan("", 10).await, [row("b", "2"), row("c", "2"), row("d", "1")]);
+
+    drop(store.write(vec![put_for("e", "1", 5)]));
+    bench.clock.advance(Duration::from_secs(5));
+    assert_eq!(store.get("e").await, None);
+    bench.clock.advance(Duration::from_secs(15));
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert_eq!(store.scan("", 10).await, [row("b", "2"), row("d", "1")]);
+    store.close(CLOSING).await;
+}
+
+/// A scan gives exactly the keys with the prefix, by key, up to its limit; durable or not, without the deleted ones.
+pub async fn scans_are_ordered_and_limited(bench: Bench) {
+    let store = (bench.open)().await;
+    let writes = ["p:3", "p:1", "o:9", "p:2", "p", "q:1", "p:ü"].map(|key| put(key, "old")).to_vec();
+    assert!(store.write(writes).await);
+    let expected = [row("p:1", "old"), row("p:2", "old"), row("p:3", "old"), row("p:ü", "old")];
+    assert_eq!(store.scan("p:", 10).await, expected);
+    assert_eq!(store.scan("p:", 2).await, expected[..2]);
+    assert_eq!(store.scan("p:", 0).await, []);
+    assert_eq!(store.scan("x", 10).await, []);
+
+    let durable = store.write(vec![delete("p:1"), put("p:2", "new"), put("p:0", "new"), delete("p:3")]);
+    let expected = [row("p:0", "new"), row("p:2", "new"), row("p:ü", "old")];
+    assert_eq!(store.scan("p:", 10).await, expected);
+    assert_eq!(store.scan("p:", 3).await, expected);
+    assert_eq!(store.scan("p:", 1).await, expected[..1]);
+    assert!(durable.await);
+    assert_eq!(store.scan("p:", 3).await, expected);
+    store.close(CLOSING).await;
+}
+
+/// What was durable is there after reopening; so is what was only begun when the store closed.
+pub async fn writes_survive_reopening(bench: Bench) {
+    let store = (bench.open)().await;
+    assert!(store.write(vec![put("a", "1")]).await);
+    let begun = store.write(vec![put("b", "2"), delete("a")]);
+    store.close(CLOSING).await;
+    assert!(begun.await);
+    assert!(!store.write(vec![put("c", "3")]).await);
+
+    let store = (bench.open)().await;
+    assert_eq!(store.scan("", 10).await, [row("b", "2")]);
+    store.close(CLOSING).await;
+}
