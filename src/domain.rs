@@ -25,3 +25,7 @@ pub mod outgoing;
 pub mod split;
 
 pub mod model;
+
+pub mod breaker;
+
+pub mod keys;

@@ -16,5 +16,6 @@ pub mod discord;
 
 pub mod llm;
 
-pub mod playground;
 pub mod store;
+
+pub mod playground;

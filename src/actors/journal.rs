@@ -24,16 +24,10 @@ use crate::domain::turn::{Answer, Custody, Effort, Outcome, Turn};
 use crate::domain::{keys, notice};
 use crate::ports::{Clock, Store, Write};
 
-/// How long an unfinished turn is kept in the store.
-const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
-/// How long a finished turn is remembered, so that a replayed message does not trigger again. Longer than any catch-up.
-const CLOSED_FOR: Duration = Duration::from_secs(3600);
 /// The most finished turns remembered in memory.
 const CLOSED_MAX: usize = 20_000;
 /// The most records read at start.
 const LOAD_MAX: usize = 50_000;
-/// How long an answer is found again by a reply to it when history itself never expires.
-const ANSWERED_FOR: Duration = Duration::from_secs(24 * 3600);
 /// How often a turn is offered again before it is answered with an apology: a turn that crashes its conversation must not do
 /// so for ever.
 const OFFERS_MAX: u32 = 4;
@@ -118,7 +112,7 @@ impl Actor for Journal {
     fn start(&self, me: &mut Me<JournalMsg>) -> Result<JournalState, Crash> {
         let store = Arc::clone(&self.store);
         me.task(
-            async move { JournalMsg::Loaded(store.scan(keys::TURNS, LOAD_MAX).await) },
+            async move { JournalMsg::Loaded(store.scan(keys::TURN_PREFIX, LOAD_MAX).await) },
             |_| JournalMsg::Loaded(Vec::new()),
         );
         me.after(SWEEP_EVERY, JournalMsg::Sweep);
@@ -194,7 +188,7 @@ impl Journal {
                     state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed { .. }) => {
-                    if let Some(id) = keys::turn_of(&key) {
+                    if let Some(id) = keys::parse_turn(&key) {
                         state.closed.insert(id);
                     }
                 }
@@ -275,7 +269,7 @@ impl Journal {
             && let Ok(value) = serde_json::to_string(exchange)
         {
             let ttl = self.running.settings.history.ttl;
-            let ttl = if ttl.is_zero() { ANSWERED_FOR } else { ttl };
+            let ttl = if ttl.is_zero() { keys::ANSWERED_TTL } else { ttl };
             for message in &delivery.posted {
                 writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
             }
@@ -304,7 +298,7 @@ impl Journal {
     fn close(&self, state: &mut JournalState, id: &TurnId, posted: Vec<MessageId>, mut writes: Vec<Write>) {
         state.closed.insert(id.clone());
         if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
-            writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(CLOSED_FOR) });
+            writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::TURN_TTL) });
         }
         drop(self.store.write(writes));
     }
@@ -335,7 +329,7 @@ fn record(entry: &Entry) -> Write {
     let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer.clone() };
     // Plain data with string keys always serialises.
     let value = serde_json::to_string(&custody).unwrap_or_default();
-    Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(OPEN_FOR) }
+    Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }
 }
 
 fn report_reply(entry: &Entry, answer: &Answer, delivery: &Delivery) {

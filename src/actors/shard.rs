@@ -32,8 +32,6 @@ use crate::ports::{AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit,
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
 /// How often the session is written down.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// How long a session and a watermark are worth keeping.
-const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a shard waits for its turn to identify before it tries a new connection.
 const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// The most events that are handed on and not settled; further ones are dropped and counted.
@@ -350,7 +348,7 @@ impl ShardActor {
             if state.saved.as_ref() != Some(&now)
                 && let Ok(value) = serde_json::to_string(&record)
             {
-                writes.push(Write::Put { key: self.session_key(), value, ttl: Some(KEEP_FOR) });
+                writes.push(Write::Put { key: self.session_key(), value, ttl: Some(keys::SESSION_TTL) });
                 state.saved = Some(now);
             }
         }
@@ -360,7 +358,7 @@ impl ShardActor {
                 return true;
             }
             let key = keys::watermark(&self.parts.door, guild);
-            writes.push(Write::Put { key, value: at.0.to_string(), ttl: Some(KEEP_FOR) });
+            writes.push(Write::Put { key, value: at.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
             false
         });
         (!writes.is_empty()).then(|| self.parts.store.write(writes))

@@ -19,8 +19,9 @@ use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::OutboxMsg;
 use super::running::Running;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
+use crate::domain::history::History;
 use crate::domain::notice;
-use crate::domain::prompt;
+use crate::domain::prompt::{self, Question};
 use crate::domain::reply;
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
 use crate::ports::{Clock, Dice, Models, Store};
@@ -98,17 +99,16 @@ pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel:
 
 async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
     let running = &parts.running;
-    let mut recalled = memory::recall(parts, turn).await;
-    let request = prompt::build(&prompt::Parts {
-        prompts: &running.prompts,
-        turn,
-        history: &recalled.history,
+    let recalled = memory::recall(parts, turn).await;
+    let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
+    let question = Question {
+        contract: turn.policy.reply,
+        history: &live,
         quoted: recalled.quoted.as_ref(),
-        words: running.settings.llm.words,
-        now: parts.clock.now(),
-        max_age: running.settings.history.message_max_age,
-    });
-    let mut dialogue = Dialogue::new(request, Arc::clone(&running.schema), turn.policy.reply);
+        text: &turn.text,
+    };
+    let transcript = prompt::transcript(&running.prompts, &question);
+    let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
     let mut effort = Effort::default();
     let mut event = Event::Begin;
     loop {
@@ -120,7 +120,7 @@ async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
                         effort.waited_ms += millis(took);
                         Event::Completed(completion)
                     }
-                    Err(kind) => Event::Failed(kind.to_owned()),
+                    Err(kind) => Event::Failed { kind },
                 };
             }
             Step::Finish(Finished { reply, usage, repairs }) => {
@@ -128,26 +128,26 @@ async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
                     tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                 }
                 effort.usage = usage;
-                return finish(parts, turn, &reply, effort, &mut recalled);
+                return finish(parts, turn, &reply, effort, recalled.history);
             }
-            Step::GiveUp { reason, usage } => {
-                effort.usage = usage;
-                return Answer { effort, ..apology(turn, notice::model_down(), &reason) };
+            Step::GiveUp(reason) => {
+                effort.usage = dialogue.usage();
+                return Answer { effort, ..apology(turn, notice::model_down(), reason.as_str()) };
             }
         }
     }
 }
 
-fn finish(parts: &TurnParts, turn: &Turn, reply: &reply::Reply, effort: Effort, recalled: &mut memory::Recalled) -> Answer {
+fn finish(parts: &TurnParts, turn: &Turn, reply: &reply::Reply, effort: Effort, history: History) -> Answer {
     let exchange = Exchange {
         person: turn.person.clone(),
-        asked: prompt::asked(turn),
+        asked: turn.text.clone(),
         asked_at: turn.at,
         answered: reply.response.clone(),
         answered_at: parts.clock.now(),
     };
     if turn.policy.history == HistoryScope::PersonInPlace {
-        memory::remember(parts, turn, &exchange, recalled);
+        memory::remember(parts, turn, &exchange, history);
     }
     let mut outgoing = turn.reply_with(String::new());
     outgoing.parts = reply::to_parts(reply);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{KEEP_FOR, ShardMsg, ShardParts};
+use super::{ShardMsg, ShardParts};
 use crate::actors::handle::Handle;
 use crate::actors::outbox::OutboxMsg;
 use crate::domain::ids::{Place, Timestamp};
@@ -24,7 +24,7 @@ pub(super) async fn read_back(parts: &ShardParts, guild: &str, newest: Vec<(Plac
     let key = keys::watermark(&parts.door, guild);
     let now = parts.clock.now();
     let Some(watermark) = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp) else {
-        drop(parts.store.write(vec![Write::Put { key, value: now.0.to_string(), ttl: Some(KEEP_FOR) }]));
+        drop(parts.store.write(vec![Write::Put { key, value: now.0.to_string(), ttl: Some(keys::WATERMARK_TTL) }]));
         return;
     };
     let age = u64::try_from(parts.running.settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);

@@ -13,14 +13,12 @@ use crate::ports::{PostRequest, PostResult, Write};
 
 /// How long a quoted message may take to be fetched; after that it is called unavailable.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
-/// How long an unreadable record is kept aside for a person to look at.
-const QUARANTINE_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What is known before the model is asked.
 pub(super) struct Recalled {
     /// The conversation so far, with the exchange that the trigger replies to.
     pub history: History,
-    /// Somebody else's message that the trigger replies to.
+    /// The message that the trigger replies to, unless its exchange is now part of the history.
     pub quoted: Option<Quoted>,
 }
 
@@ -36,23 +34,23 @@ pub(super) async fn recall(parts: &TurnParts, turn: &Turn) -> Recalled {
         Some(seen) => Some(seen.clone()),
         None => fetch(parts, turn, &quoted.id).await,
     };
-    let ours = seen.as_ref().is_some_and(|seen| seen.ours);
-    if !ours {
-        return Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }) };
-    }
-    if let Some(exchange) = answered(parts, turn, &quoted.id, seen).await {
+    if seen.as_ref().is_some_and(|seen| seen.ours)
+        && let Some(known) = parts.store.get(&keys::answered(&quoted.id)).await
+        && let Ok(exchange) = serde_json::from_str(&known)
+    {
         history.merge(&exchange, &turn.person, parts.running.settings.history.max_messages);
+        return Recalled { history, quoted: None };
     }
-    Recalled { history, quoted: None }
+    Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }) }
 }
 
 /// Adds a completed exchange. It is visible at once, so that the lane's next turn sees it.
-pub(super) fn remember(parts: &TurnParts, turn: &Turn, exchange: &Exchange, recalled: &mut Recalled) {
+pub(super) fn remember(parts: &TurnParts, turn: &Turn, exchange: &Exchange, mut history: History) {
     let settings = &parts.running.settings.history;
-    recalled.history.add(exchange, settings.max_messages);
+    history.add(exchange, settings.max_messages);
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
     let key = keys::history(&turn.person, &turn.place);
-    drop(parts.store.write(vec![Write::Put { key, value: recalled.history.to_json(), ttl }]));
+    drop(parts.store.write(vec![Write::Put { key, value: history.to_json(), ttl }]));
 }
 
 async fn load(parts: &TurnParts, turn: &Turn) -> History {
@@ -68,7 +66,7 @@ async fn load(parts: &TurnParts, turn: &Turn) -> History {
         Err(error) => {
             let aside = keys::quarantine(&key);
             tracing::error!(event = "store.corrupt", key, aside, %error, "the history cannot be read; it is set aside");
-            drop(parts.store.write(vec![Write::Put { key: aside, value: stored, ttl: Some(QUARANTINE_FOR) }]));
+            drop(parts.store.write(vec![Write::Put { key: aside, value: stored, ttl: Some(keys::QUARANTINE_TTL) }]));
             History::default()
         }
     }
@@ -84,23 +82,5 @@ async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Se
         author: posted.author.person,
         name: posted.author.name,
         text: posted.text,
-    })
-}
-
-/// The exchange that one of our messages completed. A message without a known question (we spoke up by ourselves, or it is
-/// long ago) counts as our message alone.
-async fn answered(parts: &TurnParts, turn: &Turn, message: &MessageId, seen: Option<Seen>) -> Option<Exchange> {
-    if let Some(known) = parts.store.get(&keys::answered(message)).await
-        && let Ok(exchange) = serde_json::from_str(&known)
-    {
-        return Some(exchange);
-    }
-    let seen = seen?;
-    Some(Exchange {
-        person: turn.person.clone(),
-        asked: String::new(),
-        asked_at: turn.at,
-        answered: seen.text,
-        answered_at: turn.at,
     })
 }

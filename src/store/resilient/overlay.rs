@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::domain::ids::Timestamp;
 use crate::ports::Write;
-use crate::store::keys;
+use crate::domain::keys;
 
 /// What an entry weighs besides its key and its value.
 const ENTRY_OVERHEAD: usize = 128;

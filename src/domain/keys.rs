@@ -1,4 +1,4 @@
-//! Every key format there is, in one file. Nobody else builds or takes apart a key.
+//! Every key format of the store, in one file. Nobody else builds or takes apart a key.
 //!
 //! The history key is the one of the Python bot, so that its data stays readable. Everything else of ours begins with
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
@@ -10,6 +10,12 @@ use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
 
 /// How all histories begin.
 pub const HISTORY_PREFIX: &str = "discord_context:";
+
+/// How all records begin that could not be read and were set aside.
+pub const QUARANTINE_PREFIX: &str = "staffai:quarantine:";
+
+/// The life of a record that was set aside, for a person to look at.
+pub const QUARANTINE_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How all journalled turns begin.
 pub const TURN_PREFIX: &str = "staffai:turn:";
@@ -34,7 +40,7 @@ pub const SESSION_TTL: Duration = Duration::from_secs(60 * 60);
 /// The life of a watermark, so that the ones of communities that we left vanish. Catch-up never looks back this far.
 pub const WATERMARK_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The life of the mark of an answered message: like the turn's, and for the same reason.
+/// The life of the exchange behind one of our messages when history itself never expires.
 pub const ANSWERED_TTL: Duration = TURN_TTL;
 
 /// The key that is read to find out whether a backend answers again. It is never written.
@@ -78,10 +84,17 @@ pub fn watermarks_of(door: &Door) -> String {
     format!("{WATERMARK_PREFIX}{door}:")
 }
 
-/// The mark that a message has its answer. It lives for [`ANSWERED_TTL`].
+/// The exchange that one of our messages completed, so that a reply to it finds what was asked. It lives as long as history,
+/// or for [`ANSWERED_TTL`] when history never expires.
 #[must_use]
 pub fn answered(message: &MessageId) -> String {
     format!("{ANSWERED_PREFIX}{message}")
+}
+
+/// Where a record is set aside that cannot be read. It lives for [`QUARANTINE_TTL`].
+#[must_use]
+pub fn quarantine(key: &str) -> String {
+    format!("{QUARANTINE_PREFIX}{key}")
 }
 
 /// Whether losing the key would break a promise. Histories may be dropped when memory runs short: we forget a little.
