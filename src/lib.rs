@@ -19,3 +19,5 @@ pub mod llm;
 pub mod store;
 
 pub mod playground;
+
+pub mod app;

@@ -1,1 +1,18 @@
-fn main() {}
+//! Arguments and exit code; `app.rs` tells the story of a run.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use staffai::app::{self, Cli};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A terminal that is gone takes no message.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(app::exit::USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    app::main(cli)
+}

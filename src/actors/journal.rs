@@ -298,7 +298,7 @@ impl Journal {
     fn close(&self, state: &mut JournalState, id: &TurnId, posted: Vec<MessageId>, mut writes: Vec<Write>) {
         state.closed.insert(id.clone());
         if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
-            writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::TURN_TTL) });
+            writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
         }
         drop(self.store.write(writes));
     }

@@ -29,9 +29,11 @@ pub const WATERMARK_PREFIX: &str = "staffai:watermark:";
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
 
-/// The life of a journalled turn, open or closed, from its last change: longer than any replay, catch-up or parked approval,
-/// so that a message can neither be lost nor answered twice while anybody may still send it again.
+/// The life of an unfinished turn from its last change: longer than any outage that a member would wait for.
 pub const TURN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a finished turn is remembered, so that a replayed message does not trigger again: longer than any catch-up.
+pub const CLOSED_TURN_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// The life of a gateway session. Platforms forget a session minutes after its connection ended; an older one would only
 /// cost a refused resume.

@@ -1,0 +1,156 @@
+//! The story of a run: configuration, edges, tree, wait, drain. The only room that makes a clock or a source of chance.
+
+pub mod assemble;
+pub mod exit;
+pub mod system;
+
+mod commands;
+
+mod files;
+
+mod playground;
+
+mod signals;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::sync::watch;
+
+use self::assemble::{Launch, StartError};
+use crate::actors::running::Exit;
+use crate::actors::wiring::Tree;
+use crate::ports::Store;
+
+/// How long the store may take to write down what is left when the process ends.
+const STORE_WITHIN: Duration = Duration::from_secs(5);
+
+/// An always-on assistant for public communities.
+#[derive(Debug, Parser)]
+#[command(name = "staffai", version)]
+pub struct Cli {
+    /// A TOML file of settings, in place of staffai.toml; may be given more than once, later ones win.
+    #[arg(long = "config", value_name = "FILE", global = true)]
+    config: Vec<PathBuf>,
+    /// The form of log lines: json unless on a terminal.
+    #[arg(long, value_name = "FORMAT", global = true)]
+    log_format: Option<Format>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Json,
+    Pretty,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The service: answers in Discord until it is told to stop.
+    Run,
+    /// Everything on this machine alone, with a page to chat on and a demo model. Needs no account.
+    Playground,
+    /// Asks the running service how it is; exits 0 or 1.
+    Health,
+    /// Prints the supervision tree.
+    Tree {
+        /// As the block of actors.md.
+        #[arg(long)]
+        markdown: bool,
+    },
+    /// Prints the effective configuration and where each value came from, secrets masked.
+    Config,
+}
+
+/// Runs one command and gives the process its exit code.
+pub fn main(cli: Cli) -> ExitCode {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        eprintln!("a cryptography provider was installed twice; this is a defect of the program");
+        return ExitCode::from(exit::GAVE_UP);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("the asynchronous runtime cannot start: {error}");
+            return ExitCode::from(exit::GAVE_UP);
+        }
+    };
+    let code = runtime.block_on(async {
+        match cli.command {
+            Command::Run => commands::run(&cli).await,
+            Command::Playground => playground::run(&cli).await,
+            Command::Health => commands::health(&cli).await,
+            Command::Tree { markdown } => commands::tree(markdown),
+            Command::Config => commands::config(&cli),
+        }
+    });
+    // Blocking work that is still under way (a file that hangs) must not keep the process alive.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ExitCode::from(code)
+}
+
+/// A running program: the tree and what outlives it.
+pub struct App {
+    tree: Tree,
+    store: Arc<dyn Store>,
+    drain: Duration,
+    exit: watch::Receiver<Option<Exit>>,
+}
+
+/// Why a running program ended by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Told,
+    /// The root supervisor gave up.
+    GaveUp,
+    /// A needed service refused us for good.
+    Refused(String),
+}
+
+impl App {
+    /// Builds everything and starts the tree.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(launch: Launch) -> Result<Self, StartError> {
+        let drain = launch.settings.drain.timeout;
+        let (parts, exit) = assemble::assemble(launch).await?;
+        let store = Arc::clone(&parts.store);
+        let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
+        Ok(Self { tree, store, drain, exit })
+    }
+
+    /// Serves until `told` resolves, the root gives up, or a needed service refuses us for good.
+    pub async fn serve(&mut self, told: impl Future<Output = ()>) -> Ended {
+        let refused = self.exit.wait_for(Option::is_some);
+        tokio::select! {
+            () = told => Ended::Told,
+            () = self.tree.gave_up() => Ended::GaveUp,
+            refused = refused => match refused.map(|exit| exit.clone()) {
+                Ok(Some(Exit::Refused(reason))) => Ended::Refused(reason),
+                Ok(None) | Err(_) => Ended::GaveUp,
+            },
+        }
+    }
+
+    /// Finishes what is in flight, stops the tree in order, and writes everything down. True when nothing was left open.
+    pub async fn drain(self) -> bool {
+        let within_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(event = "drain.started", within_ms, "draining");
+        let finished = self.tree.drain(self.drain).await;
+        self.stop().await;
+        tracing::info!(event = "drain.finished", finished, "drained; what is left stays in the journal");
+        finished
+    }
+
+    /// Stops the tree in order and writes everything down, without waiting for turns in flight.
+    pub async fn stop(self) {
+        self.tree.stop().await;
+        self.store.close(STORE_WITHIN).await;
+    }
+}

@@ -1,0 +1,191 @@
+//! The commands of the program.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::assemble::{Launch, Lookup, StartError};
+use super::signals::Ends;
+use super::system::{SystemClock, SystemDice};
+use super::{App, Cli, Ended, Format, exit};
+use crate::actors::tree;
+use crate::config::sources::Sources;
+use crate::config::{self, Loaded, edges, show};
+use crate::ports::NoFaults;
+use crate::telemetry::{self, LogFormat, LogGuard, LogOptions};
+
+/// How long the running service may take to answer.
+const HEALTH_WITHIN: Duration = Duration::from_secs(5);
+
+/// The service.
+pub async fn run(cli: &Cli) -> u8 {
+    let Ok(loaded) = load(cli, |sources| sources) else { return exit::USAGE };
+    let missing = loaded.settings.require_for_run();
+    if !missing.is_empty() {
+        for problem in missing {
+            eprintln!("{problem}");
+        }
+        eprintln!("without an account, `staffai playground` runs everything on this machine alone");
+        return exit::USAGE;
+    }
+    let Ok(_log) = log(&loaded) else { return exit::USAGE };
+    serve(launch(&loaded, None)).await
+}
+
+/// Asks the running service how it is.
+pub async fn health(cli: &Cli) -> u8 {
+    let Ok(loaded) = load(cli, |sources| sources) else { return exit::USAGE };
+    let mut address = loaded.settings.http.addr;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let url = format!("http://{address}/healthz");
+    let client = reqwest::Client::builder().timeout(HEALTH_WITHIN).no_proxy().build();
+    let answer = match client {
+        Ok(client) => client.get(&url).send().await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(answer) if answer.status().is_success() => {
+            println!("healthy");
+            exit::FINE
+        }
+        Ok(answer) => {
+            println!("not healthy: {url} answered {}", answer.status());
+            exit::NEGATIVE
+        }
+        Err(error) => {
+            println!("not healthy: {url} cannot be reached: {}", error.without_url());
+            exit::NEGATIVE
+        }
+    }
+}
+
+/// Prints the supervision tree.
+pub fn tree(markdown: bool) -> u8 {
+    print!("{}", if markdown { tree::markdown() } else { tree::text() });
+    exit::FINE
+}
+
+/// Prints the effective configuration.
+pub fn config(cli: &Cli) -> u8 {
+    let Ok(loaded) = load(cli, |sources| sources) else { return exit::USAGE };
+    for warning in &loaded.warnings {
+        eprintln!("warning: {warning}");
+    }
+    for show::Row { key, value, origin } in show::table(&loaded) {
+        println!("{key} = {value}  # {origin}");
+    }
+    exit::FINE
+}
+
+/// Reads the configuration; prints every mistake.
+pub(super) fn load(cli: &Cli, adapt: impl FnOnce(Sources) -> Sources) -> Result<Loaded, ()> {
+    let mut sources = Sources::from_process(cli.config.clone());
+    if let Some(format) = cli.log_format {
+        let format = match format {
+            Format::Json => "json",
+            Format::Pretty => "pretty",
+        };
+        sources = sources.with_option("log.format", format);
+    }
+    config::load(&adapt(sources)).map_err(|problems| {
+        for problem in problems {
+            eprintln!("{problem}");
+        }
+    })
+}
+
+/// Starts the log; prints why it cannot.
+pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
+    let settings = &loaded.settings;
+    let terminal = std::io::stdout().is_terminal();
+    let pretty = match settings.log.format {
+        edges::LogFormat::Json => false,
+        edges::LogFormat::Pretty => true,
+        edges::LogFormat::Auto => terminal,
+    };
+    let mut redact = settings.http.api_keys.clone();
+    redact.extend(settings.discord.token.clone());
+    redact.extend(settings.llm.key.clone());
+    redact.extend(settings.redis.password.clone());
+    redact.extend(settings.redis.url.clone());
+    let options = LogOptions {
+        filter: settings.log.level.clone(),
+        format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
+        content: settings.log.content,
+        redact,
+        out: Box::new(std::io::stdout()),
+        clock: Arc::new(SystemClock),
+    };
+    let guard = telemetry::init(options).map_err(|error| eprintln!("{error}"))?;
+    for warning in &loaded.warnings {
+        tracing::warn!(event = "config.warning", warning, "configuration");
+    }
+    Ok(guard)
+}
+
+/// What a start needs, with the real clock, dice and metrics.
+pub(super) fn launch(loaded: &Loaded, page: Option<axum::Router>) -> Launch {
+    let variables = loaded.variables.clone();
+    let lookup: Lookup = Arc::new(move |name| variables.get(name));
+    let metrics: Arc<dyn Fn() -> String + Send + Sync> = match telemetry::metrics::install() {
+        Ok(metrics) => Arc::new(move || metrics.render()),
+        Err(error) => {
+            tracing::error!(event = "metrics.unavailable", error, "metrics cannot be collected");
+            Arc::new(String::new)
+        }
+    };
+    Launch {
+        settings: loaded.settings.clone(),
+        lookup,
+        clock: Arc::new(SystemClock),
+        dice: Arc::new(SystemDice),
+        faults: Arc::new(NoFaults),
+        page,
+        metrics,
+    }
+}
+
+/// Starts, serves, drains; a second signal ends it at once.
+pub(super) async fn serve(launch: Launch) -> u8 {
+    let mut ends = match Ends::listen() {
+        Ok(ends) => ends,
+        Err(error) => {
+            eprintln!("signals cannot be handled: {error}");
+            return exit::GAVE_UP;
+        }
+    };
+    let mut app = match App::start(launch).await {
+        Ok(app) => app,
+        Err(error) => {
+            eprintln!("{error}");
+            return match error {
+                StartError::Configuration(_) => exit::USAGE,
+                StartError::InUse(_) => exit::IN_USE,
+                StartError::Tree(_) => exit::GAVE_UP,
+            };
+        }
+    };
+    match app.serve(ends.next()).await {
+        Ended::Told => {
+            tokio::select! {
+                _ = app.drain() => {}
+                () = ends.next() => tracing::warn!(event = "drain.finished", finished = false, "stopped at once"),
+            }
+            exit::FINE
+        }
+        Ended::GaveUp => {
+            eprintln!("the root supervisor gave up; the log names the actor that kept failing");
+            exit::GAVE_UP
+        }
+        Ended::Refused(reason) => {
+            eprintln!("{reason}");
+            app.stop().await;
+            exit::REFUSED
+        }
+    }
+}

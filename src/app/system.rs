@@ -1,0 +1,27 @@
+//! The real clock and the real dice.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::domain::ids::Timestamp;
+use crate::ports::{Clock, Dice};
+
+/// The machine's clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the one clock of the program")]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The machine's chance.
+pub struct SystemDice;
+
+impl Dice for SystemDice {
+    #[expect(clippy::disallowed_methods, reason = "this is the one source of chance of the program")]
+    fn roll(&self) -> f64 {
+        rand::random()
+    }
+}
