@@ -19,9 +19,10 @@ use super::{
         intents,
     },
     guild::{
-        Channel, Draft, Guild, Member, Message, State,
+        Channel, Draft, Guild, Member, Message,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         seed::Seed,
+        state::State,
     },
     limits::{Budgets, Limits},
     line::{Door, Line},

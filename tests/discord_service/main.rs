@@ -5,4 +5,5 @@ mod gateway;
 mod independent;
 mod rest;
 mod support;
+mod twilight;
 mod types;
