@@ -30,7 +30,7 @@ pub struct Script {
     pub stop_acks: bool,
     /// Copies sent of every event beside the event itself.
     pub copies: u32,
-    /// RESUMEs left to answer with INVALID_SESSION.
+    /// RESUMEs left to answer with `INVALID_SESSION`.
     pub refuse_resumes: u32,
     /// RESUMEs left to close with a code.
     pub close_resumes: (u32, u16),
@@ -137,7 +137,7 @@ impl Faults {
     /// or just after it. The same seed gives the same dice. Zero stops it.
     pub fn cut_randomly(&self, seed: u64, one_in: u32) {
         self.script(|script| {
-            script.dice = (one_in > 0).then(|| (StdRng::seed_from_u64(seed), one_in))
+            script.dice = (one_in > 0).then(|| (StdRng::seed_from_u64(seed), one_in));
         });
     }
 
@@ -154,7 +154,7 @@ impl Faults {
         ));
     }
 
-    /// Sends INVALID_SESSION (op 9) to everybody. Unless `resumable` the sessions are forgotten.
+    /// Sends `INVALID_SESSION` (op 9) to everybody. Unless `resumable` the sessions are forgotten.
     pub fn invalidate_sessions(&self, resumable: bool) {
         self.core.world().hub.invalidate_all(resumable);
     }
@@ -175,7 +175,7 @@ impl Faults {
         self.core.frozen.send_replace(frozen);
     }
 
-    /// Answers the next `times` RESUMEs with INVALID_SESSION.
+    /// Answers the next `times` RESUMEs with `INVALID_SESSION`.
     pub fn refuse_resumes(&self, times: u32) {
         self.script(|script| script.refuse_resumes = times);
     }
@@ -273,7 +273,7 @@ impl Faults {
         });
     }
 
-    /// Deletes a channel for good: CHANNEL_DELETE, then 404 (code 10003).
+    /// Deletes a channel for good: `CHANNEL_DELETE`, then 404 (code 10003).
     pub fn delete_channel(&self, channel: ChannelId) {
         self.core.world().remove_channel(channel);
     }

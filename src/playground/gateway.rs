@@ -14,6 +14,7 @@ mod connection;
 mod encoder;
 pub mod hub;
 pub mod intents;
+mod payloads;
 
 use connection::Connection;
 use encoder::Encoder;
@@ -64,7 +65,7 @@ pub async fn upgrade(
             failed
                 .world()
                 .hub
-                .close(id, false, tokio::time::Instant::now())
+                .close(id, false, tokio::time::Instant::now());
         })
         .on_upgrade(move |socket| async move {
             let connection = Connection::new(core, (id, line), (socket, encoder), at_resume_url);

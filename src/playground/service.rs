@@ -19,9 +19,10 @@ use super::{
         intents,
     },
     guild::{
-        Channel, Draft, Guild, Member, Message, State,
+        Channel, Draft, Guild, Member, Message,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         seed::Seed,
+        state::State,
     },
     limits::{Budgets, Limits},
     line::{Door, Line},
@@ -356,7 +357,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
     };
     let world = World {
         state: State::new(options.seed),
-        hub: Hub::new(bounds, connected.clone()),
+        hub: Hub::new(bounds, (options.clock)(), connected.clone()),
         limits: Limits::new(options.budgets),
         tally: Tally::default(),
         script: Script::default(),

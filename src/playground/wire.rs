@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::guild::{
-    Attachment, Channel, ChannelKind, Guild, Member, Message, Role, State,
+    Attachment, Channel, ChannelKind, Guild, Member, Message, Role,
     ids::{GuildId, MessageId, UserId},
+    state::State,
 };
 
 /// The moment everybody joined and the guilds were made.
@@ -152,7 +153,7 @@ pub fn channel(state: &State, channel: &Channel) -> Value {
     }
 }
 
-/// A guild object without the lists that only GUILD_CREATE has.
+/// A guild object without the lists that only `GUILD_CREATE` has.
 #[must_use]
 pub fn guild(guild: &Guild) -> Value {
     let mut whole = json!({
@@ -209,7 +210,7 @@ const EMPTY_GUILD_FIELDS: [&str; 18] = [
     "hub_type",
 ];
 
-/// The data of GUILD_CREATE.
+/// The data of `GUILD_CREATE`.
 #[must_use]
 pub fn guild_create(state: &State, of: &Guild) -> Value {
     let mut whole = guild(of);
@@ -285,7 +286,7 @@ pub fn message(state: &State, of: &Message) -> Value {
     nested(state, of, REPLY_DEPTH)
 }
 
-/// A message object as MESSAGE_CREATE and MESSAGE_UPDATE have it: with guild and members.
+/// A message object as `MESSAGE_CREATE` and `MESSAGE_UPDATE` have it: with guild and members.
 #[must_use]
 pub fn message_event(state: &State, of: &Message) -> Value {
     let mut event = message(state, of);

@@ -24,8 +24,9 @@ use super::{
         intents,
     },
     guild::{
-        Draft, Message, State,
+        Draft, Message,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
+        state::State,
     },
     limits::Limits,
     service::{Change, RoleChange},

@@ -22,6 +22,8 @@ pub const ORDERS: usize = 16_384;
 const CONNECTIONS: usize = 1_024;
 /// Sessions kept, connected or not; the one that has been alone longest is forgotten first.
 const SESSIONS: usize = 1_024;
+/// Multiplied with a count it looks like a random number, as session ids do.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Close codes after which the session is gone.
 const FATAL: [u16; 8] = [4004, 4007, 4009, 4010, 4011, 4012, 4013, 4014];
 
@@ -108,14 +110,16 @@ pub struct Hub {
     sessions: HashMap<String, Session>,
     identified: HashMap<u32, Instant>,
     next: u64,
+    salt: u64,
     starts_left: u32,
     connected: watch::Sender<BTreeSet<u32>>,
 }
 
 impl Hub {
-    /// An empty hub. `connected` is told which shards have a session that is connected.
+    /// An empty hub. `connected` is told which shards have a session that is connected. `salt` keeps
+    /// the sessions of an earlier hub unknown to this one.
     #[must_use]
-    pub fn new(bounds: Bounds, connected: watch::Sender<BTreeSet<u32>>) -> Self {
+    pub fn new(bounds: Bounds, salt: u64, connected: watch::Sender<BTreeSet<u32>>) -> Self {
         Self {
             starts_left: bounds.session_starts,
             bounds,
@@ -123,6 +127,7 @@ impl Hub {
             sessions: HashMap::new(),
             identified: HashMap::new(),
             next: 1,
+            salt: salt.wrapping_mul(SPREAD),
             connected,
         }
     }
@@ -222,10 +227,7 @@ impl Hub {
         self.sweep(now);
         self.identified.insert(kind, now);
         self.starts_left -= 1;
-        let id = format!(
-            "{:032x}",
-            u128::from(self.next) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835
-        );
+        let id = format!("{:016x}{:016x}", self.salt, self.next.wrapping_mul(SPREAD));
         self.next += 1;
         let session = Session {
             asked,

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    State,
     ids::{GuildId, RoleId, UserId},
+    state::State,
 };
 
 /// Mentions of one kind that are looked at in one message, as Discord does.

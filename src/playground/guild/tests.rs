@@ -1,1 +1,66 @@
+use proptest::prelude::*;
 
+use super::{ids::Snowflakes, mentions::Mentions, seed::Seed, state::*, *};
+
+const NOW: u64 = 1_700_000_000_000;
+
+fn general(state: &State) -> ChannelId {
+    state.guilds()[0].channels[0].id
+}
+
+proptest! {
+    #[test]
+    fn ids_grow_whatever_the_clock_does(times in prop::collection::vec(0..2 * NOW, 1..100)) {
+        let mut snowflakes = Snowflakes::default();
+        let ids: Vec<u64> = times.into_iter().map(|now| snowflakes.next(now)).collect();
+        prop_assert!(ids.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn no_text_breaks_the_search_for_mentions(text in "[<@&!>0-9é]{0,40}") {
+        let named = Mentions::of(&text, &Allowed::default(), None).users;
+        prop_assert!(named.iter().all(|user| text.contains(&user.0.to_string())));
+    }
+}
+
+#[test]
+fn an_id_tells_when_it_was_made() {
+    assert_eq!(MessageId(Snowflakes::default().next(NOW)).made_at(), NOW);
+}
+
+#[test]
+fn a_channel_forgets_its_oldest_messages() {
+    let mut state = State::new(Seed::harbour());
+    let (channel, author) = (general(&state), state.bot().id);
+    for n in 0..=MESSAGES_PER_CHANNEL {
+        let draft = Draft {
+            content: n.to_string(),
+            ..Draft::default()
+        };
+        state.post(channel, author, draft, NOW).unwrap();
+    }
+    let kept: Vec<&str> = state
+        .messages(channel)
+        .map(|message| &*message.content)
+        .collect();
+    assert_eq!((kept.len(), kept[0]), (MESSAGES_PER_CHANNEL, "1"));
+}
+
+#[test]
+fn a_nonce_stands_for_its_message_for_some_minutes_and_for_its_author_only() {
+    let mut state = State::new(Seed::harbour());
+    let (channel, author) = (general(&state), state.bot().id);
+    let draft = Draft {
+        nonce: Some("n".to_owned()),
+        ..Draft::default()
+    };
+    let id = state.post(channel, author, draft, NOW).unwrap().id;
+    let found = |author, now| {
+        state
+            .by_nonce(channel, author, "n", now)
+            .map(|message| message.id)
+    };
+    assert_eq!(found(author, NOW + NONCE_LIFETIME_MS - 1), Some(id));
+    assert_eq!(found(author, NOW + NONCE_LIFETIME_MS), None);
+    assert_eq!(found(UserId(1), NOW), None);
+}

@@ -52,7 +52,7 @@ pub fn read(asked: &Asked) -> Result<Form, Refusal> {
             attribute(&part.head, "filename="),
         ) {
             (Some("payload_json"), _) => {
-                form.json = serde_json::from_slice(part.body).map_err(|_| invalid())?
+                form.json = serde_json::from_slice(part.body).map_err(|_| invalid())?;
             }
             (_, Some(filename)) if form.files.len() < FILES => {
                 form.files.push((

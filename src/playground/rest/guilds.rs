@@ -25,8 +25,8 @@ const MEMBERS: usize = 1_000;
 const REASON: usize = 512;
 
 /// The bot's own user.
-pub fn me(world: &World) -> Outcome {
-    Ok(Answer::ok(wire::own_user(world.state.bot())))
+pub fn me(world: &World) -> Answer {
+    Answer::ok(wire::own_user(world.state.bot()))
 }
 
 /// Anybody's user.
@@ -38,7 +38,7 @@ pub fn user(world: &World, id: UserId) -> Outcome {
 }
 
 /// The bot's guilds, briefly.
-pub fn mine(world: &World) -> Outcome {
+pub fn mine(world: &World) -> Answer {
     let bot = world.state.bot().id;
     let brief = |guild: &Guild| {
         json!({
@@ -51,7 +51,7 @@ pub fn mine(world: &World) -> Outcome {
             "features": [],
         })
     };
-    Ok(Answer::ok(world.state.guilds().iter().map(brief).collect()))
+    Answer::ok(world.state.guilds().iter().map(brief).collect())
 }
 
 /// A direct conversation.
@@ -69,8 +69,8 @@ pub fn open_direct(world: &mut World, asked: &Asked) -> Outcome {
 }
 
 /// The bot's application.
-pub fn application(core: &Core, world: &World) -> Outcome {
-    Ok(Answer::ok(wire::application(&world.state, core.privileged)))
+pub fn application(core: &Core, world: &World) -> Answer {
+    Answer::ok(wire::application(&world.state, core.privileged))
 }
 
 /// A guild.

@@ -1,0 +1,338 @@
+//! Everything there is in the guilds, and each way it can change.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{
+    Attachment, Channel, ChannelKind, Draft, Guild, Member, Message,
+    ids::{ChannelId, GuildId, MessageId, RoleId, Snowflakes, UserId},
+    mentions::{Allowed, Mentions},
+    seed::Seed,
+};
+
+/// Messages kept in each channel; the oldest are forgotten first.
+pub const MESSAGES_PER_CHANNEL: usize = 5_000;
+/// How long a nonce stands for its first message, in milliseconds.
+pub const NONCE_LIFETIME_MS: u64 = 5 * 60 * 1_000;
+/// Nonces remembered in each channel.
+const NONCES_PER_CHANNEL: usize = 1_024;
+/// Direct message channels that may be opened.
+const DIRECT_CHANNELS: usize = 256;
+
+/// Messages of one channel, oldest first, with the nonces of the last minutes.
+#[derive(Debug, Default)]
+struct Log {
+    messages: VecDeque<Message>,
+    nonces: VecDeque<(UserId, String, MessageId, u64)>,
+}
+
+impl Log {
+    fn position(&self, id: MessageId) -> Option<usize> {
+        self.messages
+            .binary_search_by_key(&id, |message| message.id)
+            .ok()
+    }
+}
+
+/// Everything there is. Bounded: see the constants of this module.
+#[derive(Debug)]
+pub struct State {
+    bot: Member,
+    guilds: Vec<Guild>,
+    direct: Vec<Channel>,
+    logs: HashMap<ChannelId, Log>,
+    snowflakes: Snowflakes,
+}
+
+impl State {
+    /// Makes the initial state. The bot is put into every guild that lacks it.
+    #[must_use]
+    pub fn new(seed: Seed) -> Self {
+        let Seed { bot, mut guilds } = seed;
+        for guild in &mut guilds {
+            if guild.members.iter().all(|member| member.id != bot.id) {
+                guild.members.push(bot.clone());
+            }
+            for channel in &mut guild.channels {
+                channel.guild = Some(guild.id);
+            }
+        }
+        Self {
+            bot,
+            guilds,
+            direct: Vec::new(),
+            logs: HashMap::new(),
+            snowflakes: Snowflakes::default(),
+        }
+    }
+
+    /// The bot's account.
+    #[must_use]
+    pub fn bot(&self) -> &Member {
+        &self.bot
+    }
+
+    /// All guilds.
+    #[must_use]
+    pub fn guilds(&self) -> &[Guild] {
+        &self.guilds
+    }
+
+    /// One guild.
+    #[must_use]
+    pub fn guild(&self, id: GuildId) -> Option<&Guild> {
+        self.guilds.iter().find(|guild| guild.id == id)
+    }
+
+    /// One channel, of a guild or direct.
+    #[must_use]
+    pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
+        self.guilds
+            .iter()
+            .flat_map(|guild| &guild.channels)
+            .chain(&self.direct)
+            .find(|channel| channel.id == id)
+    }
+
+    /// All channels, guild by guild, direct ones last.
+    pub fn channels(&self) -> impl Iterator<Item = &Channel> {
+        self.guilds
+            .iter()
+            .flat_map(|guild| &guild.channels)
+            .chain(&self.direct)
+    }
+
+    /// Somebody, looked for in `guild` first, then in every guild.
+    #[must_use]
+    pub fn member(&self, guild: Option<GuildId>, id: UserId) -> Option<&Member> {
+        guild
+            .and_then(|guild| self.guild(guild))
+            .and_then(|guild| guild.members.iter().find(|member| member.id == id))
+            .or_else(|| {
+                self.guilds
+                    .iter()
+                    .flat_map(|guild| &guild.members)
+                    .find(|member| member.id == id)
+            })
+            .or_else(|| (self.bot.id == id).then_some(&self.bot))
+    }
+
+    /// One message.
+    #[must_use]
+    pub fn message(&self, channel: ChannelId, id: MessageId) -> Option<&Message> {
+        let log = self.logs.get(&channel)?;
+        log.messages.get(log.position(id)?)
+    }
+
+    /// All messages of a channel, oldest first.
+    #[must_use]
+    pub fn messages(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Message> {
+        self.logs
+            .get(&channel)
+            .into_iter()
+            .flat_map(|log| &log.messages)
+    }
+
+    /// The id of a channel's newest message.
+    #[must_use]
+    pub fn last_message(&self, channel: ChannelId) -> Option<MessageId> {
+        self.logs
+            .get(&channel)?
+            .messages
+            .back()
+            .map(|message| message.id)
+    }
+
+    /// A fresh id.
+    pub fn snowflake(&mut self, now: u64) -> u64 {
+        self.snowflakes.next(now)
+    }
+
+    /// The message that `author` already made in `channel` with this nonce in the last minutes.
+    #[must_use]
+    pub fn by_nonce(
+        &self,
+        channel: ChannelId,
+        author: UserId,
+        nonce: &str,
+        now: u64,
+    ) -> Option<&Message> {
+        let log = self.logs.get(&channel)?;
+        let (.., id, _) = log.nonces.iter().rev().find(|(who, mark, _, at)| {
+            *who == author && mark == nonce && now.saturating_sub(*at) < NONCE_LIFETIME_MS
+        })?;
+        self.message(channel, *id)
+    }
+
+    /// Adds a message. Returns none when the channel does not exist.
+    pub fn post(
+        &mut self,
+        channel: ChannelId,
+        author: UserId,
+        draft: Draft,
+        now: u64,
+    ) -> Option<Message> {
+        let guild = self.channel(channel)?.guild;
+        let id = MessageId(self.snowflakes.next(now));
+        let replied = draft
+            .reply_to
+            .and_then(|id| self.message(channel, id))
+            .map(|message| message.author);
+        let mentions = Mentions::of(&draft.content, &draft.allowed, replied).known(self, guild);
+        let attachments = draft
+            .files
+            .into_iter()
+            .map(|(filename, content_type, size)| Attachment {
+                id: MessageId(self.snowflakes.next(now)),
+                filename,
+                content_type,
+                size,
+            });
+        let attachments = attachments.collect();
+        let message = Message {
+            id,
+            channel,
+            author,
+            author_name: self
+                .member(guild, author)
+                .map_or_else(|| author.to_string(), |member| member.name.clone()),
+            content: draft.content,
+            reply_to: draft.reply_to,
+            nonce: draft.nonce,
+            sent_at: now,
+            edited_at: None,
+            edits: 0,
+            mentions: mentions.users,
+            mention_roles: mentions.roles,
+            mention_everyone: mentions.everyone,
+            attachments,
+            embeds: draft.embeds,
+            components: draft.components,
+            flags: draft.flags,
+            tts: draft.tts,
+            allowed_mentions: draft.allowed.raw,
+        };
+        self.keep(&message, now);
+        Some(message)
+    }
+
+    fn keep(&mut self, message: &Message, now: u64) {
+        let log = self.logs.entry(message.channel).or_default();
+        if log.messages.len() == MESSAGES_PER_CHANNEL {
+            log.messages.pop_front();
+        }
+        log.messages.push_back(message.clone());
+        if let Some(nonce) = &message.nonce {
+            if log.nonces.len() == NONCES_PER_CHANNEL {
+                log.nonces.pop_front();
+            }
+            log.nonces
+                .push_back((message.author, nonce.clone(), message.id, now));
+        }
+    }
+
+    /// Changes a message in place with `change`, marks it edited, and returns it as it is now. Whom
+    /// it mentions follows its new text.
+    pub fn edit(
+        &mut self,
+        channel: ChannelId,
+        id: MessageId,
+        now: u64,
+        change: impl FnOnce(&mut Message),
+    ) -> Option<Message> {
+        let log = self.logs.get_mut(&channel)?;
+        let at = log.position(id)?;
+        let mut message = log.messages.get(at)?.clone();
+        change(&mut message);
+        message.edited_at = Some(now);
+        message.edits = message.edits.saturating_add(1);
+        let guild = self.channel(channel)?.guild;
+        let allowed = Allowed::read(message.allowed_mentions.as_ref()).unwrap_or_default();
+        let replied = message
+            .reply_to
+            .and_then(|id| self.message(channel, id))
+            .map(|original| original.author);
+        let mentions = Mentions::of(&message.content, &allowed, replied).known(self, guild);
+        message.mentions = mentions.users;
+        message.mention_roles = mentions.roles;
+        message.mention_everyone = mentions.everyone;
+        *self.logs.get_mut(&channel)?.messages.get_mut(at)? = message.clone();
+        Some(message)
+    }
+
+    /// Removes a message and returns it.
+    pub fn delete(&mut self, channel: ChannelId, id: MessageId) -> Option<Message> {
+        let log = self.logs.get_mut(&channel)?;
+        let at = log.position(id)?;
+        log.messages.remove(at)
+    }
+
+    /// Gives a role to a member or takes it away. Returns the member as it is now.
+    pub fn set_role(
+        &mut self,
+        guild: GuildId,
+        user: UserId,
+        role: RoleId,
+        held: bool,
+    ) -> Option<Member> {
+        let guild = self
+            .guilds
+            .iter_mut()
+            .find(|candidate| candidate.id == guild)?;
+        let member = guild.members.iter_mut().find(|member| member.id == user)?;
+        member.roles.retain(|held| *held != role);
+        if held {
+            member.roles.push(role);
+        }
+        Some(member.clone())
+    }
+
+    /// Adds or replaces a member. Returns false when the guild does not exist.
+    pub fn put_member(&mut self, guild: GuildId, member: Member) -> bool {
+        let Some(guild) = self
+            .guilds
+            .iter_mut()
+            .find(|candidate| candidate.id == guild)
+        else {
+            return false;
+        };
+        guild.members.retain(|known| known.id != member.id);
+        guild.members.push(member);
+        true
+    }
+
+    /// Removes a channel with its messages.
+    pub fn remove_channel(&mut self, id: ChannelId) -> Option<Channel> {
+        let channel = self.channel(id)?.clone();
+        for guild in &mut self.guilds {
+            guild.channels.retain(|channel| channel.id != id);
+        }
+        self.direct.retain(|channel| channel.id != id);
+        self.logs.remove(&id);
+        Some(channel)
+    }
+
+    /// The direct conversation with somebody, opened if there is none yet. None for a stranger, or
+    /// when too many are open.
+    pub fn direct(&mut self, with: UserId, now: u64) -> Option<Channel> {
+        if let Some(open) = self
+            .direct
+            .iter()
+            .find(|channel| channel.recipient == Some(with))
+        {
+            return Some(open.clone());
+        }
+        let name = self.member(None, with)?.name.clone();
+        if self.direct.len() >= DIRECT_CHANNELS {
+            return None;
+        }
+        let channel = Channel {
+            id: ChannelId(self.snowflakes.next(now)),
+            guild: None,
+            name,
+            kind: ChannelKind::Direct,
+            recipient: Some(with),
+        };
+        self.direct.push(channel.clone());
+        Some(channel)
+    }
+}
