@@ -1,0 +1,482 @@
+// The chat: what there is, what happens, and who is looking.
+
+import { editMessage, forget, invite, prefill, replyTo, startComposer } from "./composer.js";
+import { avatar, dayLine, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
+import { make, plain } from "./text.js";
+import { watchTree } from "./tree.js";
+
+/** Messages of a channel that are kept here. */
+const KEPT = 300;
+const TYPING_MS = 10_000;
+const RETRY_MS = 2000;
+/** An edited message is read aloud when it has been quiet for so long. */
+const SETTLED_MS = 1800;
+/** So near the end of the list new messages pull it along. */
+const NEAR_END = 90;
+
+const at = (id) => document.getElementById(id);
+const world = {
+  guild: null, bot: "", roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null,
+};
+const news = new Map();
+let here = recall("channel");
+let loads = 0;
+/** Changes that happened while the state was being read; none when it is not. */
+let waiting = null;
+/** Whether the reader is at the end of the messages. */
+let pinned = true;
+
+const view = {
+  me: recall("member"),
+  get roles() { return world.roles; },
+  member: (id) => world.members.get(id),
+  find: (id) => messagesHere().find((message) => message.id === id),
+  mayDelete: (message) => message.author === view.me || mayManage(view.me),
+  names: {
+    member: (id) => {
+      const member = world.members.get(id);
+      return member && { name: member.name, self: id === view.me };
+    },
+    role: (id) => {
+      const role = world.roles.get(id);
+      return role && { name: role.name.replace(/^@/, ""), self: false, color: role.color ? `#${role.color.toString(16).padStart(6, "0")}` : "" };
+    },
+    channel: (id) => world.channels.find((channel) => channel.id === id),
+  },
+  reply: (id) => {
+    const message = view.find(id);
+    if (message) replyTo(id, message.author_name);
+  },
+  edit: (id) => {
+    const message = view.find(id);
+    if (message) editMessage(id, message.content);
+  },
+  remove: (id) => ask("DELETE", `/playground/messages/${here}/${id}?member=${view.me}`).catch((error) => announce(error.message)),
+  jump: (id) => {
+    const item = at(`m${id}`);
+    if (!item) return;
+    item.scrollIntoView({ block: "center", behavior: calm() ? "auto" : "smooth" });
+    item.classList.remove("flash");
+    void item.offsetWidth;
+    item.classList.add("flash");
+  },
+};
+
+function calm() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+function recall(what) {
+  try {
+    return sessionStorage.getItem(`playground.${what}`) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+function keep(what, value) {
+  try {
+    sessionStorage.setItem(`playground.${what}`, value);
+  } catch {
+    // A browser without storage starts with the first channel again.
+  }
+}
+
+function messagesHere() {
+  return world.messages.get(here) ?? [];
+}
+
+function mayManage(member) {
+  const MANAGE_MESSAGES = 1n << 13n;
+  const held = world.members.get(member)?.roles ?? [];
+  const bits = held.reduce((sum, id) => sum | BigInt(world.roles.get(id)?.permissions ?? 0), 0n);
+  return world.guild?.owner === member || (bits & MANAGE_MESSAGES) !== 0n;
+}
+
+async function ask(method, path, body) {
+  const options = { method };
+  if (body) {
+    options.headers = { "Content-Type": "application/json" };
+    options.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error("The playground cannot be reached. Is it still running?");
+  }
+  const answer = response.status === 204 ? null : await response.json().catch(() => null);
+  if (!response.ok) throw new Error(sentence(answer?.error ?? `the playground answered ${response.status}`));
+  return answer;
+}
+
+function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}
+
+// What there is.
+
+async function load() {
+  const mine = ++loads;
+  waiting = [];
+  const state = await ask("GET", "/playground/state");
+  if (mine !== loads) return;
+  world.guild = state.guild;
+  world.bot = state.bot;
+  world.roles = new Map(state.roles.map((role) => [role.id, role]));
+  world.members = new Map(state.members.map((member) => [member.id, member]));
+  world.channels = state.channels;
+  world.messages = new Map(Object.entries(state.messages));
+  world.presence = state.presence;
+  world.typing = new Map();
+  state.typing.forEach((channel) => startTyping(channel, state.bot));
+  if (!world.channels.some((channel) => channel.id === here)) here = world.channels[0]?.id ?? "";
+  const people = [...world.members.values()].filter((member) => !member.bot);
+  if (!people.some((member) => member.id === view.me)) view.me = people[0]?.id ?? "";
+  at("guild").textContent = world.guild?.name ?? "Playground";
+  drawPeople();
+  drawPlace();
+  const missed = waiting;
+  waiting = null;
+  missed.forEach(apply);
+}
+
+function drawPlace() {
+  drawChannels();
+  const channel = world.channels.find((channel) => channel.id === here);
+  const name = channel ? channel.name : "nowhere";
+  at("channel").replaceChildren(make("span", "hash", channel?.kind === "direct" ? "@" : "#"), name);
+  document.title = `#${name} · staffai playground`;
+  invite(name, world.members.get(view.me)?.name ?? "nobody", world.members.get(world.bot)?.name ?? "staffai");
+  drawMessages();
+  drawTyping();
+}
+
+function drawChannels() {
+  at("channels").replaceChildren(...world.channels.map((channel) => {
+    const fresh = news.get(channel.id);
+    const button = make("button", "place", make("span", "hash", channel.kind === "direct" ? "@" : "#"), make("span", "", channel.name));
+    button.type = "button";
+    if (channel.id === here) button.setAttribute("aria-current", "page");
+    if (fresh) {
+      button.classList.add("fresh");
+      const badge = make("span", fresh.forMe ? "badge for-me" : "badge", String(fresh.count));
+      badge.setAttribute("aria-label", `${fresh.count} new`);
+      button.append(badge);
+    }
+    button.addEventListener("click", () => go(channel.id));
+    return make("li", "", button);
+  }));
+}
+
+function go(channel) {
+  if (channel === here) return;
+  here = channel;
+  keep("channel", channel);
+  news.delete(channel);
+  forget();
+  drawPlace();
+  at("draft").focus({ preventScroll: true });
+}
+
+function drawPeople() {
+  const members = [...world.members.values()];
+  at("voices").replaceChildren(...members.filter((member) => !member.bot).map((member) => {
+    const radio = make("input");
+    Object.assign(radio, { type: "radio", name: "voice", value: member.id, checked: member.id === view.me });
+    radio.addEventListener("change", () => {
+      view.me = member.id;
+      keep("member", member.id);
+      forget();
+      drawPlace();
+    });
+    const roles = member.roles.map((id) => world.roles.get(id)?.name).filter(Boolean).join(", ");
+    const text = make("span", "person", nameOf(member, "", world.roles), make("span", "note", roles || "member"));
+    return make("label", "voice", radio, avatar(member), text);
+  }));
+  at("bots").replaceChildren(...members.filter((member) => member.bot).map((member) => {
+    const [mood, words] = member.id === world.bot ? presenceWords() : ["", "bot"];
+    const face = avatar(member);
+    if (mood) face.append(make("i", `presence ${mood}`));
+    return make("div", "voice bot", face, make("span", "person", nameOf(member, "", world.roles), make("span", "note", words)));
+  }));
+}
+
+function presenceWords() {
+  const status = world.presence?.status ?? (world.presence ? "online" : "");
+  const activity = world.presence?.activities?.[0];
+  if (!activity) return [status, status || "bot"];
+  const verbs = { 0: "Playing", 1: "Streaming", 2: "Listening to", 3: "Watching", 5: "Competing in" };
+  const words = activity.type === 4 ? activity.state ?? activity.name : `${verbs[activity.type] ?? ""} ${activity.name}`;
+  return [status, String(words ?? "").trim() || status];
+}
+
+// Messages.
+
+function drawMessages() {
+  const messages = messagesHere();
+  const items = [];
+  messages.forEach((message, n) => {
+    if (n === 0 || !sameDay(message, messages[n - 1])) items.push(dayLine(message));
+    items.push(messageItem(message, messages[n - 1], view));
+  });
+  at("messages").replaceChildren(...(items.length ? items : [welcome()]));
+  toEnd();
+}
+
+function welcome() {
+  const bot = world.members.get(world.bot)?.name ?? "staffai";
+  const channel = world.channels.find((channel) => channel.id === here)?.name ?? "";
+  const ideas = ["hello!", "help", "show me some code", "what is this playground?"].map((idea) => {
+    const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${idea}`);
+    button.type = "button";
+    button.addEventListener("click", () => prefill(`@${bot} ${idea}`));
+    return button;
+  });
+  const image = make("img", "welcome-mark");
+  image.src = "/playground/icon.svg";
+  image.alt = "";
+  return make("li", "welcome", image, make("h3", "", `Welcome to #${channel}`),
+    make("p", "", `Nobody has said anything here yet. ${bot} answers when it is mentioned or replied to.`),
+    make("div", "ideas", ...ideas));
+}
+
+function scroller() {
+  return at("scroll");
+}
+
+function isNearEnd() {
+  const box = scroller();
+  return box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END;
+}
+
+function toEnd() {
+  const box = scroller();
+  box.scrollTop = box.scrollHeight;
+  pinned = true;
+  at("newer").hidden = true;
+}
+
+/** Stays at the end while the box, the window or an answer grows. */
+function watchEnd() {
+  const box = scroller();
+  box.addEventListener("scroll", () => {
+    pinned = isNearEnd();
+    if (pinned) at("newer").hidden = true;
+  }, { passive: true });
+  const sizes = new ResizeObserver(() => pinned && toEnd());
+  sizes.observe(box);
+  sizes.observe(at("messages"));
+}
+
+function created(message) {
+  const messages = world.messages.get(message.channel) ?? [];
+  world.messages.set(message.channel, messages);
+  if (messages.some((known) => known.id === message.id)) {
+    edited(message);
+    return;
+  }
+  const previous = messages[messages.length - 1];
+  messages.push(message);
+  endTyping(message.channel, message.author);
+  if (message.channel !== here) {
+    const fresh = news.get(message.channel) ?? { count: 0, forMe: false };
+    news.set(message.channel, { count: fresh.count + 1, forMe: fresh.forMe || forMe(message, view) });
+    drawChannels();
+  } else {
+    append(message, previous);
+  }
+  if (messages.length > KEPT) forgetOldest(message.channel, messages);
+  if (message.author === world.bot) settle(message);
+  else if (message.author !== view.me && message.channel === here) read(message);
+}
+
+function append(message, previous) {
+  const follow = pinned || message.author === view.me;
+  const list = at("messages");
+  if (!previous) list.replaceChildren();
+  if (!previous || !sameDay(message, previous)) list.append(dayLine(message));
+  const item = messageItem(message, previous, view);
+  item.classList.add("arrived");
+  list.append(item);
+  if (follow) toEnd();
+  else at("newer").hidden = false;
+}
+
+function forgetOldest(channel, messages) {
+  const oldest = messages.shift();
+  if (channel === here) at(`m${oldest.id}`)?.remove();
+}
+
+function edited(message) {
+  const messages = world.messages.get(message.channel) ?? [];
+  const place = messages.findIndex((known) => known.id === message.id);
+  if (place < 0) return;
+  messages[place] = message;
+  const item = message.channel === here && at(`m${message.id}`);
+  if (item) {
+    refill(item, message, view);
+    for (const answer of messages.filter((other) => other.reply_to === message.id)) {
+      const answerItem = at(`m${answer.id}`);
+      if (answerItem) refill(answerItem, answer, view);
+    }
+    if (pinned) toEnd();
+  }
+  if (message.author === world.bot) settle(message);
+}
+
+function deleted(channel, id) {
+  const messages = world.messages.get(channel) ?? [];
+  const place = messages.findIndex((known) => known.id === id);
+  if (place < 0) return;
+  messages.splice(place, 1);
+  forget(id);
+  if (channel !== here) return;
+  const box = scroller();
+  const [top, near] = [box.scrollTop, pinned];
+  drawMessages();
+  if (!near) box.scrollTop = top;
+}
+
+// Reading aloud: once for each message, and for the bot's growing answers when they have stopped growing.
+
+const settling = new Map();
+
+function settle(message) {
+  clearTimeout(settling.get(message.id));
+  settling.set(message.id, setTimeout(() => {
+    settling.delete(message.id);
+    const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
+    if (now && now.channel === here) read(now);
+  }, SETTLED_MS));
+}
+
+function read(message) {
+  announce(`${message.author_name}: ${plain(message.content, view.names)}`);
+}
+
+function announce(text) {
+  at("said").textContent = text;
+}
+
+// Typing.
+
+function startTyping(channel, user) {
+  const typing = world.typing.get(channel) ?? new Map();
+  world.typing.set(channel, typing);
+  clearTimeout(typing.get(user));
+  typing.set(user, setTimeout(() => endTyping(channel, user), TYPING_MS));
+  if (channel === here) drawTyping();
+}
+
+function endTyping(channel, user) {
+  const typing = world.typing.get(channel);
+  if (!typing) return;
+  clearTimeout(typing.get(user));
+  typing.delete(user);
+  if (channel === here) drawTyping();
+}
+
+function drawTyping() {
+  const who = [...(world.typing.get(here)?.keys() ?? [])].filter((id) => id !== view.me);
+  const names = who.map((id) => world.members.get(id)?.name ?? "somebody");
+  if (names.length === 0) {
+    at("typing").replaceChildren();
+    return;
+  }
+  const dots = make("span", "dots", make("i"), make("i"), make("i"));
+  dots.setAttribute("aria-hidden", "true");
+  const verb = names.length === 1 ? "is" : "are";
+  at("typing").replaceChildren(dots, make("strong", "", names.join(", ")), ` ${verb} typing…`);
+}
+
+// What happens.
+
+const changes = {
+  message_created: created,
+  message_edited: edited,
+  message_deleted: (change) => deleted(change.channel, change.message),
+  typing_started: (change) => startTyping(change.channel, change.user),
+  role_changed: (change) => {
+    const member = world.members.get(change.user);
+    if (!member) return;
+    member.roles = member.roles.filter((role) => role !== change.role);
+    if (change.held) member.roles.push(change.role);
+    drawPeople();
+    drawMessages();
+  },
+  channel_deleted: () => reload(),
+};
+
+function apply(change) {
+  if (waiting) waiting.push(change);
+  else changes[change.change]?.(change);
+}
+
+function reload() {
+  load().then(() => linked(true), () => linked(false));
+}
+
+function linked(yes) {
+  at("link").textContent = yes ? "connected" : "reconnecting…";
+  at("link").className = yes ? "link yes" : "link no";
+}
+
+function watchChanges() {
+  const source = new EventSource("/playground/events");
+  const told = (name, act) => source.addEventListener(name, (event) => act(JSON.parse(event.data)));
+  told("ready", reload);
+  told("resync", reload);
+  told("change", apply);
+  told("presence", (presence) => {
+    world.presence = presence;
+    drawPeople();
+  });
+  source.addEventListener("error", () => {
+    linked(false);
+    if (source.readyState === EventSource.CLOSED) setTimeout(watchChanges, RETRY_MS);
+  });
+}
+
+function people() {
+  const entries = [...world.members.values()].map((member) => ({
+    name: member.name, token: `<@${member.id}>`, member, note: member.bot ? "bot" : "", first: member.id === world.bot,
+  }));
+  const roles = [...world.roles.values()].filter((role) => !role.managed && !role.name.startsWith("@"));
+  entries.push(...roles.map((role) => ({ name: role.name, token: `<@&${role.id}>`, note: "role" })));
+  return entries.sort((a, b) => Number(Boolean(b.first)) - Number(Boolean(a.first)));
+}
+
+function watchTreePanel() {
+  const [toggle, panel, close] = [at("tree-toggle"), at("tree-panel"), at("tree-close")];
+  const show = (open) => {
+    panel.classList.toggle("open", open);
+    toggle.setAttribute("aria-expanded", String(open));
+  };
+  toggle.addEventListener("click", () => show(!panel.classList.contains("open")));
+  close.addEventListener("click", () => {
+    show(false);
+    toggle.focus();
+  });
+  document.addEventListener("keydown", (event) => event.key === "Escape" && panel.classList.contains("open") && close.click());
+  watchTree((id) => {
+    const channel = world.channels.find((channel) => channel.id === id);
+    return channel ? `#${channel.name}` : world.members.get(id)?.name;
+  });
+}
+
+startComposer({
+  people,
+  say: (text, reply) => ask("POST", "/playground/messages", { member: view.me, channel: here, text, reply_to: reply }),
+  change: (id, text) => ask("PATCH", `/playground/messages/${here}/${id}`, { member: view.me, text }),
+  types: () => ask("POST", "/playground/typing", { member: view.me, channel: here }).catch(() => null),
+  lastOwn: () => messagesHere().findLast((message) => message.author === view.me),
+});
+at("newer").addEventListener("click", toEnd);
+watchEnd();
+at("messages").addEventListener("click", (event) => {
+  const item = event.target.closest("li.message");
+  if (item && matchMedia("(hover: none)").matches && !event.target.closest("button, a")) item.classList.toggle("touched");
+});
+watchTreePanel();
+watchChanges();

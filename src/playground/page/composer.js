@@ -1,0 +1,254 @@
+// The message box: mentions with suggestions, replies, edits, and what is sent in the end.
+
+import { avatar } from "./message.js";
+import { make } from "./text.js";
+
+const LETTERS = 2000;
+const WARN_AT = 1800;
+const SUGGESTIONS = 8;
+/** How often the others are told that somebody types. */
+const TYPING_MS = 8000;
+
+const form = document.getElementById("composer");
+const draft = document.getElementById("draft");
+const suggest = document.getElementById("suggest");
+const answering = document.getElementById("answering");
+const answeringText = document.getElementById("answering-text");
+const problem = document.getElementById("problem");
+const count = document.getElementById("count");
+const mentionButton = document.getElementById("mention");
+const send = document.getElementById("send");
+
+let hooks;
+/** What the box is for at the moment: nothing, or `{kind: "reply" | "edit", id, label}`. */
+let aim = null;
+let options = [];
+let chosen = 0;
+let typedAt = 0;
+let kept = "";
+let sending = false;
+
+/**
+ * Brings the box to life. `with_` has `people()` (what can be mentioned: `{name, token, member?, note}`), `say(text, replyTo)`,
+ * `change(id, text)`, `types()` and `lastOwn()`.
+ */
+export function startComposer(with_) {
+  hooks = with_;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  draft.addEventListener("input", () => {
+    grow();
+    offer();
+    tellTyping();
+  });
+  draft.addEventListener("keydown", onKey);
+  draft.addEventListener("blur", () => setTimeout(close, 150));
+  draft.addEventListener("click", offer);
+  document.getElementById("answering-cancel").addEventListener("click", cancel);
+  mentionButton.addEventListener("click", () => insert(`${mentionButton.textContent} `));
+  grow();
+}
+
+/** Names the bot on its button and says in the box what to do. */
+export function invite(channelName, memberName, botName) {
+  mentionButton.textContent = `@${botName}`;
+  draft.placeholder = `Mention @${botName} to talk to it`;
+  draft.setAttribute("aria-label", `Message in ${channelName} as ${memberName}`);
+}
+
+/** Begins a reply. */
+export function replyTo(id, name) {
+  aimAt({ kind: "reply", id, label: `Replying to ${name}` });
+}
+
+/** Begins an edit of an own message. */
+export function editMessage(id, wire) {
+  if (!aim) kept = draft.value;
+  aimAt({ kind: "edit", id, label: "Editing your message" });
+  draft.value = fromWire(wire);
+  grow();
+}
+
+/** Drops reply or edit when its message is gone or the place changes. */
+export function forget(id) {
+  if (aim && (id === undefined || aim.id === id)) cancel();
+}
+
+/** Puts a text into the box, ready to send. */
+export function prefill(text) {
+  draft.value = text;
+  grow();
+  draft.focus();
+}
+
+function aimAt(next) {
+  if (aim?.kind === "edit") cancel();
+  aim = next;
+  answeringText.textContent = next.label;
+  answering.hidden = false;
+  draft.focus();
+}
+
+function cancel() {
+  if (aim?.kind === "edit") {
+    draft.value = kept;
+    kept = "";
+  }
+  aim = null;
+  answering.hidden = true;
+  grow();
+  if (document.activeElement !== document.body) draft.focus();
+}
+
+async function submit() {
+  const text = toWire(draft.value.trim());
+  if (text === "" || sending) return;
+  if ([...text].length > LETTERS) {
+    complain(`A message has at most ${LETTERS} characters.`);
+    return;
+  }
+  sending = true;
+  try {
+    if (aim?.kind === "edit") await hooks.change(aim.id, text);
+    else await hooks.say(text, aim?.kind === "reply" ? aim.id : null);
+    problem.hidden = true;
+    draft.value = "";
+    if (aim) cancel();
+    typedAt = 0;
+    grow();
+    close();
+  } catch (error) {
+    complain(error.message);
+  } finally {
+    sending = false;
+  }
+}
+
+function complain(text) {
+  problem.textContent = text;
+  problem.hidden = false;
+}
+
+function onKey(event) {
+  if (!suggest.hidden && onSuggestKey(event)) return;
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    submit();
+  } else if (event.key === "Escape" && aim) {
+    event.preventDefault();
+    cancel();
+  } else if (event.key === "ArrowUp" && draft.value === "" && !aim) {
+    const own = hooks.lastOwn();
+    if (own) {
+      event.preventDefault();
+      editMessage(own.id, own.content);
+    }
+  }
+}
+
+function onSuggestKey(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step) {
+    chosen = (chosen + step + options.length) % options.length;
+    drawOptions();
+  } else if (event.key === "Enter" || event.key === "Tab") {
+    take(options[chosen]);
+  } else if (event.key === "Escape") {
+    close();
+  } else {
+    return false;
+  }
+  event.preventDefault();
+  return true;
+}
+
+/** Offers names when the word before the caret begins with an at sign. */
+function offer() {
+  const before = draft.value.slice(0, draft.selectionStart);
+  const match = before.match(/(?:^|[^\w@])@([\p{L}\p{N}_-]*)$/u);
+  if (!match) {
+    close();
+    return;
+  }
+  const begun = match[1].toLowerCase();
+  options = hooks.people().filter((person) => person.name.toLowerCase().startsWith(begun)).slice(0, SUGGESTIONS);
+  chosen = 0;
+  const done = options.length === 1 && options[0].name.toLowerCase() === begun;
+  if (options.length === 0 || done) close();
+  else drawOptions();
+}
+
+function drawOptions() {
+  suggest.replaceChildren(...options.map((person, n) => {
+    const face = person.member ? avatar(person.member, "small") : make("span", "avatar small role", "@");
+    const item = make("li", n === chosen ? "chosen" : "", face, make("span", "", person.name), make("span", "note", person.note));
+    item.id = `suggest-${n}`;
+    item.setAttribute("role", "option");
+    item.setAttribute("aria-selected", String(n === chosen));
+    item.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      take(person);
+    });
+    return item;
+  }));
+  suggest.hidden = false;
+  draft.setAttribute("aria-activedescendant", `suggest-${chosen}`);
+}
+
+function close() {
+  suggest.hidden = true;
+  draft.removeAttribute("aria-activedescendant");
+}
+
+function take(person) {
+  const caret = draft.selectionStart;
+  const from = draft.value.slice(0, caret).lastIndexOf("@");
+  draft.setRangeText(`@${person.name} `, from, caret, "end");
+  close();
+  grow();
+  draft.focus();
+}
+
+function insert(text) {
+  const caret = draft.selectionStart;
+  const before = draft.value.slice(0, caret);
+  const gap = before === "" || /\s$/.test(before) ? "" : " ";
+  draft.setRangeText(gap + text, caret, draft.selectionEnd, "end");
+  grow();
+  draft.focus();
+}
+
+function grow() {
+  draft.style.height = "auto";
+  draft.style.height = `${draft.scrollHeight}px`;
+  const letters = [...draft.value].length;
+  count.textContent = letters >= WARN_AT ? `${LETTERS - letters}` : "";
+  count.classList.toggle("over", letters > LETTERS);
+  send.classList.toggle("ready", draft.value.trim() !== "");
+}
+
+function tellTyping() {
+  const now = performance.now();
+  if (draft.value.trim() === "" || aim?.kind === "edit" || (typedAt && now - typedAt < TYPING_MS)) return;
+  typedAt = now;
+  hooks.types();
+}
+
+/** Names to the tokens the protocol knows, except in code. */
+function toWire(text) {
+  const people = [...hooks.people()].sort((a, b) => b.name.length - a.name.length);
+  const escaped = people.map((person) => person.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  if (escaped.length === 0) return text;
+  const names = new RegExp(`(?<![\\w<@])@(${escaped.join("|")})(?![\\p{L}\\p{N}_])`, "giu");
+  const token = (name) => people.find((person) => person.name.toLowerCase() === name.toLowerCase()).token;
+  return text
+    .split(/(```[\s\S]*?```|`[^`\n]*`)/)
+    .map((part, n) => (n % 2 ? part : part.replace(names, (all, name) => token(name))))
+    .join("");
+}
+
+function fromWire(text) {
+  return hooks.people().reduce((known, person) => known.replaceAll(person.token, `@${person.name}`), text);
+}

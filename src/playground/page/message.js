@@ -1,0 +1,216 @@
+// One message as an element: who, when, what it answers, its text, embeds and files.
+
+import { draw, link, make, plain } from "./text.js";
+
+/** Messages of one person that follow each other within this time stand under one name. */
+const GROUP_MS = 5 * 60 * 1000;
+const QUOTE_LETTERS = 140;
+const SURE_MS = 3000;
+
+/** A circle with somebody's initials, or the lighthouse for a bot. */
+export function avatar(member, size = "") {
+  const classes = `avatar ${size} ${member?.bot ? "bot" : `hue-${hue(member?.id ?? "0")}`}`;
+  const circle = make("span", classes);
+  circle.setAttribute("aria-hidden", "true");
+  if (member?.bot) {
+    const image = make("img");
+    image.src = "/playground/icon.svg";
+    image.alt = "";
+    circle.append(image);
+  } else {
+    circle.textContent = initials(member?.name ?? "?");
+  }
+  return circle;
+}
+
+function initials(name) {
+  const words = name.trim().split(/[\s_-]+/).filter(Boolean);
+  const letters = words.length > 1 ? [words[0], words[words.length - 1]].map((word) => [...word][0]) : [...name].slice(0, 2);
+  return letters.join("").toUpperCase();
+}
+
+function hue(id) {
+  return Number(BigInt(id) % 6n);
+}
+
+/** A name in the colour of the member's highest coloured role. */
+export function nameOf(member, fallback, roles) {
+  const element = make("span", "who", member?.name ?? fallback);
+  const color = colorOf(member, roles);
+  if (color) element.style.setProperty("--role", color);
+  return element;
+}
+
+/** The colour of the highest role that has one, as `#rrggbb`. */
+export function colorOf(member, roles) {
+  const held = (member?.roles ?? []).map((id) => roles.get(id)).filter((role) => role?.color);
+  held.sort((a, b) => b.position - a.position);
+  return held.length ? `#${held[0].color.toString(16).padStart(6, "0")}` : "";
+}
+
+/** Whether a message stands under the name of the one before it. */
+export function follows(message, previous) {
+  return Boolean(previous) && !message.reply_to && previous.author === message.author
+    && message.sent_at - previous.sent_at < GROUP_MS && sameDay(message, previous);
+}
+
+/** Whether two messages are of the same day. */
+export function sameDay(a, b) {
+  return new Date(a.sent_at).toDateString() === new Date(b.sent_at).toDateString();
+}
+
+/** The line between two days. */
+export function dayLine(message) {
+  const day = new Date(message.sent_at).toLocaleDateString([], { weekday: "long", day: "numeric", month: "long" });
+  const line = make("li", "day", make("span", "", day));
+  line.setAttribute("role", "separator");
+  return line;
+}
+
+/**
+ * Draws a message. `view` has `names`, `member(id)`, `roles`, `find(id)`, `me`, `mayDelete(message)`, `wireButtons`
+ * and the actions `reply`, `edit`, `remove` and `jump`.
+ */
+export function messageItem(message, previous, view) {
+  const grouped = follows(message, previous);
+  const item = make("li", grouped ? "message grouped" : "message");
+  item.id = `m${message.id}`;
+  item.dataset.id = message.id;
+  fill(item, message, grouped, view);
+  return item;
+}
+
+/** Draws a message again into its element, after an edit. */
+export function refill(item, message, view) {
+  fill(item, message, item.classList.contains("grouped"), view);
+}
+
+function fill(item, message, grouped, view) {
+  const author = view.member(message.author);
+  item.classList.toggle("for-me", forMe(message, view));
+  const time = make("time", "time", clock(message.sent_at));
+  time.dateTime = new Date(message.sent_at).toISOString();
+  time.title = new Date(message.sent_at).toLocaleString();
+  const body = make("div", "body", draw(message.content, view.names));
+  if (message.edited_at) {
+    const edited = make("span", "edited", "(edited)");
+    edited.title = new Date(message.edited_at).toLocaleString();
+    (body.lastElementChild?.tagName === "P" ? body.lastElementChild : body).append(" ", edited);
+  }
+  const parts = [];
+  if (message.reply_to) parts.push(quoteLine(message.reply_to, view));
+  if (grouped) {
+    parts.push(make("div", "gutter", time));
+  } else {
+    parts.push(make("div", "gutter", avatar(author)));
+  }
+  const head = make("div", "head", nameOf(author, message.author_name, view.roles));
+  if (author?.bot) head.append(make("span", "tag", "bot"));
+  if (!grouped) head.append(time);
+  head.classList.toggle("unseen", grouped);
+  parts.push(make("div", "column", head, body, ...extras(message, view)), actions(message, view));
+  item.replaceChildren(...parts);
+}
+
+function clock(at) {
+  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+}
+
+/** Whether a message notifies the member who is looking. */
+export function forMe(message, view) {
+  if (message.author === view.me) return false;
+  const mine = view.member(view.me)?.roles ?? [];
+  return message.mentions.includes(view.me) || message.mention_everyone || message.mention_roles.some((role) => mine.includes(role));
+}
+
+function quoteLine(id, view) {
+  const original = view.find(id);
+  if (!original) return make("div", "quote", make("span", "hook"), make("em", "", "the original message is gone"));
+  const author = view.member(original.author);
+  const text = shorten(plain(original.content, view.names)) || "a message without text";
+  const button = make("button", "quoted", avatar(author, "tiny"), nameOf(author, original.author_name, view.roles), make("span", "excerpt", text));
+  button.type = "button";
+  button.setAttribute("aria-label", `In answer to ${original.author_name}: ${text}`);
+  button.addEventListener("click", () => view.jump(id));
+  return make("div", "quote", make("span", "hook"), button);
+}
+
+function shorten(text) {
+  const letters = [...text];
+  return letters.length > QUOTE_LETTERS ? `${letters.slice(0, QUOTE_LETTERS).join("")}…` : text;
+}
+
+function extras(message, view) {
+  const out = message.embeds.slice(0, 10).map((embed) => embedCard(embed, view));
+  for (const file of message.attachments) {
+    out.push(make("div", "file", make("span", "file-name", file.filename), make("span", "file-size", size(file.size))));
+  }
+  for (const row of message.components.slice(0, 5)) {
+    out.push(make("div", "buttons", ...(row.components ?? []).slice(0, 5).map((part) => component(part))));
+  }
+  return out;
+}
+
+function embedCard(embed, view) {
+  const card = make("div", "embed");
+  if (Number.isInteger(embed.color)) card.style.setProperty("--edge", `#${embed.color.toString(16).padStart(6, "0")}`);
+  if (embed.author?.name) card.append(make("p", "fine", String(embed.author.name)));
+  if (embed.title) card.append(make("p", "heading heading-3", embed.url ? link(String(embed.url), String(embed.title)) : String(embed.title)));
+  if (embed.description) card.append(draw(String(embed.description), view.names));
+  for (const field of embed.fields ?? []) {
+    card.append(make("p", "field", make("strong", "", String(field.name)), make("br"), draw(String(field.value), view.names)));
+  }
+  // Pictures from elsewhere are never loaded here; their address is shown instead.
+  for (const picture of [embed.image, embed.thumbnail]) {
+    if (picture?.url) card.append(make("p", "", make("span", "fine", "picture "), link(String(picture.url), String(picture.url))));
+  }
+  if (embed.url && !embed.title) card.append(make("p", "", link(String(embed.url), String(embed.url))));
+  if (embed.footer?.text) card.append(make("p", "fine", String(embed.footer.text)));
+  return card;
+}
+
+function component(part) {
+  const label = String(part.label ?? part.placeholder ?? "menu");
+  if (part.style === 5 && part.url) return link(String(part.url), label);
+  const button = make("button", `press style-${Number(part.style) || 2}`, label);
+  button.type = "button";
+  button.disabled = true;
+  button.title = "Buttons are shown here, but cannot be pressed";
+  return button;
+}
+
+function size(bytes) {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+}
+
+function actions(message, view) {
+  const act = (label, run) => {
+    const button = make("button", "quiet", label);
+    button.type = "button";
+    button.addEventListener("click", () => run(button));
+    return button;
+  };
+  const bar = make("div", "actions", act("Reply", () => view.reply(message.id)));
+  bar.setAttribute("role", "group");
+  bar.setAttribute("aria-label", `Message of ${message.author_name}`);
+  if (message.author === view.me) bar.append(act("Edit", () => view.edit(message.id)));
+  if (view.mayDelete(message)) bar.append(act("Delete", (button) => sure(button, () => view.remove(message.id))));
+  return bar;
+}
+
+/** Asks once more in the button itself. */
+function sure(button, run) {
+  if (button.dataset.sure) {
+    run();
+    return;
+  }
+  button.dataset.sure = "yes";
+  button.textContent = "Really?";
+  button.classList.add("danger");
+  setTimeout(() => {
+    delete button.dataset.sure;
+    button.textContent = "Delete";
+    button.classList.remove("danger");
+  }, SURE_MS);
+}
