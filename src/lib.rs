@@ -7,3 +7,5 @@ pub mod ports;
 pub mod telemetry;
 
 pub mod domain;
+
+pub mod api;

@@ -529,6 +529,7 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{:.3}", moment.unwrap_or(jiff::Timestamp::UNIX_EPOCH))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn as_rfc3339<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc3339(*at))
 }
