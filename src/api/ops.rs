@@ -13,7 +13,8 @@ use serde_json::json;
 
 use crate::api::ApiOptions;
 use crate::api::guard::{Access, Link, Refusal, admit};
-use crate::ports::{TreeNode, Vitals};
+use crate::ports::Vitals;
+use crate::ports::vitals::TreeNode;
 
 /// What the dashboard may load: its own script and data, nothing else.
 const DASHBOARD_POLICY: &str =

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::domain::ids::Timestamp;
-use crate::ports::{Part, Readiness, Status, TreeNode};
+use crate::ports::vitals::{Part, Readiness, Status, TreeNode};
 
 /// Longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
