@@ -21,3 +21,6 @@ pub mod store;
 pub mod playground;
 
 pub mod app;
+pub mod domain;
+
+pub mod api;

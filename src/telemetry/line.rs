@@ -10,7 +10,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::ports::{Clock, rfc3339};
+use crate::ports::Clock;
+use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
 use crate::telemetry::redact::Redactor;
 

@@ -72,6 +72,9 @@ pub const METRICS: &[Metric] = &[
     row("staffai_gateway_events_total", Kind::Counter, "incoming events, by kind"),
     row("staffai_discord_requests_total", Kind::Counter, "requests to Discord, by status"),
     row("staffai_mcp_state", Kind::Gauge, "1 while a tool server is connected, else 0, by server"),
+    row("staffai_store_degraded", Kind::Gauge, "1 while the store fails and memory serves, else 0"),
+    row("staffai_store_writes_total", Kind::Counter, "writes handed to the store"),
+    row("staffai_store_commit_seconds", Kind::Histogram(SHORT_SECONDS), "duration of commits of the store"),
     row("gen_ai_client_token_usage", Kind::Histogram(TOKENS), "tokens of model calls, by model and type"),
     row(
         "gen_ai_client_operation_duration_seconds",

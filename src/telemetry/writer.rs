@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use crate::ports::{Clock, rfc3339};
+use crate::ports::Clock;
+use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
 
 /// Lines that may wait for the writer. At the longest line this is 64 MiB; at a usual one, 1 MiB.

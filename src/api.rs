@@ -1,0 +1,119 @@
+//! The pages: health, readiness, metrics, the tree, and a dashboard. They show what is known and change nothing.
+//!
+//! Health and metrics are open. All else needs a key, unless it is asked for on this machine itself.
+
+pub mod ops;
+
+mod guard;
+
+mod connections;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::{Listener, Vitals};
+
+/// How long the address may take to be looked up and bound.
+const BIND_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What the pages show, and to whom.
+pub struct ApiOptions {
+    /// Where to listen, such as `127.0.0.1:8420`; port 0 takes any free one.
+    pub address: String,
+    /// Keys that open everything from anywhere; without any, only this machine sees more than health and metrics.
+    pub keys: Vec<SecretString>,
+    /// What is known of the program.
+    pub vitals: Arc<dyn Vitals>,
+    /// The page of metrics, made anew each time.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Pages for `/` and everything below that is not ours; none shows the dashboard.
+    pub page: Option<Router>,
+    /// How much is taken from clients.
+    pub limits: Limits,
+}
+
+/// How much is taken from clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at one time; further ones wait in the system's queue.
+    pub connections: usize,
+    /// How long a client may take to send the head of a request, and how long it may idle between two.
+    pub header: Duration,
+    /// How long one connection may live; a client that wants more connects again. Upgraded ones are not bound by it.
+    pub life: Duration,
+    /// How long answers that have begun may go on after the stop.
+    pub grace: Duration,
+    /// Bytes of a request's body. A page of its own may raise this for its own routes.
+    pub body: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            header: Duration::from_secs(15),
+            life: Duration::from_secs(600),
+            grace: Duration::from_secs(3),
+            body: 64 * 1024,
+        }
+    }
+}
+
+/// Listens for HTTP.
+pub struct Api {
+    address: String,
+    limits: Limits,
+    router: Router,
+    bound: watch::Sender<Option<SocketAddr>>,
+}
+
+impl Api {
+    /// Ready to listen; nothing is bound yet.
+    #[must_use]
+    pub fn new(options: ApiOptions) -> Self {
+        let (address, limits) = (options.address.clone(), options.limits);
+        Self { address, limits, router: ops::router(options), bound: watch::Sender::new(None) }
+    }
+
+    /// Where it listens, once it does.
+    #[must_use]
+    pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
+        self.bound.subscribe()
+    }
+
+    async fn bind(&self) -> Result<TcpListener, String> {
+        let address = &self.address;
+        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(address)).await {
+            Ok(Ok(listener)) => Ok(listener),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => Err(format!(
+                "cannot listen on {address}: the port is in use; stop the other program, or set STAFFAI_HTTP_ADDR to a free address"
+            )),
+            Ok(Err(error)) => Err(format!("cannot listen on {address}: {error}; check STAFFAI_HTTP_ADDR")),
+            Err(_) => Err(format!("cannot listen on {address}: it took too long; check STAFFAI_HTTP_ADDR")),
+        }
+    }
+}
+
+#[async_trait]
+impl Listener for Api {
+    async fn serve(&self, stop: CancellationToken) -> Result<(), String> {
+        let listener = self.bind().await?;
+        let bound = listener.local_addr().map_err(|error| format!("cannot listen on {}: {error}", self.address))?;
+        tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
+        self.bound.send_replace(Some(bound));
+        connections::serve(listener, &self.router, self.limits, &stop).await;
+        self.bound.send_replace(None);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

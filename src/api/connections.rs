@@ -1,0 +1,75 @@
+//! Takes connections, so many at a time and each for so long, and lets them end when the program stops.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use crate::api::Limits;
+use crate::api::guard::Link;
+
+/// Bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// The pause after a connection could not be taken: the usual cause is that no file descriptor is left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Serves until told to stop, then as long as answers that have begun need, within the grace.
+pub async fn serve(listener: TcpListener, router: &Router, limits: Limits, stop: &CancellationToken) {
+    let mut open = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            // What happened in a connection is its own business; a panic was logged when it happened.
+            Some(_) = open.join_next() => {}
+            accepted = listener.accept(), if open.len() < limits.connections => match accepted {
+                Ok((stream, _)) => {
+                    open.spawn(connection(stream, router.clone(), limits, stop.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(event = "api.refused", %error, "cannot take a connection");
+                    stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    // Each connection ends by itself within the grace; the rest of this waits for the scheduler.
+    let _ = timeout(limits.grace * 2, async { while open.join_next().await.is_some() {} }).await;
+}
+
+async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
+    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
+    let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical() };
+    // A failure is seen by the next write; this only makes small answers faster.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(link);
+        router.clone().call(request)
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut served = pin!(served);
+    tokio::select! {
+        // Clients go away as they like: there is nothing to do and nobody to tell.
+        _ = served.as_mut() => return,
+        () = stop.cancelled() => {}
+        () = sleep(limits.life) => {}
+    }
+    served.as_mut().graceful_shutdown();
+    let _ = timeout(limits.grace, served).await;
+}

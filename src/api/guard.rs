@@ -1,0 +1,239 @@
+//! Who may see what. A page of another site that a member of the staff visits must not read these through the browser
+//! (DNS rebinding), and a proxy on this machine must not make the whole world local.
+
+use std::net::IpAddr;
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq;
+
+/// Headers that say that somebody asks on another's behalf.
+const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The client's address.
+    pub peer: IpAddr,
+    /// The address that the client connected to.
+    pub own: IpAddr,
+}
+
+/// What a route shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Health and metrics.
+    Open,
+    /// Everything else.
+    Private,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The `Host` is not a name of this machine.
+    Host,
+    /// The page that asks is of another site.
+    Origin,
+    /// A key is needed.
+    Key,
+    /// A key would be needed, and none is configured.
+    NoKeys,
+}
+
+impl Refusal {
+    /// The status, and what to do about it.
+    pub const fn answer(self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Host => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "the host header does not name this machine; use 127.0.0.1 or send a key",
+            ),
+            Self::Origin => (StatusCode::FORBIDDEN, "pages of other sites may not ask"),
+            Self::Key => {
+                (StatusCode::UNAUTHORIZED, "send a key of STAFFAI_API_KEYS as a bearer token or as the password")
+            }
+            Self::NoKeys => (StatusCode::FORBIDDEN, "only this machine may ask; set STAFFAI_API_KEYS to allow others"),
+        }
+    }
+}
+
+/// Decides about one request.
+pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Access) -> Result<(), Refusal> {
+    // A browser adds a bearer key only for a page that knows it, so nothing else needs to be asked.
+    if bearer(headers).is_some_and(|key| known(key, keys)) {
+        return Ok(());
+    }
+    if link.own.is_loopback() && !names_this_machine(headers, link.own) {
+        return Err(Refusal::Host);
+    }
+    if headers.contains_key(header::ORIGIN) && !same_origin(headers) {
+        return Err(Refusal::Origin);
+    }
+    let local =
+        link.peer.is_loopback() && link.own.is_loopback() && !FORWARDED.iter().any(|name| headers.contains_key(*name));
+    if access == Access::Open || local || basic(headers).is_some_and(|key| known(&key, keys)) {
+        return Ok(());
+    }
+    Err(if keys.is_empty() { Refusal::NoKeys } else { Refusal::Key })
+}
+
+/// The only value of a header; a second one is a trick.
+fn only<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    first.to_str().ok()
+}
+
+fn names_this_machine(headers: &HeaderMap, own: IpAddr) -> bool {
+    let Some(authority) = only(headers, &header::HOST).and_then(|host| host.parse::<Authority>().ok()) else {
+        return false;
+    };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(address) => address.is_loopback() || address == own,
+        Err(_) => host.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
+    }
+}
+
+fn same_origin(headers: &HeaderMap) -> bool {
+    let (Some(origin), Some(host)) = (only(headers, &header::ORIGIN), only(headers, &header::HOST)) else {
+        return false;
+    };
+    let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    site.is_some_and(|site| site.eq_ignore_ascii_case(host))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, key) = only(headers, &header::AUTHORIZATION)?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+}
+
+/// The password, whatever the name: this is how a browser can be given a key.
+fn basic(headers: &HeaderMap) -> Option<String> {
+    let (scheme, coded) = only(headers, &header::AUTHORIZATION)?.split_once(' ')?;
+    let decoded = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(coded.trim()).ok())??;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// Compares with each key to its end, so that the time taken does not tell how much of a guess was right.
+fn known(guess: &str, keys: &[SecretString]) -> bool {
+    let mut found = subtle::Choice::from(0);
+    for key in keys {
+        let key = key.expose_secret().as_bytes();
+        found |= key.ct_eq(guess.as_bytes()) & subtle::Choice::from(u8::from(!key.is_empty()));
+    }
+    found.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCAL: &str = "127.0.0.1 127.0.0.1";
+    const LOCAL6: &str = "::1 ::1";
+    const REMOTE: &str = "10.0.0.9 10.0.0.2";
+
+    fn ask(link: &str, lines: &[(&'static str, &str)], keys: &[&str], access: Access) -> Result<(), Refusal> {
+        let (peer, own) = link.split_once(' ').unwrap();
+        let link = Link { peer: peer.parse().unwrap(), own: own.parse().unwrap() };
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().unwrap());
+        }
+        let keys: Vec<SecretString> = keys.iter().map(|key| SecretString::from(*key)).collect();
+        admit(link, &headers, &keys, access)
+    }
+
+    #[test]
+    fn hosts() {
+        for (link, host, wanted) in [
+            (LOCAL, "127.0.0.1:8420", Ok(())),
+            (LOCAL, "localhost", Ok(())),
+            (LOCAL, "LocalHost.:8420", Ok(())),
+            (LOCAL, "[::1]:8420", Ok(())),
+            (LOCAL6, "[::1]:8420", Ok(())),
+            (LOCAL, "[::ffff:127.0.0.1]:8420", Ok(())),
+            (LOCAL, "evil.example", Err(Refusal::Host)),
+            (LOCAL, "localhost.evil.example", Err(Refusal::Host)),
+            (LOCAL, "127.0.0.1.evil.example:8420", Err(Refusal::Host)),
+            (LOCAL, "10.0.0.2:8420", Err(Refusal::Host)),
+            (LOCAL, "", Err(Refusal::Host)),
+            (REMOTE, "staffai.example", Ok(())),
+        ] {
+            assert_eq!(ask(link, &[("host", host)], &[], Access::Open), wanted, "{link} {host}");
+        }
+        assert_eq!(ask(LOCAL, &[], &[], Access::Open), Err(Refusal::Host));
+        assert_eq!(ask(LOCAL, &[("host", "localhost"), ("host", "evil")], &[], Access::Open), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn origins() {
+        for (origin, wanted) in [
+            ("http://localhost:8420", Ok(())),
+            ("http://localhost:9999", Err(Refusal::Origin)),
+            ("https://evil.example", Err(Refusal::Origin)),
+            ("null", Err(Refusal::Origin)),
+        ] {
+            let lines = [("host", "localhost:8420"), ("origin", origin)];
+            assert_eq!(ask(LOCAL, &lines, &[], Access::Private), wanted, "{origin}");
+        }
+    }
+
+    #[test]
+    fn keys() {
+        let basic = format!("Basic {}", STANDARD.encode("anybody:first-key"));
+        for (authorization, wanted) in [
+            ("Bearer second-key", Ok(())),
+            ("bearer first-key", Ok(())),
+            (basic.as_str(), Ok(())),
+            ("Bearer", Err(Refusal::Key)),
+            ("Bearer first-ke", Err(Refusal::Key)),
+            ("Bearer first-key2", Err(Refusal::Key)),
+            ("Basic Zmlyc3Qta2V5", Err(Refusal::Key)),
+            ("first-key", Err(Refusal::Key)),
+        ] {
+            let lines = [("host", "staffai.example"), ("authorization", authorization)];
+            assert_eq!(ask(REMOTE, &lines, &["first-key", "second-key"], Access::Private), wanted, "{authorization}");
+        }
+    }
+
+    #[test]
+    fn an_empty_key_opens_nothing() {
+        let lines = [("host", "staffai.example"), ("authorization", "Bearer ")];
+        assert_eq!(ask(REMOTE, &lines, &[""], Access::Private), Err(Refusal::Key));
+    }
+
+    #[test]
+    fn without_keys_only_this_machine_sees_more_than_health() {
+        let host = [("host", "staffai.example")];
+        assert_eq!(ask(REMOTE, &host, &[], Access::Private), Err(Refusal::NoKeys));
+        assert_eq!(ask(REMOTE, &host, &[], Access::Open), Ok(()));
+        assert_eq!(ask(LOCAL, &[("host", "localhost")], &[], Access::Private), Ok(()));
+    }
+
+    #[test]
+    fn a_proxy_on_this_machine_makes_nobody_local() {
+        for name in FORWARDED {
+            let lines = [("host", "localhost"), (name, "203.0.113.7")];
+            assert_eq!(ask(LOCAL, &lines, &["first-key"], Access::Private), Err(Refusal::Key), "{name}");
+        }
+        let proxied = [("host", "staffai.example"), ("via", "1.1 proxy"), ("authorization", "Bearer first-key")];
+        assert_eq!(ask(LOCAL, &proxied, &["first-key"], Access::Private), Ok(()));
+    }
+
+    #[test]
+    fn a_password_that_a_browser_remembers_does_not_help_other_sites() {
+        let basic = format!("Basic {}", STANDARD.encode("a:first-key"));
+        let lines =
+            [("host", "staffai.example"), ("origin", "https://evil.example"), ("authorization", basic.as_str())];
+        assert_eq!(ask(REMOTE, &lines, &["first-key"], Access::Private), Err(Refusal::Origin));
+    }
+}

@@ -1,0 +1,113 @@
+//! The routes that show how the program is.
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use secrecy::SecretString;
+use serde_json::json;
+
+use crate::api::ApiOptions;
+use crate::api::guard::{Access, Link, Refusal, admit};
+use crate::ports::Vitals;
+use crate::ports::vitals::TreeNode;
+
+/// What the dashboard may load: its own script and data, nothing else.
+const DASHBOARD_POLICY: &str =
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'";
+
+/// The text format of Prometheus.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All routes. Ours come first; the page gets what is left.
+pub fn router(options: ApiOptions) -> Router {
+    let keys: Arc<[SecretString]> = options.keys.into();
+    let state = Pages { vitals: options.vitals, metrics: options.metrics };
+    let open = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .layer(from_fn_with_state((keys.clone(), Access::Open), guard));
+    let private = Router::new()
+        .route("/api/v1/tree", get(tree))
+        .route("/dashboard", get(dashboard))
+        .route("/dashboard.js", get(dashboard_script))
+        .with_state(state.clone())
+        .fallback_service(options.page.unwrap_or_else(|| Router::new().route("/", get(dashboard))))
+        .layer(from_fn_with_state((keys, Access::Private), guard));
+    open.with_state(state)
+        .merge(private)
+        .layer(DefaultBodyLimit::max(options.limits.body))
+        .layer(map_response(with_safe_headers))
+}
+
+#[derive(Clone)]
+struct Pages {
+    vitals: Arc<dyn Vitals>,
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+async fn healthz(State(pages): State<Pages>) -> Response {
+    if pages.vitals.alive() {
+        Json(json!({"status": "ok"})).into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "down"}))).into_response()
+    }
+}
+
+async fn readyz(State(pages): State<Pages>) -> Response {
+    let readiness = pages.vitals.readiness();
+    let status = if readiness.status.serves() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness)).into_response()
+}
+
+async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], (pages.metrics)())
+}
+
+async fn tree(State(pages): State<Pages>) -> Json<TreeNode> {
+    Json(pages.vitals.tree())
+}
+
+async fn dashboard() -> impl IntoResponse {
+    ([(header::CONTENT_SECURITY_POLICY, DASHBOARD_POLICY)], Html(include_str!("dashboard.html")))
+}
+
+async fn dashboard_script() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("dashboard.js"))
+}
+
+async fn guard(
+    State((keys, access)): State<(Arc<[SecretString]>, Access)>,
+    link: axum::Extension<Link>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match admit(*link, request.headers(), &keys, access) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refused(refusal),
+    }
+}
+
+fn refused(refusal: Refusal) -> Response {
+    let (status, text) = refusal.answer();
+    let mut response = (status, Json(json!({"error": text}))).into_response();
+    if refusal == Refusal::Key {
+        // A browser asks its user for a password only when it sees this scheme.
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"staffai\""));
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+async fn with_safe_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,294 @@
+use std::sync::Mutex;
+
+use axum::extract::ws::WebSocketUpgrade;
+use axum::routing::get;
+use futures_util::{SinkExt, StreamExt};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::domain::ids::Timestamp;
+use crate::ports::vitals::{Part, Readiness, Status, TreeNode};
+
+/// Longer than anything here takes; only a failure waits for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Known {
+    status: Mutex<Status>,
+    alive: Mutex<bool>,
+}
+
+impl Vitals for Known {
+    fn alive(&self) -> bool {
+        *self.alive.lock().unwrap()
+    }
+
+    fn readiness(&self) -> Readiness {
+        let part = Part {
+            kind: "door".to_owned(),
+            name: "discord".to_owned(),
+            status: Status::Ready,
+            since: Timestamp(1_500),
+            restarts: 1,
+            last_error: Some("closed".to_owned()),
+        };
+        Readiness { status: *self.status.lock().unwrap(), version: "0.1.0".to_owned(), parts: vec![part] }
+    }
+
+    fn tree(&self) -> TreeNode {
+        let node = |name: &str, path: &str, children| TreeNode {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            state: "running".to_owned(),
+            restarts: 0,
+            mailbox: 2,
+            handled: 3,
+            uptime_s: 4,
+            last_error: None,
+            children,
+        };
+        node("staffai", "staffai", vec![node("ops", "staffai/ops", vec![])])
+    }
+}
+
+/// A served API and a client of it.
+struct Served {
+    url: String,
+    address: SocketAddr,
+    client: reqwest::Client,
+    known: Arc<Known>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), String>>,
+}
+
+impl Served {
+    async fn new(keys: &[&str], page: Option<Router>, limits: Limits) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
+        let api = Api::new(ApiOptions {
+            address: "127.0.0.1:0".to_owned(),
+            keys: keys.iter().map(|key| SecretString::from(*key)).collect(),
+            vitals: known.clone(),
+            metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
+            page,
+            limits,
+        });
+        let mut bound = api.bound();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move { api.serve(stopped).await });
+        let address = bound.wait_for(Option::is_some).await.unwrap().unwrap();
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+        Self { url: format!("http://{address}"), address, client, known, stop, task }
+    }
+
+    async fn plain() -> Self {
+        Self::new(&[], None, Limits::default()).await
+    }
+
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, String) {
+        let mut request = self.client.get(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = request.send().await.unwrap();
+        (response.status(), response.text().await.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn readiness_has_a_status_for_every_state_and_names_the_parts() {
+    let served = Served::plain().await;
+    for (status, name, code) in [
+        (Status::Ready, "ready", 200),
+        (Status::Degraded, "degraded", 200),
+        (Status::Standby, "standby", 200),
+        (Status::Starting, "starting", 503),
+        (Status::Draining, "draining", 503),
+        (Status::Down, "down", 503),
+    ] {
+        *served.known.status.lock().unwrap() = status;
+        let (found, body) = served.get("/readyz", &[]).await;
+        assert_eq!(found.as_u16(), code);
+        let part = json!({"kind": "door", "name": "discord", "status": "ready", "since": "1970-01-01T00:00:01.500Z",
+            "restarts": 1, "last_error": "closed"});
+        assert_eq!(
+            serde_json::from_str::<Value>(&body).unwrap(),
+            json!({"status": name, "version": "0.1.0", "parts": [part]})
+        );
+    }
+}
+
+#[tokio::test]
+async fn health_is_that_of_the_root_supervisor() {
+    let served = Served::plain().await;
+    assert_eq!(served.get("/healthz", &[]).await, (StatusCode::OK, "{\"status\":\"ok\"}".to_owned()));
+    *served.known.alive.lock().unwrap() = false;
+    assert_eq!(served.get("/healthz", &[]).await.0, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn metrics_and_the_tree_are_served() {
+    let served = Served::plain().await;
+    assert_eq!(served.get("/metrics", &[]).await, (StatusCode::OK, "staffai_turns_lost_total 0\n".to_owned()));
+    let (status, body) = served.get("/api/v1/tree", &[]).await;
+    assert_eq!(status, StatusCode::OK);
+    let node = |name: &str, path: &str, children: Value| {
+        json!({"name": name, "path": path, "state": "running", "restarts": 0, "mailbox": 2, "handled": 3,
+            "uptime_s": 4, "last_error": null, "children": children})
+    };
+    let wanted = node("staffai", "staffai", json!([node("ops", "staffai/ops", json!([]))]));
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), wanted);
+}
+
+#[tokio::test]
+async fn strangers_are_refused_and_keys_let_them_in() {
+    let served = Served::new(&["long-enough-key"], None, Limits::default()).await;
+    let proxied = ("x-forwarded-for", "203.0.113.7");
+    let wrong = ("authorization", "Bearer long-enough-kex");
+    let right = ("authorization", "Bearer long-enough-key");
+    let status = async |path, headers: &[_]| served.get(path, headers).await.0.as_u16();
+    for path in ["/api/v1/tree", "/", "/dashboard", "/anything"] {
+        assert_eq!(status(path, &[proxied]).await, 401, "{path}");
+        assert_eq!(status(path, &[proxied, wrong]).await, 401, "{path}");
+        assert_eq!(status(path, &[("host", "evil.example")]).await, 421, "{path}");
+        assert_eq!(status(path, &[("origin", "https://evil.example")]).await, 403, "{path}");
+    }
+    assert_eq!(status("/healthz", &[proxied]).await, 200);
+    assert_eq!(status("/healthz", &[("host", "evil.example")]).await, 421);
+    assert_eq!(status("/api/v1/tree", &[proxied, right]).await, 200);
+    assert_eq!(status("/api/v1/tree", &[("host", "staffai.example"), right]).await, 200);
+}
+
+#[tokio::test]
+async fn the_dashboard_is_shown_unless_another_page_is_given() {
+    let served = Served::plain().await;
+    let (status, body) = served.get("/", &[]).await;
+    assert!(status == StatusCode::OK && body.contains("/dashboard.js"), "{body}");
+    assert!(served.get("/dashboard.js", &[]).await.1.contains("/api/v1/tree"));
+
+    let page = Router::new().route("/", get(async || "chat")).route("/healthz", get(async || "forged"));
+    let served = Served::new(&[], Some(page), Limits::default()).await;
+    assert_eq!(served.get("/", &[]).await.1, "chat");
+    assert_eq!(served.get("/healthz", &[]).await.1, "{\"status\":\"ok\"}");
+    assert!(served.get("/dashboard", &[]).await.1.contains("/dashboard.js"));
+    assert_eq!(served.get("/nothing", &[]).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_page_can_talk_over_a_web_socket() {
+    let echo = async |upgrade: WebSocketUpgrade| {
+        upgrade.on_upgrade(async |mut socket| {
+            while let Some(Ok(frame)) = socket.next().await {
+                if socket.send(frame).await.is_err() {
+                    return;
+                }
+            }
+        })
+    };
+    let served = Served::new(&[], Some(Router::new().route("/socket", get(echo))), Limits::default()).await;
+    let (mut socket, _) = tokio_tungstenite::connect_async(format!("ws://{}/socket", served.address)).await.unwrap();
+    socket.send("hello".into()).await.unwrap();
+    assert_eq!(socket.next().await.unwrap().unwrap().into_text().unwrap(), "hello");
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_its_setting() {
+    let served = Served::plain().await;
+    let api = Api {
+        address: served.address.to_string(),
+        limits: Limits::default(),
+        router: Router::new(),
+        bound: watch::Sender::new(None),
+    };
+    let error = api.serve(CancellationToken::new()).await.unwrap_err();
+    let wanted = "the port is in use; stop the other program, or set STAFFAI_HTTP_ADDR to a free address";
+    assert_eq!(error, format!("cannot listen on {}: {wanted}", served.address));
+}
+
+#[tokio::test]
+async fn stopping_lets_an_answer_finish_and_takes_no_more() {
+    let (entered, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (inside, go) = (entered.clone(), finish.clone());
+    let slow = async move || {
+        inside.notify_one();
+        go.notified().await;
+        "done"
+    };
+    let page = Router::new().route("/slow", get(slow));
+    let served = Arc::new(Served::new(&[], Some(page), Limits { grace: PATIENCE, ..Limits::default() }).await);
+    let asking = served.clone();
+    let answer = tokio::spawn(async move { asking.get("/slow", &[]).await });
+    entered.notified().await;
+    served.stop.cancel();
+    // The listener is gone once a connect is refused; the answer is still on its way then.
+    tokio::time::timeout(PATIENCE, async { while TcpStream::connect(served.address).await.is_ok() {} }).await.unwrap();
+    assert!(!answer.is_finished() && !served.task.is_finished());
+    finish.notify_one();
+    assert_eq!(answer.await.unwrap(), (StatusCode::OK, "done".to_owned()));
+    let served = Arc::into_inner(served).unwrap();
+    assert_eq!(tokio::time::timeout(PATIENCE, served.task).await.unwrap().unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn stopping_does_not_wait_longer_than_the_grace() {
+    let entered = Arc::new(Notify::new());
+    let inside = entered.clone();
+    let never = async move || {
+        inside.notify_one();
+        std::future::pending::<()>().await;
+    };
+    let limits = Limits { grace: Duration::from_millis(50), ..Limits::default() };
+    let served = Served::new(&[], Some(Router::new().route("/never", get(never))), limits).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(b"GET /never HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    entered.notified().await;
+    served.stop.cancel();
+    assert_eq!(tokio::time::timeout(PATIENCE, served.task).await.unwrap().unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn a_client_that_sends_no_head_is_let_go() {
+    let limits = Limits { header: Duration::from_millis(50), ..Limits::default() };
+    let served = Served::new(&[], None, limits).await;
+    for sent in ["", "GET /healthz HTTP/1.1\r\nHost: loc", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer))
+            .await
+            .expect("the connection stays open")
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn connections_over_the_cap_wait_for_a_place() {
+    let served = Served::new(&[], None, Limits { connections: 1, ..Limits::default() }).await;
+    let mut first = TcpStream::connect(served.address).await.unwrap();
+    let ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut answer = [0; 12];
+    first.write_all(ask).await.unwrap();
+    first.read_exact(&mut answer).await.unwrap();
+    let mut second = TcpStream::connect(served.address).await.unwrap();
+    second.write_all(ask).await.unwrap();
+    let waited = tokio::time::timeout(Duration::from_millis(100), second.read_exact(&mut answer)).await;
+    assert!(waited.is_err(), "the second connection was served beside the first");
+    drop(first);
+    tokio::time::timeout(PATIENCE, second.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+#[tokio::test]
+async fn heads_and_bodies_that_are_too_large_are_refused() {
+    let page = Router::new().route("/", axum::routing::post(async |body: String| body));
+    let served = Served::new(&[], Some(page), Limits { body: 10, ..Limits::default() }).await;
+    let post = |size| served.client.post(&served.url).body("x".repeat(size)).send();
+    assert_eq!(post(10).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(post(11).await.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(served.get("/healthz", &[("x-filler", &"y".repeat(20_000))]).await.0.as_u16(), 431);
+}

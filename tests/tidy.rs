@@ -1,0 +1,109 @@
+//! The rules of this repository, as tests. Each finding names the file, the line and the rule.
+//!
+//! A rule reads tokens, not types: clippy (see `clippy.toml`) sees through renames, this sees directions and sizes.
+
+#[path = "tidy/source.rs"]
+mod source;
+
+#[path = "tidy/imports.rs"]
+mod imports;
+
+#[path = "tidy/rules.rs"]
+mod rules;
+
+#[path = "tidy/names.rs"]
+mod names;
+
+use std::path::Path;
+
+use source::{File, Finding};
+
+/// Every Rust file of the repository.
+fn files() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "benches"] {
+        collect(root, &root.join(folder), &mut found);
+    }
+    let for_tests: Vec<String> = found.iter().flat_map(File::test_modules).collect();
+    for file in found.iter_mut().filter(|file| for_tests.contains(&file.path)) {
+        file.only_for_tests();
+    }
+    found
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut Vec<File>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(root, &path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
+            found.push(File::new(&name, &std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+fn enforce(rule: fn(&File) -> Vec<Finding>) {
+    let found: Vec<String> = files().iter().flat_map(rule).map(|finding| finding.to_string()).collect();
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+#[test]
+fn the_walk_finds_the_source() {
+    let names: Vec<String> = files().into_iter().map(|file| file.path).collect();
+    for name in ["src/lib.rs", "src/telemetry/line.rs", "tests/tidy.rs", "tests/tidy/source.rs"] {
+        assert!(names.iter().any(|found| found == name), "{name} is not among {names:?}");
+    }
+}
+
+#[test]
+fn imports_go_one_way() {
+    enforce(imports::directions);
+}
+
+#[test]
+fn libraries_stay_in_their_rooms() {
+    enforce(imports::libraries);
+}
+
+#[test]
+fn only_config_reads_the_environment() {
+    enforce(rules::environment);
+}
+
+#[test]
+fn only_app_makes_clocks_and_chance() {
+    enforce(rules::clocks_and_chance);
+}
+
+#[test]
+fn files_stay_below_the_wall() {
+    enforce(rules::size);
+}
+
+#[test]
+fn modules_are_files_beside_their_folders() {
+    enforce(rules::module_files);
+}
+
+#[test]
+fn nothing_unwraps_outside_tests() {
+    enforce(rules::unwraps);
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    enforce(rules::leftovers);
+}
+
+#[test]
+fn every_event_in_the_source_is_listed() {
+    enforce(names::events);
+}
+
+#[test]
+fn every_metric_in_the_source_is_listed() {
+    enforce(names::metrics);
+}
