@@ -26,6 +26,12 @@ pub mod split;
 
 pub mod model;
 
+pub mod notice;
+
 pub mod breaker;
+
+pub mod budget;
+
+pub mod restart;
 
 pub mod keys;

@@ -18,9 +18,8 @@ pub mod llm;
 
 pub mod store;
 
+pub mod api;
+
 pub mod playground;
 
 pub mod app;
-pub mod domain;
-
-pub mod api;

@@ -20,8 +20,8 @@ use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
 use super::turn::{self, TurnParts};
 use crate::domain::ids::{Person, Place, TurnId};
-use crate::domain::notice;
-use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Turn};
+use crate::domain::notice::{self, Apology};
+use crate::domain::turn::{Answer, LaneRule, Turn};
 
 /// How long a conversation without turns stays in memory.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
@@ -101,7 +101,7 @@ impl Actor for Conversation {
             }
             ConversationMsg::Panicked(person, turn, panic) => {
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
-                self.apologise(&turn, notice::internal_error(), "panic");
+                self.answer(turn.id.clone(), turn.apology(notice::apology(Apology::Internal), "panic"));
                 self.next(me, state, &person);
             }
             ConversationMsg::CheckIdle => {
@@ -131,7 +131,8 @@ impl Conversation {
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
-            return self.apologise(&turn, notice::lane_full(), "lane full");
+            let sentence = if full { notice::lane_full() } else { notice::lane_busy() };
+            return self.answer(turn.id.clone(), turn.apology(sentence, "lane full"));
         }
         lane.waiting.push_back((turn, Instant::now()));
         if !busy {
@@ -162,12 +163,6 @@ impl Conversation {
             },
             move |panic| ConversationMsg::Panicked(back, kept, panic),
         );
-    }
-
-    fn apologise(&self, turn: &Turn, sentence: String, reason: &str) {
-        let outgoing = turn.reply_with(sentence);
-        let outcome = Outcome::Apologised(reason.to_owned());
-        self.answer(turn.id.clone(), Answer { outgoing, exchange: None, outcome, effort: Effort::default() });
     }
 
     fn answer(&self, id: TurnId, answer: Answer) {

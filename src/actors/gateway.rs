@@ -101,7 +101,7 @@ impl Gateway {
             tracing::warn!(event = "turn.shed", r#where = "gateway", turn = %turn.id, "too many open turns");
             metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
             if state.may_tell_busy(&turn.person) {
-                let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy() };
+                let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
                 // Nobody waits for this notice.
                 let _ = self.outbox.cast(notify);
             }

@@ -20,8 +20,9 @@ use super::receipt::Receipt;
 use super::running::Running;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{MessageId, TurnId};
-use crate::domain::turn::{Answer, Custody, Effort, Outcome, Turn};
-use crate::domain::{keys, notice};
+use crate::domain::turn::{Answer, Custody, Outcome, Turn};
+use crate::domain::keys;
+use crate::domain::notice::{self, Apology};
 use crate::ports::{Clock, Store, Write};
 
 /// The most finished turns remembered in memory.
@@ -180,7 +181,7 @@ impl Journal {
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.running.settings.catch_up.age;
                     let answer = match answer {
-                        None if late => Some(self.apology(&turn, notice::interrupted(), "interrupted")),
+                        None if late => Some(turn.apology(notice::interrupted(), "interrupted")),
                         known => known,
                     };
                     let taken = Instant::now();
@@ -214,7 +215,7 @@ impl Journal {
         }
         entry.offers += 1;
         if entry.offers > OFFERS_MAX && entry.answer.is_none() {
-            let answer = self.apology(&entry.turn, notice::internal_error(), "crashed again and again");
+            let answer = entry.turn.apology(notice::apology(Apology::Internal), "crashed again and again");
             return self.answered(state, id, answer);
         }
         // A neighbour that is down gets the turn when its supervisor reports it back.
@@ -310,17 +311,8 @@ impl Journal {
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
         let late: Vec<TurnId> = state.open.values().filter(late).map(|entry| entry.turn.id.clone()).collect();
         for id in late {
-            let answer = self.apology(&state.open[&id].turn, notice::too_slow(), "no progress");
+            let answer = state.open[&id].turn.apology(notice::apology(Apology::TimedOut), "no progress");
             self.answered(state, &id, answer);
-        }
-    }
-
-    fn apology(&self, turn: &Turn, sentence: String, reason: &str) -> Answer {
-        Answer {
-            outgoing: turn.reply_with(sentence),
-            exchange: None,
-            outcome: Outcome::Apologised(reason.to_owned()),
-            effort: Effort::default(),
         }
     }
 }

@@ -40,8 +40,6 @@ const UNSETTLED_MAX: usize = 10_000;
 const RETURNS_MAX: u32 = 20;
 /// How long a returned event waits before it is handed on again.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Passed events are told at least this often.
-const PASSED_EVERY: u32 = 64;
 
 /// What a shard is told.
 pub enum ShardMsg {
@@ -194,15 +192,12 @@ impl ShardActor {
         let handle = me.handle().clone();
         me.task(
             async move {
-                let mut passed = 0;
                 loop {
                     match stream.next().await {
                         StreamEvent::Closed(closed) => {
                             return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
                         }
-                        StreamEvent::Passed { .. } if passed + 1 < PASSED_EVERY => passed += 1,
                         event => {
-                            passed = 0;
                             if handle.cast(ShardMsg::Happened(generation, event)).is_err() {
                                 let closed = Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
                                 return ShardMsg::Happened(generation, StreamEvent::Closed(closed));

@@ -20,7 +20,7 @@ use tracing::Instrument;
 use super::handle::{Address, Envelope, Handle, LifeState, Stats};
 use super::roster::Roster;
 use super::tree::Row;
-use crate::domain::restart;
+use crate::domain::restart::{self, Exit, Intensity, Law, Verdict};
 use crate::ports::{Dice, Fault, Faults};
 
 /// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
@@ -225,9 +225,6 @@ struct Children {
 struct Child {
     spec: ChildSpec,
     cell: Option<ActorCell>,
-    /// Failures in a row, for the backoff.
-    failures: u32,
-    started: Instant,
 }
 
 impl Child {
@@ -243,13 +240,12 @@ impl Children {
             return Ok(());
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
-        self.list.push(Child { spec, cell: None, failures: 0, started: Instant::now() });
+        self.list.push(Child { spec, cell: None });
         self.spawn(self.list.len() - 1).await
     }
 
     async fn spawn(&mut self, index: usize) -> Result<(), Crash> {
         let child = &mut self.list[index];
-        child.started = Instant::now();
         match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
             Ok(cell) => {
                 child.cell = Some(cell);
@@ -304,33 +300,34 @@ impl Children {
             None => tracing::info!(event = "actor.stopped", actor = path, "actor stopped"),
         }
         let row = child.spec.row;
-        if !row.restart.after(failure.is_some()) {
-            stats.enter(LifeState::Stopped);
-            self.list.swap_remove(index);
-            self.shared.roster.leave(path);
-            if failure.is_some() {
-                (self.shared.recovered)(path);
+        let law = Law { restart: row.restart, intensity: self.row.intensity, backoff: row.backoff };
+        let exit = if failure.is_some() { Exit::Failure } else { Exit::Normal };
+        match self.history.record(&law, exit, self.born.elapsed(), self.shared.dice.roll()) {
+            Verdict::Leave => {
+                stats.enter(LifeState::Stopped);
+                self.list.remove(index);
+                self.shared.roster.leave(path);
+                if failure.is_some() {
+                    (self.shared.recovered)(path);
+                }
+                Ok(())
             }
-            return Ok(());
+            Verdict::RestartAfter(delay) => {
+                stats.enter(LifeState::Restarting);
+                (self.revive)(delay, Arc::clone(&stats.path));
+                Ok(())
+            }
+            Verdict::Escalate => {
+                stats.enter(LifeState::Stopped);
+                let Intensity { restarts, period } = self.row.intensity;
+                tracing::error!(
+                    event = "actor.escalated", actor = %self.path, child = path, restarts, period_s = period.as_secs(),
+                    "restart intensity exceeded"
+                );
+                self.stop_all().await;
+                Err(format!("{path} failed more often than {} allows", self.path).into())
+            }
         }
-        stats.enter(LifeState::Restarting);
-        if !self.history.record(self.born.elapsed()) {
-            tracing::error!(
-                event = "actor.escalated", actor = %self.path, child = path,
-                restarts = self.row.intensity.restarts, period_s = self.row.intensity.period.as_secs(),
-                "restart intensity exceeded"
-            );
-            self.stop_all().await;
-            return Err(format!("{path} failed more often than {} allows", self.path).into());
-        }
-        let child = &mut self.list[index];
-        if child.started.elapsed() > self.row.intensity.period {
-            child.failures = 0;
-        }
-        let delay = row.backoff.delay(child.failures, self.shared.dice.roll());
-        child.failures += 1;
-        (self.revive)(delay, Arc::clone(&stats.path));
-        Ok(())
     }
 
     /// Stops all children in the reverse of their start order, each within its deadline.
@@ -397,7 +394,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
                 drop(myself.send_after(delay, move || Envelope::Revive(path)));
             }),
             list: Vec::new(),
-            history: restart::History::new(birth.row.intensity),
+            history: restart::History::default(),
             born: Instant::now(),
         };
         let mut me = Me { handle: birth.handle, tasks: JoinSet::new(), children, leave: false };

@@ -20,7 +20,7 @@ use super::outbox::OutboxMsg;
 use super::running::Running;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::history::History;
-use crate::domain::notice;
+use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question};
 use crate::domain::reply;
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
@@ -79,7 +79,7 @@ pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel:
     let _flight = parts.in_flight.enter();
     let settings = &parts.running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        return Some(apology(&turn, notice::too_slow(), "waited too long"));
+        return Some(turn.apology(notice::apology(Apology::TimedOut), "waited too long"));
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
@@ -90,7 +90,7 @@ pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel:
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, think(parts, &turn, deadline)) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => apology(&turn, notice::too_slow(), "deadline"),
+            Err(_) => turn.apology(notice::apology(Apology::TimedOut), "deadline"),
         }),
     };
     let _ = parts.outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
@@ -132,7 +132,8 @@ async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
             }
             Step::GiveUp(reason) => {
                 effort.usage = dialogue.usage();
-                return Answer { effort, ..apology(turn, notice::model_down(), reason.as_str()) };
+                let why = Apology::of_failure(reason.as_str());
+                return Answer { effort, ..turn.apology(notice::apology(why), reason.as_str()) };
             }
         }
     }
@@ -149,18 +150,9 @@ fn finish(parts: &TurnParts, turn: &Turn, reply: &reply::Reply, effort: Effort, 
     if turn.policy.history == HistoryScope::PersonInPlace {
         memory::remember(parts, turn, &exchange, history);
     }
-    let mut outgoing = turn.reply_with(String::new());
+    let mut outgoing = turn.reply_with("");
     outgoing.parts = reply::to_parts(reply);
     Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
-}
-
-fn apology(turn: &Turn, sentence: String, reason: &str) -> Answer {
-    Answer {
-        outgoing: turn.reply_with(sentence),
-        exchange: None,
-        outcome: Outcome::Apologised(reason.to_owned()),
-        effort: Effort::default(),
-    }
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -10,7 +10,8 @@ use super::handle::{LifeState, Stats};
 use super::roster::Roster;
 use super::tree::TREE;
 use crate::domain::ids::Timestamp;
-use crate::ports::{Clock, Part, Readiness, Status, Store, StoreStatus, TreeNode, Vitals};
+use crate::ports::vitals::{Part, Readiness, Status, TreeNode};
+use crate::ports::{Clock, Store, StoreStatus, Vitals};
 
 /// The vital signs of one tree.
 pub struct TreeVitals {

@@ -118,7 +118,9 @@ impl Tree {
             dice: Arc::clone(&parts.dice),
             roster: Arc::clone(&parts.roster),
             // A journal that is down offers everything when it is back.
-            recovered: Box::new(move |path| drop(journal.cast(JournalMsg::ActorRecovered(path.to_owned())))),
+            recovered: Box::new(move |path| {
+                let _ = journal.cast(JournalMsg::ActorRecovered(path.to_owned()));
+            }),
         });
         let board = Arc::clone(&parts.board);
         let wiring = Wiring::new(parts, handles.clone(), Arc::clone(&in_flight));

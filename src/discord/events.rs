@@ -46,7 +46,7 @@ pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
     Ok(wire.ids.into_iter().map(message_id).collect())
 }
 
-/// A guild, and the places in it where people write with the newest message of each, if any. None for a guild that is
+/// A guild, and the places in it where people wrote with the moment of the newest message. None for a guild that is
 /// not available. Places that cannot be read are left out; whether we may read there is not looked at.
 ///
 /// # Errors
@@ -80,13 +80,13 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
         .flatten()
         .filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok())
         .filter(|channel| has_messages(channel.kind))
-        .map(|channel| (place(channel.id), channel.last_message_id.map(message_id)))
+        .filter_map(|channel| Some((place(channel.id), time_of(channel.last_message_id?))))
         .collect();
     Ok(Some((guild.id.to_string(), newest)))
 }
 
-/// A guild's id, and its places with the newest message of each.
-pub type GuildPlaces = (String, Vec<(Place, Option<MessageId>)>);
+/// A guild's id, and its places with the moment of the newest message in each.
+pub type GuildPlaces = (String, Vec<(Place, Timestamp)>);
 
 /// What `READY` tells.
 #[derive(Debug, Deserialize)]

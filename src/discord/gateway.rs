@@ -15,7 +15,8 @@ use super::events::Ready;
 use super::frame::{self, Dropped, Event, Reading};
 use super::prefilter::Filter;
 use super::rest::Rest;
-use super::{Access, address, close};
+use super::{Access, DOOR, address, close};
+use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;
 use crate::ports::{
     Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, Session, Shard, SourceError,
@@ -75,6 +76,10 @@ impl EventSource for Gateway {
         let advice = self.shared.ask().await?;
         self.shared.me().await?;
         Ok(advice)
+    }
+
+    fn us(&self) -> Option<Person> {
+        self.shared.rest.known_me().map(|me| Person::new(DOOR, me.to_string()))
     }
 
     fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream> {

@@ -93,6 +93,11 @@ impl Rest {
         Ok(*self.me.get_or_init(|| told.id))
     }
 
+    /// Our own id, if anybody told it yet.
+    pub(super) fn known_me(&self) -> Option<UserId> {
+        self.me.get().copied()
+    }
+
     /// Takes note of our own id, which the gateway tells too.
     pub(super) fn know_me(&self, me: UserId) {
         // The first answer stays: a token belongs to one account for good.

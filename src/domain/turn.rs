@@ -41,9 +41,21 @@ impl Turn {
         Lane { place: self.place.clone(), person: self.person.clone() }
     }
 
+    /// The answer that says why there is no better one.
+    #[must_use]
+    pub fn apology(&self, sentence: &str, reason: &str) -> Answer {
+        Answer {
+            outgoing: self.reply_with(sentence),
+            exchange: None,
+            outcome: Outcome::Apologised(reason.to_owned()),
+            effort: Effort::default(),
+        }
+    }
+
     /// A text reply to this turn's trigger.
     #[must_use]
-    pub fn reply_with(&self, text: String) -> Outgoing {
+    pub fn reply_with(&self, text: &str) -> Outgoing {
+        let text = text.to_owned();
         Outgoing { place: self.place.clone(), reply_to: Some(self.id.trigger()), parts: vec![Part::Text { text }] }
     }
 }

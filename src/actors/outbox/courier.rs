@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::domain::budget::{Budget, InvalidBudget};
+use crate::domain::budget::{InvalidBudget, RequestBudget};
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::outgoing::Outgoing;
@@ -82,7 +82,7 @@ impl Returned {
 /// The budgets of a door: requests a second, and refused requests in ten minutes.
 pub struct Pacer {
     origin: Instant,
-    budget: Budget,
+    budget: RequestBudget,
     invalid: InvalidBudget,
 }
 
@@ -90,7 +90,7 @@ impl Pacer {
     /// Budgets of `per_second` requests (0: only what the platform says) and `invalid` refusals in ten minutes.
     #[must_use]
     pub fn new(per_second: u32, invalid: u32) -> Self {
-        Self { origin: Instant::now(), budget: Budget::new(per_second), invalid: InvalidBudget::new(invalid) }
+        Self { origin: Instant::now(), budget: RequestBudget::new(per_second), invalid: InvalidBudget::new(invalid) }
     }
 
     /// Takes the next free slot; the request may go at the returned moment.
@@ -100,6 +100,11 @@ impl Pacer {
             Some(until) => slot.max(self.origin + until),
             None => slot,
         }
+    }
+
+    /// Whether a slot still holds now that it has come; a later one when everything was blocked meanwhile.
+    pub fn renew(&mut self, slot: Instant) -> Instant {
+        self.origin + self.budget.renew(slot - self.origin)
     }
 
     /// Takes a slot only if one is free now and `spare` more would remain.
@@ -254,9 +259,18 @@ impl Courier {
 
     /// One attempt, at its slot, with everything learned from the answer.
     async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        let slot = self.pacer.lock().reserve(Instant::now());
-        let at = self.not_before.map_or(slot, |at| at.max(slot));
-        tokio::time::sleep_until(at).await;
+        if let Some(at) = self.not_before {
+            tokio::time::sleep_until(at).await;
+        }
+        let mut slot = self.pacer.lock().reserve(Instant::now());
+        loop {
+            tokio::time::sleep_until(slot).await;
+            let renewed = self.pacer.lock().renew(slot);
+            if renewed <= slot {
+                break;
+            }
+            slot = renewed;
+        }
         let result = self.poster.perform(request).await;
         let now = Instant::now();
         match result {

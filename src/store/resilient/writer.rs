@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::shared::Shared;
 use super::{SWEEP_AGAIN, panic_text};
 use crate::ports::{StoreStatus, Write};
-use crate::store::{Backend, BackendError, OpenError, keys};
+use crate::domain::keys;
+use crate::store::{Backend, BackendError, OpenError};
 
 /// Opens the backend; may block.
 pub type Open<B> = Arc<dyn Fn() -> Result<B, OpenError> + Send + Sync>;
