@@ -48,6 +48,7 @@ export function startComposer(with_) {
   draft.addEventListener("click", offer);
   document.getElementById("answering-cancel").addEventListener("click", cancel);
   mentionButton.addEventListener("click", () => insert(`${mentionButton.textContent} `));
+  window.addEventListener("resize", grow);
   grow();
 }
 
