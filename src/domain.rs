@@ -24,4 +24,10 @@ pub mod outgoing;
 
 pub mod split;
 
+pub mod notice;
+
+pub mod budget;
+
 pub mod model;
+
+pub mod restart;
