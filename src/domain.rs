@@ -24,6 +24,10 @@ pub mod outgoing;
 
 pub mod split;
 
+pub mod notice;
+
+pub mod budget;
+
 pub mod model;
 
 pub mod notice;
@@ -35,3 +39,4 @@ pub mod budget;
 pub mod restart;
 
 pub mod keys;
+pub mod restart;

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -231,4 +232,64 @@ fn kinds_degrade_to_text() {
     assert_eq!(escaped.matches("```").count(), 2, "{escaped:?}");
     let forged = shown(Kind::Code, "x", "{\"language\":\"a\\n```evil\",\"content\":\"y\"}");
     assert_eq!(forged, "x\n```\ny\n```");
+}
+
+/// Answers made of everything that goes wrong, in any order.
+fn broken_answer() -> impl Strategy<Value = String> {
+    let pieces = [
+        "<think>",
+        "</think>",
+        "[TOOL_CALLS]",
+        "<tool_call>",
+        "</tool_call>",
+        "<x:invoke name=\"a\">",
+        "</x:invoke>",
+        "<function=",
+        "{\"type\":\"text\",",
+        "\"response\":",
+        "\"Hi",
+        "\",\"data\":\"\"}",
+        "{\"name\":\"roll\",\"arguments\":{}}",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        "\\",
+        "\\u12",
+        "```",
+        "```json\n",
+        "\n",
+        "words here",
+        "`",
+        "ä",
+        "😀",
+        "<|end|>",
+        "<|channel|>final<|message|>",
+        "<｜tool",
+        "<",
+        "/>",
+        ":",
+    ];
+    proptest::collection::vec(proptest::sample::select(pieces.to_vec()), 0..25).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn nothing_but_words_is_shown_of_any_broken_answer(content in broken_answer()) {
+        let schema = schema();
+        let shown = match schema.read(&content) {
+            Ok(reply) => {
+                prop_assert!(!to_parts(&reply).is_empty());
+                reply.response
+            }
+            Err(_) => salvage::plain_text(&content).unwrap_or_else(|| "nothing".to_owned()),
+        };
+        prop_assert!(!is_blank(&shown));
+        prop_assert!(!serde_json::from_str::<Value>(&shown).is_ok_and(|value| value.is_object() || value.is_array()), "{shown}");
+        let loose = shown.replace("`<think>`", "").replace("`</think>`", "");
+        let spoken = salvage::plain_text(&content).unwrap_or_default();
+        prop_assert!(!spoken.contains("<tool_call>") && !spoken.contains("[TOOL_CALLS]"), "{spoken}");
+        prop_assert!(!loose.starts_with("<think>"), "{loose}");
+    }
 }
