@@ -1,6 +1,6 @@
 //! Pure decisions and plain data. Nothing in here awaits, logs, or knows a wire type; the clock and the dice are arguments.
 //!
-//! Read in this order: what comes in, what it becomes, how it is answered, what goes out.
+//! Read in this order: what comes in, what it becomes, how it is answered, what goes out; then the laws that actors apply.
 
 pub mod ids;
 
@@ -26,17 +26,12 @@ pub mod split;
 
 pub mod notice;
 
-pub mod budget;
-
 pub mod model;
 
-pub mod notice;
+pub mod keys;
 
 pub mod breaker;
 
 pub mod budget;
 
-pub mod restart;
-
-pub mod keys;
 pub mod restart;
