@@ -70,10 +70,7 @@ impl Settings {
             problems.push(missing("discord.token", fix));
         }
         if self.llm.model.is_none() {
-            problems.push(missing(
-                "llm.model",
-                "set it to the name of a model, such as gpt-5-mini",
-            ));
+            problems.push(missing("llm.model", "set it to the name of a model, such as gpt-5-mini"));
         }
         problems
     }
@@ -98,9 +95,7 @@ impl Loaded {
     /// Whether somebody chose a model endpoint; if not, its address is only the default.
     #[must_use]
     pub fn llm_configured(&self) -> bool {
-        self.origins
-            .get("llm.url")
-            .is_some_and(|origin| origin.layer > Layer::Default)
+        self.origins.get("llm.url").is_some_and(|origin| origin.layer > Layer::Default)
     }
 }
 
@@ -114,20 +109,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
     let mut warnings = std::mem::take(&mut gathered.warnings);
     leave_out_unreadable(&mut gathered.assignments, &mut problems, &mut warnings);
 
-    let mut origins: BTreeMap<String, Origin> = defaults::entries()
-        .into_iter()
-        .map(|entry| (entry.key, Origin::new(Layer::Default)))
-        .collect();
-    origins.extend(
-        gathered
-            .assignments
-            .iter()
-            .map(|set| (set.key.clone(), set.origin.clone())),
-    );
+    let mut origins: BTreeMap<String, Origin> =
+        defaults::entries().into_iter().map(|entry| (entry.key, Origin::new(Layer::Default))).collect();
+    origins.extend(gathered.assignments.iter().map(|set| (set.key.clone(), set.origin.clone())));
 
     let merged = merge(&gathered.assignments);
-    let read = merged
-        .and_then(|merged| Ok((shown_values(&merged), merged.try_deserialize::<Settings>()?)));
+    let read = merged.and_then(|merged| Ok((shown_values(&merged), merged.try_deserialize::<Settings>()?)));
     let (shown, mut settings) = match read {
         Ok(read) => read,
         Err(error) => {
@@ -142,13 +129,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
         problems.sort_by(|left, right| left.key.cmp(&right.key));
         return Err(problems);
     }
-    let mut loaded = Loaded {
-        settings,
-        origins,
-        warnings,
-        shown,
-        variables: gathered.variables,
-    };
+    let mut loaded = Loaded { settings, origins, warnings, shown, variables: gathered.variables };
     if sources.purpose == Purpose::Playground {
         own_folder(&mut loaded);
     }
@@ -158,19 +139,13 @@ pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
 /// The playground must not touch what a service on the same machine remembers.
 fn own_folder(loaded: &mut Loaded) {
     loaded.settings.store.dir.push("playground");
-    loaded.shown.insert(
-        "store.dir".into(),
-        loaded.settings.store.dir.display().to_string(),
-    );
+    loaded.shown.insert("store.dir".into(), loaded.settings.store.dir.display().to_string());
     loaded.settings.tools.mcp_config = None;
-    loaded
-        .shown
-        .insert("tools.mcp_config".into(), String::new());
+    loaded.shown.insert("tools.mcp_config".into(), String::new());
 }
 
 fn merge(assignments: &[Assignment]) -> Result<Config, ConfigError> {
-    let mut builder =
-        Config::builder().add_source(File::from_str(defaults::DEFAULT_TOML, FileFormat::Toml));
+    let mut builder = Config::builder().add_source(File::from_str(defaults::DEFAULT_TOML, FileFormat::Toml));
     for layer in assignments.chunk_by(|left, right| left.origin == right.origin) {
         builder = builder.add_source(LayerSource(layer.to_vec()));
     }
@@ -178,21 +153,12 @@ fn merge(assignments: &[Assignment]) -> Result<Config, ConfigError> {
 }
 
 /// A value that cannot be read is tried alone over the defaults, so that one mistake does not hide another.
-fn leave_out_unreadable(
-    assignments: &mut Vec<Assignment>,
-    problems: &mut Vec<Problem>,
-    warnings: &mut Vec<String>,
-) {
-    if merge(assignments)
-        .and_then(Config::try_deserialize::<Settings>)
-        .is_ok()
-    {
+fn leave_out_unreadable(assignments: &mut Vec<Assignment>, problems: &mut Vec<Problem>, warnings: &mut Vec<String>) {
+    if merge(assignments).and_then(Config::try_deserialize::<Settings>).is_ok() {
         return;
     }
-    let effective: BTreeMap<String, Assignment> = assignments
-        .iter()
-        .map(|set| (set.key.clone(), set.clone()))
-        .collect();
+    let effective: BTreeMap<String, Assignment> =
+        assignments.iter().map(|set| (set.key.clone(), set.clone())).collect();
     for (key, set) in effective {
         let alone = merge(std::slice::from_ref(&set)).and_then(Config::try_deserialize::<Settings>);
         let Err(error) = alone else { continue };
@@ -200,17 +166,8 @@ fn leave_out_unreadable(
         if TOLERATED.contains(&key.as_str()) {
             warnings.push(format!("{key} ({}) {fix}; the default is used", set.origin));
         } else {
-            let value = if env::is_secret(&key) {
-                None
-            } else {
-                text(&set.value)
-            };
-            problems.push(Problem {
-                value,
-                place: set.origin.to_string(),
-                fix,
-                key: key.clone(),
-            });
+            let value = if env::is_secret(&key) { None } else { text(&set.value) };
+            problems.push(Problem { value, place: set.origin.to_string(), fix, key: key.clone() });
         }
         assignments.retain(|other| other.key != key);
     }
@@ -231,12 +188,7 @@ fn message(error: &ConfigError) -> String {
 
 /// The defaults and everything that was readable did not fit together, which nothing should cause.
 fn whole(error: &ConfigError) -> Problem {
-    Problem {
-        key: "configuration".into(),
-        value: None,
-        place: "all layers".into(),
-        fix: message(error),
-    }
+    Problem { key: "configuration".into(), value: None, place: "all layers".into(), fix: message(error) }
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -248,9 +200,7 @@ fn shown_values(merged: &Config) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for entry in defaults::entries() {
         let value = merged.get::<Value>(&entry.key).ok();
-        let text = value.as_ref().map_or_else(String::new, |value| {
-            text(value).unwrap_or_else(|| "(rows)".into())
-        });
+        let text = value.as_ref().map_or_else(String::new, |value| text(value).unwrap_or_else(|| "(rows)".into()));
         let masked = env::is_secret(&entry.key) && !text.is_empty();
         values.insert(entry.key, if masked { show::MASK.into() } else { text });
     }

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 
 use crate::ports::Write;
 
-
 pub mod resilient;
 
 pub mod embedded;

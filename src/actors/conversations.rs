@@ -92,7 +92,12 @@ impl Actor for Conversations {
 }
 
 impl Conversations {
-    async fn offer(&self, me: &mut Me<ConversationsMsg>, state: &mut ConversationsState, turn: Box<Turn>) -> Result<(), Crash> {
+    async fn offer(
+        &self,
+        me: &mut Me<ConversationsMsg>,
+        state: &mut ConversationsState,
+        turn: Box<Turn>,
+    ) -> Result<(), Crash> {
         let place = turn.place.clone();
         if let Some(known) = state.known.get_mut(&place) {
             known.sent += 1;

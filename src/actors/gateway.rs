@@ -61,7 +61,12 @@ impl Actor for Gateway {
         Ok(GatewayState::default())
     }
 
-    async fn handle(&self, _me: &mut Me<GatewayMsg>, message: GatewayMsg, state: &mut GatewayState) -> Result<(), Crash> {
+    async fn handle(
+        &self,
+        _me: &mut Me<GatewayMsg>,
+        message: GatewayMsg,
+        state: &mut GatewayState,
+    ) -> Result<(), Crash> {
         match message {
             GatewayMsg::Received(incoming, us, receipt) => match *incoming {
                 Incoming::Posted(posted) => self.triage(state, &posted, &us, receipt),
@@ -101,7 +106,8 @@ impl Gateway {
             tracing::warn!(event = "turn.shed", r#where = "gateway", turn = %turn.id, "too many open turns");
             metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
             if state.may_tell_busy(&turn.person) {
-                let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
+                let notify =
+                    OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
                 // Nobody waits for this notice.
                 let _ = self.outbox.cast(notify);
             }

@@ -47,8 +47,6 @@ impl Drop for Slot {
     }
 }
 
-
-
 /// The address of one actor, valid across its restarts. Cheap to clone.
 pub struct Handle<M: Send + 'static> {
     inner: Arc<Inner<M>>,

@@ -104,10 +104,9 @@ impl Actor for IdentifyQueue {
 impl IdentifyQueue {
     fn ask(&self, me: &mut Me<IdentifyQueueMsg>) {
         let source = Arc::clone(&self.source);
-        me.task(
-            async move { IdentifyQueueMsg::Advised(source.advice().await) },
-            |panic| IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(panic))),
-        );
+        me.task(async move { IdentifyQueueMsg::Advised(source.advice().await) }, |panic| {
+            IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(panic)))
+        });
     }
 
     fn advised(&self, me: &mut Me<IdentifyQueueMsg>, state: &mut IdentifyQueueState, advice: Advice) {

@@ -20,9 +20,9 @@ use super::receipt::Receipt;
 use super::running::Running;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{MessageId, TurnId};
-use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::domain::keys;
 use crate::domain::notice::{self, Apology};
+use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::ports::{Clock, Store, Write};
 
 /// The most finished turns remembered in memory.
@@ -112,10 +112,9 @@ impl Actor for Journal {
 
     fn start(&self, me: &mut Me<JournalMsg>) -> Result<JournalState, Crash> {
         let store = Arc::clone(&self.store);
-        me.task(
-            async move { JournalMsg::Loaded(store.scan(keys::TURN_PREFIX, LOAD_MAX).await) },
-            |_| JournalMsg::Loaded(Vec::new()),
-        );
+        me.task(async move { JournalMsg::Loaded(store.scan(keys::TURN_PREFIX, LOAD_MAX).await) }, |_| {
+            JournalMsg::Loaded(Vec::new())
+        });
         me.after(SWEEP_EVERY, JournalMsg::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
@@ -125,7 +124,12 @@ impl Actor for Journal {
         })
     }
 
-    async fn handle(&self, me: &mut Me<JournalMsg>, message: JournalMsg, state: &mut JournalState) -> Result<(), Crash> {
+    async fn handle(
+        &self,
+        me: &mut Me<JournalMsg>,
+        message: JournalMsg,
+        state: &mut JournalState,
+    ) -> Result<(), Crash> {
         match message {
             JournalMsg::Accept(accepted) => match &mut state.waiting {
                 Some(waiting) => waiting.push(accepted),

@@ -92,10 +92,9 @@ impl Ops {
     fn listen(&self, me: &mut Me<OpsMsg>, state: &OpsState) {
         let listener = Arc::clone(&self.listener);
         let stop = state.stop.clone();
-        me.task(
-            async move { OpsMsg::ListenerEnded(listener.serve(stop).await) },
-            |panic| OpsMsg::ListenerEnded(Err(panic)),
-        );
+        me.task(async move { OpsMsg::ListenerEnded(listener.serve(stop).await) }, |panic| {
+            OpsMsg::ListenerEnded(Err(panic))
+        });
     }
 }
 
@@ -114,8 +113,15 @@ impl Sum {
     fn log(&self, kind: &str) {
         let state = if self.running == self.count { "running" } else { "restarting" };
         tracing::info!(
-            event = "actor.health", actor = kind, state, count = self.count, restarts = self.restarts,
-            mailbox = self.mailbox, handled = self.handled, last_error = self.last_error.as_deref(), "actor health"
+            event = "actor.health",
+            actor = kind,
+            state,
+            count = self.count,
+            restarts = self.restarts,
+            mailbox = self.mailbox,
+            handled = self.handled,
+            last_error = self.last_error.as_deref(),
+            "actor health"
         );
     }
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub use self::courier::{Delivery, Pacer};
 use self::courier::{Courier, Job, Task};
+pub use self::courier::{Delivery, Pacer};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
@@ -205,13 +205,18 @@ impl Outbox {
         };
         let task = job.task.clone();
         let (there, back) = (place.clone(), place);
-        me.task(
-            async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) },
-            move |panic| OutboxMsg::CourierReturned(back, courier::Returned::panicked(task, panic)),
-        );
+        me.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
+            OutboxMsg::CourierReturned(back, courier::Returned::panicked(task, panic))
+        });
     }
 
-    fn courier_returned(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, returned: courier::Returned) {
+    fn courier_returned(
+        &self,
+        me: &mut Me<OutboxMsg>,
+        state: &mut OutboxState,
+        place: Place,
+        returned: courier::Returned,
+    ) {
         let courier::Returned { task, result, not_before, closed } = returned;
         if let Some(queue) = state.lanes.get_mut(&place) {
             queue.out = None;

@@ -26,7 +26,9 @@ use crate::domain::ids::{Door, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::keys;
 use crate::domain::restart::Backoff;
-use crate::ports::{AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit, Session, Shard, Store, StreamEvent, Write};
+use crate::ports::{
+    AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit, Session, Shard, Store, StreamEvent, Write,
+};
 
 /// Waits before a connection is tried again, after a first try at once. Only a session that began or went on resets it.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
@@ -187,7 +189,8 @@ impl ShardActor {
     fn connect(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
         state.generation += 1;
         let generation = state.generation;
-        let session = state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
+        let session =
+            state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
         let mut stream = self.parts.source.connect(self.shard, session, self.permit());
         let handle = me.handle().clone();
         me.task(
@@ -199,7 +202,8 @@ impl ShardActor {
                         }
                         event => {
                             if handle.cast(ShardMsg::Happened(generation, event)).is_err() {
-                                let closed = Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
+                                let closed =
+                                    Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
                                 return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
                             }
                         }
@@ -228,7 +232,12 @@ impl ShardActor {
     fn happened(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
         match event {
             StreamEvent::Ready(session) => {
-                tracing::info!(event = "gateway.ready", shard = self.shard.number, total = self.shard.total, "session began");
+                tracing::info!(
+                    event = "gateway.ready",
+                    shard = self.shard.number,
+                    total = self.shard.total,
+                    "session began"
+                );
                 state.failures = 0;
                 state.latest = session.sequence;
                 state.session = Some(session);
@@ -271,7 +280,12 @@ impl ShardActor {
         self.parts.board.down(PartKind::Shard, &self.name(), reason);
         match next {
             AfterClose::Fatal => {
-                tracing::error!(event = "gateway.closed", shard = self.shard.number, reason, "the platform refuses us for good");
+                tracing::error!(
+                    event = "gateway.closed",
+                    shard = self.shard.number,
+                    reason,
+                    "the platform refuses us for good"
+                );
                 self.parts.exit.send_replace(Some(Exit::Refused(reason.clone())));
                 return;
             }

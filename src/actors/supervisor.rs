@@ -154,7 +154,8 @@ pub struct ChildSpec {
     start: Starter,
 }
 
-type Starter = Arc<dyn Fn(ActorCell, Arc<Shared>) -> BoxFuture<'static, Result<ActorCell, ractor::SpawnErr>> + Send + Sync>;
+type Starter =
+    Arc<dyn Fn(ActorCell, Arc<Shared>) -> BoxFuture<'static, Result<ActorCell, ractor::SpawnErr>> + Send + Sync>;
 
 impl ChildSpec {
     /// A child that runs `actor` at `handle`, with its own children.

@@ -77,17 +77,33 @@ pub static TREE: Row = Row {
             intensity: BRANCH,
             children: &[Row {
                 restart: Restart::Temporary,
-                ..leaf(Kind::Conversation, "conversation:<channel>", "a lane for each user: one turn at a time in a lane, lanes side by side")
+                ..leaf(
+                    Kind::Conversation,
+                    "conversation:<channel>",
+                    "a lane for each user: one turn at a time in a lane, lanes side by side",
+                )
             }],
-            ..leaf(Kind::Conversations, "conversations", "routes a turn to its conversation; an idle one asks to be forgotten")
+            ..leaf(
+                Kind::Conversations,
+                "conversations",
+                "routes a turn to its conversation; an idle one asks to be forgotten",
+            )
         },
         leaf(Kind::Gateway, "gateway", "the one way in: triage, permit, journal"),
         Row {
             intensity: BRANCH,
             stop_within: Duration::from_secs(5),
             children: &[
-                leaf(Kind::IdentifyQueue, "identify_queue", "asks Discord for its advice; lets shards identify within max_concurrency and the daily budget"),
-                leaf(Kind::Shard, "shard:<n>", "owns one gateway connection: resume, backoff, stored session, catch-up"),
+                leaf(
+                    Kind::IdentifyQueue,
+                    "identify_queue",
+                    "asks Discord for its advice; lets shards identify within max_concurrency and the daily budget",
+                ),
+                leaf(
+                    Kind::Shard,
+                    "shard:<n>",
+                    "owns one gateway connection: resume, backoff, stored session, catch-up",
+                ),
             ],
             ..leaf(Kind::Discord, "discord", "starts as many shards as configured or advised")
         },

@@ -101,12 +101,8 @@ async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
     let running = &parts.running;
     let recalled = memory::recall(parts, turn).await;
     let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
-    let question = Question {
-        contract: turn.policy.reply,
-        history: &live,
-        quoted: recalled.quoted.as_ref(),
-        text: &turn.text,
-    };
+    let question =
+        Question { contract: turn.policy.reply, history: &live, quoted: recalled.quoted.as_ref(), text: &turn.text };
     let transcript = prompt::transcript(&running.prompts, &question);
     let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
     let mut effort = Effort::default();

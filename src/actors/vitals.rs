@@ -74,7 +74,9 @@ impl TreeVitals {
 }
 
 fn node(path: &str, actors: &[Arc<Stats>]) -> TreeNode {
-    let below = |stats: &&Arc<Stats>| stats.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/') && !rest[1..].contains('/'));
+    let below = |stats: &&Arc<Stats>| {
+        stats.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/') && !rest[1..].contains('/'))
+    };
     let mut children: Vec<&Arc<Stats>> = actors.iter().filter(below).collect();
     children.sort_by_key(|stats| (place_in_tree(&stats.path), Arc::clone(&stats.path)));
     let children = children.into_iter().map(|stats| node(&stats.path, actors)).collect();
@@ -82,7 +84,17 @@ fn node(path: &str, actors: &[Arc<Stats>]) -> TreeNode {
     let Some(stats) = actors.iter().find(|stats| &*stats.path == path) else {
         let state = LifeState::Starting.as_str().to_owned();
         let path = path.to_owned();
-        return TreeNode { name, path, state, restarts: 0, mailbox: 0, handled: 0, uptime_s: 0, last_error: None, children };
+        return TreeNode {
+            name,
+            path,
+            state,
+            restarts: 0,
+            mailbox: 0,
+            handled: 0,
+            uptime_s: 0,
+            last_error: None,
+            children,
+        };
     };
     let life = stats.life();
     let uptime = if life.state == LifeState::Running { Instant::now().duration_since(life.since).as_secs() } else { 0 };

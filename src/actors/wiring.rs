@@ -215,7 +215,8 @@ impl Wiring {
     /// The child that a row stands for, with its own children.
     fn child(&self, row: &'static Row) -> ChildSpec {
         let below = row.children.iter().filter(|row| !row.is_template()).map(|row| self.child(row)).collect();
-        let Handles { root, ops, journal, outbox, llm_dispatcher, conversations, gateway, discord, identify_queue } = &self.handles;
+        let Handles { root, ops, journal, outbox, llm_dispatcher, conversations, gateway, discord, identify_queue } =
+            &self.handles;
         match row.kind {
             Kind::Root => ChildSpec::new(row, root, Root, below),
             Kind::Ops => ChildSpec::new(row, ops, self.ops(), below),

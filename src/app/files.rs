@@ -35,8 +35,9 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, String> {
 pub fn schema(settings: &Settings) -> Result<Arc<Schema>, String> {
     let path = &settings.llm.schema;
     let text = read(path)?.unwrap_or_else(|| SCHEMA.to_owned());
-    let document = serde_json::from_str(&text)
-        .map_err(|error| format!("{}: not json: {error}; mend the file or remove it to use the built-in one", path.display()))?;
+    let document = serde_json::from_str(&text).map_err(|error| {
+        format!("{}: not json: {error}; mend the file or remove it to use the built-in one", path.display())
+    })?;
     let schema = Schema::compile(&document).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Arc::new(schema))
 }
@@ -48,7 +49,11 @@ pub fn schema(settings: &Settings) -> Result<Arc<Schema>, String> {
 pub fn read(path: &Path) -> Result<Option<String>, String> {
     match std::fs::metadata(path) {
         Ok(about) if about.len() > FILE_MAX => {
-            return Err(format!("{}: {} bytes are more than the {FILE_MAX} that are read", path.display(), about.len()));
+            return Err(format!(
+                "{}: {} bytes are more than the {FILE_MAX} that are read",
+                path.display(),
+                about.len()
+            ));
         }
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -31,11 +31,7 @@ pub fn check(
     shown: &BTreeMap<String, String>,
     files: &dyn Files,
 ) -> Findings {
-    let mut checks = Checks {
-        origins,
-        shown,
-        found: Findings::default(),
-    };
+    let mut checks = Checks { origins, shown, found: Findings::default() };
     checks.addresses(settings);
     checks.times(settings);
     checks.paths(settings, files);
@@ -53,27 +49,13 @@ struct Checks<'a> {
 
 impl Checks<'_> {
     fn is_set(&self, key: &str) -> bool {
-        self.origins
-            .get(key)
-            .is_some_and(|origin| origin.layer > Layer::Default)
+        self.origins.get(key).is_some_and(|origin| origin.layer > Layer::Default)
     }
 
     fn problem(&mut self, key: &str, fix: impl Into<String>) {
-        let value = self
-            .shown
-            .get(key)
-            .filter(|_| !env::is_secret(key))
-            .cloned();
-        let place = self
-            .origins
-            .get(key)
-            .map_or_else(|| env::name_of(key), ToString::to_string);
-        self.found.problems.push(Problem {
-            key: key.to_owned(),
-            value,
-            place,
-            fix: fix.into(),
-        });
+        let value = self.shown.get(key).filter(|_| !env::is_secret(key)).cloned();
+        let place = self.origins.get(key).map_or_else(|| env::name_of(key), ToString::to_string);
+        self.found.problems.push(Problem { key: key.to_owned(), value, place, fix: fix.into() });
     }
 
     fn warn(&mut self, text: impl Into<String>) {
@@ -90,18 +72,9 @@ impl Checks<'_> {
             self.problem("discord.api_url", fix);
         }
         if let Some(url) = &settings.redis.url {
-            let scheme = url
-                .expose_secret()
-                .split_once("://")
-                .map_or("", |(scheme, _)| scheme);
-            if !matches!(
-                scheme,
-                "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix"
-            ) {
-                self.problem(
-                    "redis.url",
-                    "must be an address such as redis://:password@host:6379/0",
-                );
+            let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
+            if !matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix") {
+                self.problem("redis.url", "must be an address such as redis://:password@host:6379/0");
             }
         }
     }
@@ -109,8 +82,7 @@ impl Checks<'_> {
     fn times(&mut self, settings: &Settings) {
         let restriction = &settings.restriction;
         if restriction.check_interval.is_zero() && !restriction.duration.is_zero() {
-            let fix =
-                "must be above 0 while restriction.duration is, or restrictions would never end";
+            let fix = "must be above 0 while restriction.duration is, or restrictions would never end";
             self.problem("restriction.check_interval", fix);
         }
         if restriction.channel.is_some() && restriction.role.is_none() {
@@ -140,25 +112,17 @@ impl Checks<'_> {
             if self.is_set(key)
                 && let Err(error) = files.probe(path)
             {
-                let fix = format!(
-                    "cannot be read ({error}); correct the path, or unset it for the built-in default"
-                );
+                let fix = format!("cannot be read ({error}); correct the path, or unset it for the built-in default");
                 self.problem(key, fix);
             }
         }
         // The Python bot's `.env` usually names this path, which that bot brought along and we do not.
         let prompt = &settings.presence.prompt;
-        if self.is_set("presence.prompt")
-            && !prompt.as_os_str().is_empty()
-            && files.probe(prompt).is_err()
-        {
+        if self.is_set("presence.prompt") && !prompt.as_os_str().is_empty() && files.probe(prompt).is_err() {
             if prompt.as_os_str() == PYTHON_PROMPT {
-                self.warn(format!(
-                    "{PYTHON_PROMPT} is not there; the status prompt of prompts.dir is used"
-                ));
+                self.warn(format!("{PYTHON_PROMPT} is not there; the status prompt of prompts.dir is used"));
             } else {
-                let fix =
-                    "cannot be read; correct the path, or unset it for the one in prompts.dir";
+                let fix = "cannot be read; correct the path, or unset it for the one in prompts.dir";
                 self.problem("presence.prompt", fix);
             }
         }
@@ -166,26 +130,19 @@ impl Checks<'_> {
             && self.is_set("tools.mcp_config")
             && files.probe(path).is_err()
         {
-            self.warn(format!(
-                "tools.mcp_config: {} cannot be read; no MCP server comes from it",
-                path.display()
-            ));
+            self.warn(format!("tools.mcp_config: {} cannot be read; no MCP server comes from it", path.display()));
         }
     }
 
     fn redis(&mut self, settings: &Settings) {
         let redis = &settings.redis;
         let chosen = redis.url.is_some() || redis.host.is_some();
-        let rest = ["redis.port", "redis.db", "redis.password"]
-            .into_iter()
-            .filter(|key| self.is_set(key));
+        let rest = ["redis.port", "redis.db", "redis.password"].into_iter().filter(|key| self.is_set(key));
         let rest: Vec<String> = rest.map(env::name_of).collect();
         if !chosen && !rest.is_empty() {
             let dir = settings.store.dir.display();
             let names = rest.join(", ");
-            self.warn(format!(
-                "{names} set without REDIS_URL or REDIS_HOST: the embedded store in {dir} is used"
-            ));
+            self.warn(format!("{names} set without REDIS_URL or REDIS_HOST: the embedded store in {dir} is used"));
         } else if redis.url.is_some() && (redis.host.is_some() || !rest.is_empty()) {
             self.warn("REDIS_URL is set, so the other REDIS_ names have no effect");
         }
@@ -194,18 +151,10 @@ impl Checks<'_> {
     fn notices(&mut self, settings: &Settings) {
         let notices = [
             ("rate_limiter.notice", &settings.rate_limiter.notice),
-            (
-                "restriction.channel_notice",
-                &settings.restriction.channel_notice,
-            ),
+            ("restriction.channel_notice", &settings.restriction.channel_notice),
         ];
         for (key, template) in notices {
-            for word in template
-                .split('{')
-                .skip(1)
-                .filter_map(|rest| rest.split_once('}'))
-                .map(|(word, _)| word)
-            {
+            for word in template.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(word, _)| word) {
                 if !matches!(word, "channel_id" | "user" | "until" | "retry_at") {
                     self.warn(format!(
                         "{key} has {{{word}}}, which stays as it is; known are {{channel_id}} {{user}} {{until}} {{retry_at}}"

@@ -24,15 +24,8 @@ impl Entry {
     /// The default as it would be written in an environment variable.
     #[must_use]
     pub fn text(&self) -> String {
-        let inner = self
-            .toml
-            .trim_start_matches(['"', '['])
-            .trim_end_matches(['"', ']']);
-        if self.toml.starts_with('[') {
-            inner.replace(", ", ",")
-        } else {
-            inner.to_owned()
-        }
+        let inner = self.toml.trim_start_matches(['"', '[']).trim_end_matches(['"', ']']);
+        if self.toml.starts_with('[') { inner.replace(", ", ",") } else { inner.to_owned() }
     }
 }
 
@@ -47,17 +40,10 @@ pub fn entries() -> Vec<Entry> {
     for line in DEFAULT_TOML.lines().map(str::trim) {
         if let Some(comment) = line.strip_prefix('#') {
             sentence = comment.trim();
-        } else if let Some(name) = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-        {
+        } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             (section, sentence) = (name, "");
         } else if let Some((key, toml)) = line.split_once(" = ") {
-            entries.push(Entry {
-                key: format!("{section}.{key}"),
-                sentence,
-                toml,
-            });
+            entries.push(Entry { key: format!("{section}.{key}"), sentence, toml });
             sentence = "";
         }
     }
@@ -108,26 +94,15 @@ mod tests {
         keys.sort();
         assert_eq!(found, keys);
         for entry in &entries {
-            assert!(
-                entry.sentence.len() > 15,
-                "{} has no sentence above it",
-                entry.key
-            );
-            assert!(
-                entry.sentence.ends_with(['.', '/']),
-                "the sentence of {} has no end",
-                entry.key
-            );
+            assert!(entry.sentence.len() > 15, "{} has no sentence above it", entry.key);
+            assert!(entry.sentence.ends_with(['.', '/']), "the sentence of {} has no end", entry.key);
         }
     }
 
     #[test]
     fn the_nearest_name_is_found_and_a_far_one_is_not() {
         let known = ["llm.timeout", "llm.url", "log.level"];
-        assert_eq!(
-            nearest("llm.timout", known.into_iter()),
-            Some("llm.timeout")
-        );
+        assert_eq!(nearest("llm.timout", known.into_iter()), Some("llm.timeout"));
         assert_eq!(nearest("weather.station", known.into_iter()), None);
     }
 }

@@ -17,14 +17,8 @@ pub struct DotEnv {
 /// Reads the text of a file. `environment` is asked first for the names used in `${NAME}`.
 #[must_use]
 pub fn parse(text: &str, environment: &BTreeMap<String, String>) -> DotEnv {
-    let text = text
-        .trim_start_matches('\u{feff}')
-        .replace("\r\n", "\n")
-        .replace('\r', "\n");
-    let mut reader = Reader {
-        rest: &text,
-        line: 1,
-    };
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
+    let mut reader = Reader { rest: &text, line: 1 };
     let mut file = DotEnv::default();
     while !reader.rest.is_empty() {
         let line = reader.line;
@@ -77,20 +71,11 @@ impl Reader<'_> {
             self.skip(line.len() + 1);
             return Ok(Some((name, value)));
         };
-        let (value, length) = self
-            .quoted(value_at, quote)
-            .inspect_err(|_| self.skip(line.len() + 1))?;
-        let tail = self.rest[value_at + length..]
-            .split('\n')
-            .next()
-            .unwrap_or_default();
+        let (value, length) = self.quoted(value_at, quote).inspect_err(|_| self.skip(line.len() + 1))?;
+        let tail = self.rest[value_at + length..].split('\n').next().unwrap_or_default();
         let clean = tail.trim_start().is_empty() || tail.trim_start().starts_with('#');
         self.skip(value_at + length + tail.len() + 1);
-        if clean {
-            Ok(Some((name, value)))
-        } else {
-            Err("there is text after the closing quote")
-        }
+        if clean { Ok(Some((name, value))) } else { Err("there is text after the closing quote") }
     }
 
     /// The value whose opening quote is at `start`, and its length with both quotes.
@@ -134,14 +119,9 @@ fn unescape(escaped: char, quote: char, value: &mut String) {
 
 /// The part before a comment, which begins with `#` at the start or after a blank.
 fn uncommented(value: &str) -> &str {
-    let comment = value.char_indices().find(|(at, c)| {
-        *c == '#'
-            && value[..*at]
-                .chars()
-                .next_back()
-                .is_none_or(char::is_whitespace)
-            && (*at > 0)
-    });
+    let comment = value
+        .char_indices()
+        .find(|(at, c)| *c == '#' && value[..*at].chars().next_back().is_none_or(char::is_whitespace) && (*at > 0));
     comment.map_or(value, |(at, _)| &value[..at])
 }
 
@@ -168,10 +148,7 @@ mod tests {
     fn values(text: &str) -> Vec<(String, String)> {
         let file = parse(text, &BTreeMap::new());
         assert_eq!(file.skipped, [], "every line should be readable");
-        file.values
-            .into_iter()
-            .map(|(name, (value, _))| (name, value))
-            .collect()
+        file.values.into_iter().map(|(name, (value, _))| (name, value)).collect()
     }
 
     fn value(text: &str) -> String {
@@ -193,10 +170,7 @@ mod tests {
     fn quotes_keep_what_is_inside() {
         assert_eq!(value(r#"A="a # b" # comment"#), "a # b");
         assert_eq!(value("A=' a ' "), " a ");
-        assert_eq!(
-            value(r#"A="line\nnext \"quoted\" \\ \d""#),
-            "line\nnext \"quoted\" \\ \\d"
-        );
+        assert_eq!(value(r#"A="line\nnext \"quoted\" \\ \d""#), "line\nnext \"quoted\" \\ \\d");
         assert_eq!(value(r"A='raw\n it\'s'"), r"raw\n it's");
         assert_eq!(value("A=\"one\ntwo\""), "one\ntwo");
         assert_eq!(value("A=<#{channel_id}> é"), "<#{channel_id}> é");
@@ -204,20 +178,10 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_and_foreign_line_ends_do_no_harm() {
-        let file = parse(
-            "\u{feff}A=1\r\n\r\n# note\r\nB=\"2\"\r\nC=3",
-            &BTreeMap::new(),
-        );
+        let file = parse("\u{feff}A=1\r\n\r\n# note\r\nB=\"2\"\r\nC=3", &BTreeMap::new());
         let expected = [("A", "1", 1), ("B", "2", 4), ("C", "3", 5)];
-        let expected =
-            expected.map(|(name, value, line)| (name.to_owned(), (value.to_owned(), line)));
-        assert_eq!(
-            file,
-            DotEnv {
-                values: expected.into(),
-                skipped: vec![]
-            }
-        );
+        let expected = expected.map(|(name, value, line)| (name.to_owned(), (value.to_owned(), line)));
+        assert_eq!(file, DotEnv { values: expected.into(), skipped: vec![] });
     }
 
     #[test]
@@ -230,10 +194,7 @@ mod tests {
 
     #[test]
     fn unreadable_lines_are_named_and_the_rest_is_read() {
-        let file = parse(
-            "what is this\nA='open\nB=2\n=3\nC=\"3\" 4\nD=5",
-            &BTreeMap::new(),
-        );
+        let file = parse("what is this\nA='open\nB=2\n=3\nC=\"3\" 4\nD=5", &BTreeMap::new());
         let names: Vec<&str> = file.values.keys().map(String::as_str).collect();
         assert_eq!(names, ["B", "D"]);
         let lines: Vec<usize> = file.skipped.iter().map(|(line, _)| *line).collect();

@@ -49,9 +49,7 @@ impl Discord {
 pub fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     bare.eq_ignore_ascii_case("localhost")
-        || bare
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// How many gateway shards the bot has.
@@ -136,11 +134,7 @@ impl Llm {
     #[must_use]
     pub fn base_url(&self) -> String {
         let url = self.url.trim_end_matches('/');
-        if url.ends_with("/v1") {
-            url.to_owned()
-        } else {
-            format!("{url}/v1")
-        }
+        if url.ends_with("/v1") { url.to_owned() } else { format!("{url}/v1") }
     }
 }
 
@@ -203,20 +197,13 @@ impl Redis {
             return Some(url.clone());
         }
         let host = self.host.as_deref()?;
-        let host = if host.contains(':') && !host.starts_with('[') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
+        let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
         let login = self
             .password
             .as_ref()
             .map(|password| format!(":{}@", escape(password.expose_secret())))
             .unwrap_or_default();
-        Some(SecretString::from(format!(
-            "redis://{login}{host}:{}/{}",
-            self.port, self.db
-        )))
+        Some(SecretString::from(format!("redis://{login}{host}:{}/{}", self.port, self.db)))
     }
 }
 
@@ -364,8 +351,6 @@ fn path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D:
     optional_path(deserializer)?.ok_or_else(|| serde::de::Error::custom("must be a path"))
 }
 
-fn optional_path<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<PathBuf>, D::Error> {
+fn optional_path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     Ok(read::text(deserializer)?.map(PathBuf::from))
 }

@@ -29,30 +29,16 @@ impl Variable {
     /// `OPENAI_*` are often set for other programs, so they only count when nothing of ours is set.
     #[must_use]
     pub fn rank(&self) -> Rank {
-        if self.name.starts_with("OPENAI_") {
-            Rank::Fallback
-        } else {
-            Rank::Ordinary
-        }
+        if self.name.starts_with("OPENAI_") { Rank::Fallback } else { Rank::Ordinary }
     }
 }
 
 const fn row(name: &'static str, key: &'static str, sentence: &'static str) -> Variable {
-    Variable {
-        name,
-        key,
-        secret: false,
-        sentence,
-    }
+    Variable { name, key, secret: false, sentence }
 }
 
 const fn secret(name: &'static str, key: &'static str, sentence: &'static str) -> Variable {
-    Variable {
-        name,
-        key,
-        secret: true,
-        sentence,
-    }
+    Variable { name, key, secret: true, sentence }
 }
 
 /// All rows. Of two names for one key in one layer the earlier row wins.
@@ -61,37 +47,21 @@ pub const VARIABLES: &[Variable] = &[
     row("DISCORD_API_URL", "discord.api_url", ""),
     row("DISCORD_ALLOW_INSECURE", "discord.allow_insecure", ""),
     row("DISCORD_SHARDS", "discord.shards", ""),
-    row(
-        "DISCORD_REQUESTS_PER_SECOND",
-        "discord.requests_per_second",
-        "",
-    ),
+    row("DISCORD_REQUESTS_PER_SECOND", "discord.requests_per_second", ""),
     row("SUPER_ROLE_IDS", "members.super_roles", "A comma list."),
     row("IGNORED_ROLE_IDS", "members.ignored_roles", "A comma list."),
     row("BOT_NAME_TRIGGER", "members.aliases", "A comma list."),
     row("LITELLM_API_URL", "llm.url", ""),
-    row(
-        "OPENAI_BASE_URL",
-        "llm.url",
-        "The same as LITELLM_API_URL when that is not set.",
-    ),
+    row("OPENAI_BASE_URL", "llm.url", "The same as LITELLM_API_URL when that is not set."),
     secret("LITELLM_API_KEY", "llm.key", ""),
-    secret(
-        "OPENAI_API_KEY",
-        "llm.key",
-        "The same as LITELLM_API_KEY when that is not set.",
-    ),
+    secret("OPENAI_API_KEY", "llm.key", "The same as LITELLM_API_KEY when that is not set."),
     row("LITELLM_MODEL", "llm.model", ""),
     row("LITELLM_MODELS", "llm.check_models", "A comma list."),
     row("STAFFAI_MODELS", "llm.models", ""),
     row("STAFFAI_RESPONSE_SCHEMA", "llm.schema", ""),
     row("MAX_HISTORY_PER_USER", "history.max_messages", ""),
     row("CONTEXT_HISTORY_TTL_SECONDS", "history.ttl", ""),
-    row(
-        "CONTEXT_MESSAGE_MAX_AGE_SECONDS",
-        "history.message_max_age",
-        "",
-    ),
+    row("CONTEXT_MESSAGE_MAX_AGE_SECONDS", "history.message_max_age", ""),
     row("STAFFAI_PROMPTS_DIR", "prompts.dir", ""),
     row("STAFFAI_HTTP_ADDR", "http.addr", ""),
     secret("STAFFAI_API_KEYS", "http.api_keys", "A comma list."),
@@ -102,11 +72,7 @@ pub const VARIABLES: &[Variable] = &[
     row("REDIS_DB", "redis.db", ""),
     secret("REDIS_PASSWORD", "redis.password", ""),
     row("LOG_LEVEL", "log.level", ""),
-    row(
-        "RUST_LOG",
-        "log.level",
-        "The same as LOG_LEVEL, as a filter of Rust's tracing library.",
-    ),
+    row("RUST_LOG", "log.level", "The same as LOG_LEVEL, as a filter of Rust's tracing library."),
     row("LOG_FORMAT", "log.format", ""),
     row("LOG_CONTENT", "log.content", ""),
     row("STAFFAI_DRAIN_SECONDS", "drain.timeout", ""),
@@ -117,22 +83,10 @@ pub const VARIABLES: &[Variable] = &[
     row("RESTRICTED_USER_ROLE_ID", "restriction.role", ""),
     row("RESTRICTED_CHANNEL_ID", "restriction.channel", ""),
     row("RESTRICTION_DURATION_SECONDS", "restriction.duration", ""),
-    row(
-        "RESTRICTION_CHECK_INTERVAL_SECONDS",
-        "restriction.check_interval",
-        "",
-    ),
-    row(
-        "RESTRICTED_CHANNEL_MESSAGE_USER",
-        "restriction.channel_notice",
-        "",
-    ),
+    row("RESTRICTION_CHECK_INTERVAL_SECONDS", "restriction.check_interval", ""),
+    row("RESTRICTED_CHANNEL_MESSAGE_USER", "restriction.channel_notice", ""),
     row("RESPONSE_CHANCE", "interjection.response_chance", ""),
-    row(
-        "RANDOM_RESPONSE_DELIVERY_CHANCE",
-        "interjection.delivery_chance",
-        "",
-    ),
+    row("RANDOM_RESPONSE_DELIVERY_CHANCE", "interjection.delivery_chance", ""),
     row("ACTIVITY_UPDATE_INTERVAL_SECONDS", "presence.interval", ""),
     row("ACTIVITY_SCHEDULE_ENABLED", "presence.schedule_enabled", ""),
     row("ACTIVITY_ACTIVE_START_HOUR_UTC", "presence.start_hour", ""),
@@ -144,20 +98,14 @@ pub const VARIABLES: &[Variable] = &[
     row("STATS_REPORT_TOP_USERS", "report.top_users", ""),
     row("MCP_SERVERS", "tools.mcp_servers", "A comma list."),
     row("STAFFAI_MCP_CONFIG", "tools.mcp_config", ""),
-    row(
-        "MCP_CONFIG_PATH",
-        "tools.mcp_config",
-        "The same as STAFFAI_MCP_CONFIG.",
-    ),
+    row("MCP_CONFIG_PATH", "tools.mcp_config", "The same as STAFFAI_MCP_CONFIG."),
     secret("STAFFAI_NATS_URL", "tools.nats_url", ""),
 ];
 
 /// Whether the value of a key must never be shown.
 #[must_use]
 pub fn is_secret(key: &str) -> bool {
-    VARIABLES
-        .iter()
-        .any(|variable| variable.key == key && variable.secret)
+    VARIABLES.iter().any(|variable| variable.key == key && variable.secret)
 }
 
 /// The name under which a key is set in the environment: its first row, or the general form.

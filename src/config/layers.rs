@@ -48,10 +48,7 @@ pub fn gather(sources: &Sources) -> Gathered {
     let variables = Variables::new(sources, Arc::clone(&dotenv));
     let mut gathering = Gathering {
         sources,
-        known: defaults::entries()
-            .into_iter()
-            .map(|entry| entry.key)
-            .collect(),
+        known: defaults::entries().into_iter().map(|entry| entry.key).collect(),
         assignments: Vec::new(),
         fallbacks: Vec::new(),
         problems: Vec::new(),
@@ -93,9 +90,7 @@ fn read_dotenv(sources: &Sources, warnings: &mut Vec<String>) -> DotEnv {
         Ok(text) => dotenv::parse(&text, &sources.environment),
         Err(error) => {
             if !is_missing(&error) {
-                warnings.push(format!(
-                    "{ENV_FILE} cannot be read and is left out: {error}"
-                ));
+                warnings.push(format!("{ENV_FILE} cannot be read and is left out: {error}"));
             }
             DotEnv::default()
         }
@@ -107,10 +102,7 @@ fn read_dotenv(sources: &Sources, warnings: &mut Vec<String>) -> DotEnv {
 }
 
 fn is_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The gathering in progress; its steps are in the files below.
@@ -126,23 +118,14 @@ struct Gathering<'a> {
 impl Gathering<'_> {
     fn assign(&mut self, key: &str, value: Value, origin: Origin) {
         if !self.is_ignored(key) {
-            self.assignments.push(Assignment {
-                key: key.to_owned(),
-                value,
-                origin,
-            });
+            self.assignments.push(Assignment { key: key.to_owned(), value, origin });
         }
     }
 
     fn problem(&mut self, key: &str, origin: &Origin, fix: impl Into<String>) {
         if !self.is_ignored(key) {
             let place = origin.to_string();
-            self.problems.push(Problem {
-                key: key.to_owned(),
-                value: None,
-                place,
-                fix: fix.into(),
-            });
+            self.problems.push(Problem { key: key.to_owned(), value: None, place, fix: fix.into() });
         }
     }
 
@@ -168,7 +151,5 @@ impl Gathering<'_> {
 
 fn is_fallback(set: &Assignment) -> bool {
     let name = set.origin.variable.as_deref();
-    VARIABLES
-        .iter()
-        .any(|row| Some(row.name) == name && row.rank() == Rank::Fallback)
+    VARIABLES.iter().any(|row| Some(row.name) == name && row.rank() == Rank::Fallback)
 }

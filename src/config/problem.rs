@@ -37,31 +37,19 @@ impl Origin {
     /// An origin of which only the layer is known.
     #[must_use]
     pub fn new(layer: Layer) -> Self {
-        Self {
-            layer,
-            variable: None,
-            file: None,
-            line: None,
-        }
+        Self { layer, variable: None, file: None, line: None }
     }
 
     /// The same with a variable's name.
     #[must_use]
     pub fn variable(self, name: impl Into<String>) -> Self {
-        Self {
-            variable: Some(name.into()),
-            ..self
-        }
+        Self { variable: Some(name.into()), ..self }
     }
 
     /// The same with a file, and a line in it when known.
     #[must_use]
     pub fn file(self, file: impl Into<PathBuf>, line: Option<usize>) -> Self {
-        Self {
-            file: Some(file.into()),
-            line,
-            ..self
-        }
+        Self { file: Some(file.into()), line, ..self }
     }
 }
 
@@ -120,10 +108,7 @@ pub fn shown(value: &str) -> String {
     if line.chars().count() <= LONGEST_SHOWN {
         return line;
     }
-    line.chars()
-        .take(LONGEST_SHOWN)
-        .chain("...".chars())
-        .collect()
+    line.chars().take(LONGEST_SHOWN).chain("...".chars()).collect()
 }
 
 /// Characters of a value that are shown.
@@ -147,29 +132,15 @@ mod tests {
     #[test]
     fn an_origin_names_its_place() {
         let env = Origin::new(Layer::Environment).variable("A");
-        let dotenv = Origin::new(Layer::DotEnv)
-            .variable("A")
-            .file(".env", Some(3));
+        let dotenv = Origin::new(Layer::DotEnv).variable("A").file(".env", Some(3));
         let file = Origin::new(Layer::File).file("staffai.toml", Some(7));
-        let shown =
-            [Origin::new(Layer::Default), env, dotenv, file].map(|origin| origin.to_string());
-        assert_eq!(
-            shown,
-            [
-                "default",
-                "A in the environment",
-                "A in .env:3",
-                "staffai.toml:7"
-            ]
-        );
+        let shown = [Origin::new(Layer::Default), env, dotenv, file].map(|origin| origin.to_string());
+        assert_eq!(shown, ["default", "A in the environment", "A in .env:3", "staffai.toml:7"]);
     }
 
     #[test]
     fn logins_and_long_values_are_cut() {
-        assert_eq!(
-            shown("http://me:pw@host/a,https://x/b@c"),
-            "http://***@host/a,https://x/b@c"
-        );
+        assert_eq!(shown("http://me:pw@host/a,https://x/b@c"), "http://***@host/a,https://x/b@c");
         assert_eq!(shown(&"x".repeat(500)).len(), LONGEST_SHOWN + 3);
     }
 }

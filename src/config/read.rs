@@ -73,8 +73,7 @@ impl<'de> Deserialize<'de> for Plain {
                 Ok(Plain::Whole(number))
             }
             fn visit_u64<E>(self, number: u64) -> Result<Plain, E> {
-                Ok(i64::try_from(number)
-                    .map_or_else(|_| Plain::Text(number.to_string()), Plain::Whole))
+                Ok(i64::try_from(number).map_or_else(|_| Plain::Text(number.to_string()), Plain::Whole))
             }
             fn visit_f64<E>(self, number: f64) -> Result<Plain, E> {
                 Ok(Plain::Fraction(number))
@@ -89,10 +88,7 @@ impl<'de> Deserialize<'de> for Plain {
                 }
                 Ok(Plain::List(items))
             }
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<Plain, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Plain, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 Ok(Plain::Other)
             }
@@ -118,26 +114,16 @@ fn parsed<T: FromStr>(plain: &Plain) -> Option<T> {
 }
 
 fn listed<T: FromStr>(plain: &Plain) -> Option<Vec<T>> {
-    plain
-        .items()?
-        .iter()
-        .map(|item| item.parse().ok())
-        .collect()
+    plain.items()?.iter().map(|item| item.parse().ok()).collect()
 }
 
 /// A whole number of 0 or more, as large as its type holds.
 pub fn number<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<T, D::Error> {
-    read(
-        deserializer,
-        "a whole number, 0 or more and not too large",
-        parsed,
-    )
+    read(deserializer, "a whole number, 0 or more and not too large", parsed)
 }
 
 /// A whole number of 1 or more.
-pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>(
-    d: D,
-) -> Result<T, D::Error> {
+pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>(d: D) -> Result<T, D::Error> {
     read(d, "a whole number, 1 or more and not too large", |plain| {
         parsed(plain).filter(|number| *number != T::default())
     })
@@ -157,74 +143,49 @@ pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
 
 /// A chance from 0 (never) to 1 (always).
 pub fn chance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    read(
-        deserializer,
-        "a chance from 0 to 1, such as 0.05",
-        |plain| {
-            let chance: f64 = plain.text()?.parse().ok()?;
-            (0.0..=1.0).contains(&chance).then_some(chance)
-        },
-    )
+    read(deserializer, "a chance from 0 to 1, such as 0.05", |plain| {
+        let chance: f64 = plain.text()?.parse().ok()?;
+        (0.0..=1.0).contains(&chance).then_some(chance)
+    })
 }
 
 /// An hour of the day, 0 to 24.
 pub fn hour<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
-    read(deserializer, "an hour from 0 to 24", |plain| {
-        parsed(plain).filter(|hour| *hour <= 24)
-    })
+    read(deserializer, "an hour from 0 to 24", |plain| parsed(plain).filter(|hour| *hour <= 24))
 }
 
 /// Days of the week, 0 is Monday; other numbers are left out, and none at all means every day.
 pub fn days<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-    read(
-        deserializer,
-        "a list of days from 0 (Monday) to 6 (Sunday)",
-        |plain| {
-            let named: Vec<i64> = listed(plain)?;
-            let mut days: Vec<u8> = named
-                .into_iter()
-                .filter_map(|day| u8::try_from(day).ok())
-                .collect();
-            days.retain(|day| *day <= 6);
-            days.sort_unstable();
-            days.dedup();
-            Some(if days.is_empty() {
-                (0..=6).collect()
-            } else {
-                days
-            })
-        },
-    )
+    read(deserializer, "a list of days from 0 (Monday) to 6 (Sunday)", |plain| {
+        let named: Vec<i64> = listed(plain)?;
+        let mut days: Vec<u8> = named.into_iter().filter_map(|day| u8::try_from(day).ok()).collect();
+        days.retain(|day| *day <= 6);
+        days.sort_unstable();
+        days.dedup();
+        Some(if days.is_empty() { (0..=6).collect() } else { days })
+    })
 }
 
 /// A duration of 0 or more.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    read(
-        deserializer,
-        "a duration such as 30s, 5m, 1h30m, or plain seconds",
-        spoken_duration,
-    )
+    read(deserializer, "a duration such as 30s, 5m, 1h30m, or plain seconds", spoken_duration)
 }
 
 /// A duration longer than 0.
 pub fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    read(
-        deserializer,
-        "a duration above 0, such as 30s, 5m, 1h30m, or plain seconds",
-        |plain| spoken_duration(plain).filter(|duration| !duration.is_zero()),
-    )
+    read(deserializer, "a duration above 0, such as 30s, 5m, 1h30m, or plain seconds", |plain| {
+        spoken_duration(plain).filter(|duration| !duration.is_zero())
+    })
 }
 
 /// A duration; anything below 0 reads as 0, which means off.
 pub fn duration_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    read(
-        deserializer,
-        "a duration such as 30s, 5m, 1h30m, plain seconds, or 0 for off",
-        |plain| match parsed::<i64>(plain) {
+    read(deserializer, "a duration such as 30s, 5m, 1h30m, plain seconds, or 0 for off", |plain| {
+        match parsed::<i64>(plain) {
             Some(seconds) if seconds < 0 => Some(Duration::ZERO),
             _ => spoken_duration(plain),
-        },
-    )
+        }
+    })
 }
 
 /// Longer durations would overflow the clocks that wait for them.
@@ -256,18 +217,13 @@ pub fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
 }
 
 /// Text that cannot be printed; empty means not set.
-pub fn secret<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<SecretString>, D::Error> {
+pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecretString>, D::Error> {
     Ok(text(deserializer)?.map(SecretString::from))
 }
 
 /// A comma list or TOML list of secrets.
 pub fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SecretString>, D::Error> {
-    Ok(texts(deserializer)?
-        .into_iter()
-        .map(SecretString::from)
-        .collect())
+    Ok(texts(deserializer)?.into_iter().map(SecretString::from).collect())
 }
 
 /// A comma list or TOML list; blank items are left out.
@@ -277,70 +233,44 @@ pub fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, 
 
 /// A Discord id as number or text; 0 and empty mean not set.
 pub fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    read(
-        deserializer,
-        "a Discord id, which is a whole number",
-        |plain| {
-            if plain.text()?.is_empty() {
-                return Some(None);
-            }
-            parsed::<u64>(plain).map(|id| Some(id).filter(|id| *id != 0))
-        },
-    )
+    read(deserializer, "a Discord id, which is a whole number", |plain| {
+        if plain.text()?.is_empty() {
+            return Some(None);
+        }
+        parsed::<u64>(plain).map(|id| Some(id).filter(|id| *id != 0))
+    })
 }
 
 /// A comma list or TOML list of Discord ids.
 pub fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    read(
-        deserializer,
-        "a comma list of Discord ids, which are whole numbers",
-        listed,
-    )
+    read(deserializer, "a comma list of Discord ids, which are whole numbers", listed)
 }
 
 /// An `http` or `https` address with a host, kept without a slash at its end.
 pub fn web_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    read(
-        deserializer,
-        "an address such as https://host or http://host:port/path",
-        |plain| {
-            let text = plain.text()?;
-            let address = text.parse::<http::Uri>().ok()?;
-            let web = matches!(address.scheme_str(), Some("http" | "https"));
-            (web && address.query().is_none()).then(|| text.trim_end_matches('/').to_owned())
-        },
-    )
+    read(deserializer, "an address such as https://host or http://host:port/path", |plain| {
+        let text = plain.text()?;
+        let address = text.parse::<http::Uri>().ok()?;
+        let web = matches!(address.scheme_str(), Some("http" | "https"));
+        (web && address.query().is_none()).then(|| text.trim_end_matches('/').to_owned())
+    })
 }
 
 /// One of the words that a type's `FromStr` knows.
-pub fn word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
+pub fn word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<T, D::Error> {
     let word = some_text(deserializer)?;
-    word.to_lowercase()
-        .parse()
-        .map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
+    word.to_lowercase().parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
 }
 
 /// An address and port to listen on; `localhost` may stand for the loopback address.
 pub fn listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<std::net::SocketAddr, D::Error> {
-    read(
-        d,
-        "an address and port such as 127.0.0.1:8420 or 0.0.0.0:8420",
-        |plain| {
-            plain
-                .text()?
-                .replace("localhost:", "127.0.0.1:")
-                .parse()
-                .ok()
-        },
-    )
+    read(d, "an address and port such as 127.0.0.1:8420 or 0.0.0.0:8420", |plain| {
+        plain.text()?.replace("localhost:", "127.0.0.1:").parse().ok()
+    })
 }
 
 /// TOML tables as rows; in a variable, the same as inline TOML: `[{tools = "x", verdict = "ask"}]`.
-pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
+pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     struct Rows<T>(PhantomData<T>);
     impl<'de, T: DeserializeOwned> Visitor<'de> for Rows<T> {
         type Value = Vec<T>;
@@ -363,8 +293,8 @@ pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(
             if text.trim().is_empty() {
                 return Ok(Vec::new());
             }
-            let wrapper: Wrapper<T> = toml::from_str(&format!("rows = {text}"))
-                .map_err(|error| E::custom(error.message()))?;
+            let wrapper: Wrapper<T> =
+                toml::from_str(&format!("rows = {text}")).map_err(|error| E::custom(error.message()))?;
             Ok(wrapper.rows)
         }
     }

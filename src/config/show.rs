@@ -25,11 +25,7 @@ pub struct Row {
 pub fn table(loaded: &Loaded) -> Vec<Row> {
     let row = |entry: Entry| Row {
         value: loaded.shown.get(&entry.key).cloned().unwrap_or_default(),
-        origin: loaded
-            .origins
-            .get(&entry.key)
-            .map(ToString::to_string)
-            .unwrap_or_default(),
+        origin: loaded.origins.get(&entry.key).map(ToString::to_string).unwrap_or_default(),
         key: entry.key,
     };
     defaults::entries().into_iter().map(row).collect()
@@ -45,23 +41,13 @@ pub fn env_example() -> String {
             entry.section().clone_into(&mut section);
             push(&mut text, &format!("\n# [{section}]"));
         }
-        let rows: Vec<&Variable> = VARIABLES
-            .iter()
-            .filter(|row| row.key == entry.key)
-            .collect();
+        let rows: Vec<&Variable> = VARIABLES.iter().filter(|row| row.key == entry.key).collect();
         if rows.is_empty() {
             push(&mut text, &format!("# {}", entry.sentence));
-            push(
-                &mut text,
-                &line(&env::general_name(&entry.key), &entry.text()),
-            );
+            push(&mut text, &line(&env::general_name(&entry.key), &entry.text()));
         }
         for (at, row) in rows.iter().enumerate() {
-            let sentence = if at == 0 {
-                [entry.sentence, row.sentence].join(" ")
-            } else {
-                row.sentence.to_owned()
-            };
+            let sentence = if at == 0 { [entry.sentence, row.sentence].join(" ") } else { row.sentence.to_owned() };
             push(&mut text, &format!("# {}", sentence.trim()));
             let default = if at == 0 { entry.text() } else { String::new() };
             push(&mut text, &line(row.name, &default));
@@ -76,17 +62,9 @@ fn push(text: &mut String, line: &str) {
 }
 
 fn line(name: &str, default: &str) -> String {
-    let quoted = if default.contains([' ', '#']) {
-        format!("\"{default}\"")
-    } else {
-        default.to_owned()
-    };
+    let quoted = if default.contains([' ', '#']) { format!("\"{default}\"") } else { default.to_owned() };
     // Only what a person must fill in is not commented out.
-    let comment = if matches!(name, "DISCORD_BOT_TOKEN" | "LITELLM_MODEL") {
-        ""
-    } else {
-        "#"
-    };
+    let comment = if matches!(name, "DISCORD_BOT_TOKEN" | "LITELLM_MODEL") { "" } else { "#" };
     format!("{comment}{name}={quoted}")
 }
 

@@ -42,14 +42,9 @@ pub struct Disk;
 impl Files for Disk {
     fn read(&self, path: &Path) -> io::Result<String> {
         let mut text = String::new();
-        std::fs::File::open(path)?
-            .take(LONGEST_FILE + 1)
-            .read_to_string(&mut text)?;
+        std::fs::File::open(path)?.take(LONGEST_FILE + 1).read_to_string(&mut text)?;
         if text.len() as u64 > LONGEST_FILE {
-            return Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                "larger than 1 MiB",
-            ));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
         }
         Ok(text)
     }
@@ -64,18 +59,12 @@ impl Files for Disk {
 
 impl Files for BTreeMap<PathBuf, String> {
     fn read(&self, path: &Path) -> io::Result<String> {
-        self.get(path)
-            .cloned()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn probe(&self, path: &Path) -> io::Result<()> {
         let found = self.keys().any(|known| known.starts_with(path));
-        if found {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::NotFound.into())
-        }
+        if found { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 }
 
@@ -107,47 +96,24 @@ pub struct Sources {
 impl Sources {
     /// The real environment and the real files, relative to the working directory.
     #[must_use]
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the one place where the environment is read"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "the one place where the environment is read")]
     pub fn from_process(config_files: Vec<PathBuf>) -> Self {
         let text = |os: std::ffi::OsString| os.to_string_lossy().into_owned();
-        let environment = std::env::vars_os()
-            .map(|(name, value)| (text(name), text(value)))
-            .collect();
-        Self {
-            config_files,
-            environment,
-            files: Arc::new(Disk),
-            purpose: Purpose::Service,
-            options: Vec::new(),
-        }
+        let environment = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
+        Self { config_files, environment, files: Arc::new(Disk), purpose: Purpose::Service, options: Vec::new() }
     }
 
     /// Nothing but these variables and files.
     #[must_use]
-    pub fn from_maps(
-        environment: BTreeMap<String, String>,
-        files: BTreeMap<PathBuf, String>,
-    ) -> Self {
+    pub fn from_maps(environment: BTreeMap<String, String>, files: BTreeMap<PathBuf, String>) -> Self {
         let files = Arc::new(files);
-        Self {
-            config_files: Vec::new(),
-            environment,
-            files,
-            purpose: Purpose::Service,
-            options: Vec::new(),
-        }
+        Self { config_files: Vec::new(), environment, files, purpose: Purpose::Service, options: Vec::new() }
     }
 
     /// The same for the playground.
     #[must_use]
     pub fn for_playground(self) -> Self {
-        Self {
-            purpose: Purpose::Playground,
-            ..self
-        }
+        Self { purpose: Purpose::Playground, ..self }
     }
 
     /// The same with an option of the command line, such as `("log.format", "json")`.
@@ -172,11 +138,7 @@ impl Variables {
     #[must_use]
     pub(super) fn new(sources: &Sources, dotenv: Arc<dotenv::DotEnv>) -> Self {
         let environment = Arc::new(sources.environment.clone());
-        Self {
-            environment,
-            dotenv,
-            files: Arc::clone(&sources.files),
-        }
+        Self { environment, dotenv, files: Arc::clone(&sources.files) }
     }
 
     /// The value of a name, from a secret file, the environment or `.env`. Empty and unreadable count as
@@ -189,34 +151,20 @@ impl Variables {
         }
         let named = |name: &str| {
             let own = || self.dotenv.values.get(name).map(|(value, _)| value);
-            self.environment
-                .get(name)
-                .filter(|value| !value.trim().is_empty())
-                .or_else(own)
+            self.environment.get(name).filter(|value| !value.trim().is_empty()).or_else(own)
         };
-        let read = |path: &Path| {
-            self.files
-                .read(path)
-                .ok()
-                .map(|text| text.trim().to_owned())
-        };
+        let read = |path: &Path| self.files.read(path).ok().map(|text| text.trim().to_owned());
         let value = named(&format!("{name}_FILE"))
             .and_then(|path| read(Path::new(path.trim())))
             .or_else(|| read(&secret_path(name)))
             .or_else(|| named(name).cloned())?;
-        Some(value)
-            .filter(|value| !value.trim().is_empty())
-            .map(SecretString::from)
+        Some(value).filter(|value| !value.trim().is_empty()).map(SecretString::from)
     }
 }
 
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(
-            f,
-            "Variables({} names)",
-            self.environment.len() + self.dotenv.values.len()
-        )
+        write!(f, "Variables({} names)", self.environment.len() + self.dotenv.values.len())
     }
 }
 

@@ -15,10 +15,7 @@ use super::{Loaded, Settings, load};
 fn sources(variables: &[(&str, &str)], files: &[(&str, &str)]) -> Sources {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let environment: BTreeMap<String, String> = variables.iter().map(owned).collect();
-    let files = files
-        .iter()
-        .map(|(path, text)| (PathBuf::from(path), (*text).to_owned()))
-        .collect();
+    let files = files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect();
     Sources::from_maps(environment, files)
 }
 

@@ -24,22 +24,14 @@ pub(super) fn gateway(address: &str, allow_insecure: bool) -> Result<String, Bad
 }
 
 fn checked(address: &str, [safe, plain]: [&str; 2], allow_insecure: bool) -> Result<String, BadAccess> {
-    let bad = |reason| BadAccess::Address {
-        address: address.chars().take(200).collect(),
-        reason,
-    };
+    let bad = |reason| BadAccess::Address { address: address.chars().take(200).collect(), reason };
     if address.contains(['?', '#', '@']) || address.contains(char::is_whitespace) {
         return Err(bad("it has a query, a fragment, a user or white space"));
     }
     let base = address.trim_end_matches('/');
     // The same parser as the gateway library, on the very text that the library will build.
-    let uri: Uri = format!("{base}/?v=10")
-        .parse()
-        .map_err(|_| bad("it is not an address"))?;
-    let host = uri
-        .host()
-        .filter(|host| !host.is_empty())
-        .ok_or_else(|| bad("it has no host"))?;
+    let uri: Uri = format!("{base}/?v=10").parse().map_err(|_| bad("it is not an address"))?;
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| bad("it has no host"))?;
     let port = uri.authority().is_some_and(|whole| whole.as_str().len() > host.len());
     if port && uri.port_u16().is_none() {
         return Err(bad("it has a port that is none"));
@@ -64,10 +56,7 @@ mod tests {
     #[test]
     fn usual_addresses_lose_their_slash() {
         assert_eq!(api("https://discord.com/", false).unwrap(), "https://discord.com");
-        assert_eq!(
-            gateway("wss://gateway.discord.gg", false).unwrap(),
-            "wss://gateway.discord.gg"
-        );
+        assert_eq!(gateway("wss://gateway.discord.gg", false).unwrap(), "wss://gateway.discord.gg");
         assert_eq!(gateway("ws://127.0.0.1:9/gw/", false).unwrap(), "ws://127.0.0.1:9/gw");
         assert_eq!(gateway("ws://[::1]:9", false).unwrap(), "ws://[::1]:9");
     }

@@ -8,10 +8,7 @@ pub fn by_code(code: Option<u16>) -> Closed {
     let (next, why) = match code {
         None => (AfterClose::Resume, "the connection ended without a code"),
         Some(1000 | 1001) => (AfterClose::Resume, "discord closed the connection"),
-        Some(1006) => (
-            AfterClose::Resume,
-            "the connection broke or its heartbeats went unanswered",
-        ),
+        Some(1006) => (AfterClose::Resume, "the connection broke or its heartbeats went unanswered"),
         Some(4000) => (AfterClose::Resume, "discord met an unknown error"),
         Some(4001) => (AfterClose::Resume, "discord did not know what we sent"),
         Some(4002) => (AfterClose::Resume, "discord could not read what we sent"),
@@ -24,22 +21,12 @@ pub fn by_code(code: Option<u16>) -> Closed {
         Some(4007) => (AfterClose::Identify, "the sequence to resume from was not accepted"),
         Some(4008) => (AfterClose::Resume, "we sent too much"),
         Some(4009) => (AfterClose::Identify, "the session timed out"),
-        Some(4010) => (
-            AfterClose::Fatal,
-            "the shard is not one of this bot; set DISCORD_SHARDS to auto",
-        ),
-        Some(4011) => (
-            AfterClose::Fatal,
-            "the bot is in too many guilds for so few shards; set DISCORD_SHARDS to auto",
-        ),
-        Some(4012) => (
-            AfterClose::Fatal,
-            "discord no longer speaks this version of its gateway; update the program",
-        ),
-        Some(4013) => (
-            AfterClose::Fatal,
-            "discord does not know the intents that we asked for; update the program",
-        ),
+        Some(4010) => (AfterClose::Fatal, "the shard is not one of this bot; set DISCORD_SHARDS to auto"),
+        Some(4011) => {
+            (AfterClose::Fatal, "the bot is in too many guilds for so few shards; set DISCORD_SHARDS to auto")
+        }
+        Some(4012) => (AfterClose::Fatal, "discord no longer speaks this version of its gateway; update the program"),
+        Some(4013) => (AfterClose::Fatal, "discord does not know the intents that we asked for; update the program"),
         Some(4014) => (
             AfterClose::Fatal,
             "the message content intent is off; switch it on at discord developer portal > Bot > Privileged Gateway Intents",
@@ -68,10 +55,7 @@ pub fn reconnect() -> Closed {
 
 /// An end in our own words.
 pub fn closed(next: AfterClose, reason: impl Into<String>) -> Closed {
-    Closed {
-        reason: reason.into(),
-        next,
-    }
+    Closed { reason: reason.into(), next }
 }
 
 #[cfg(test)]

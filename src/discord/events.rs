@@ -215,8 +215,7 @@ struct Tolerant<'a>(Option<&'a RawValue>);
 
 impl<'a> Tolerant<'a> {
     fn read<T: Deserialize<'a>>(self) -> Option<T> {
-        self.0
-            .and_then(|raw| serde_json::from_str::<Option<T>>(raw.get()).ok().flatten())
+        self.0.and_then(|raw| serde_json::from_str::<Option<T>>(raw.get()).ok().flatten())
     }
 }
 
@@ -228,30 +227,19 @@ impl WireMessage<'_> {
     fn into_posted(self, me: UserId, guild: Option<&str>) -> Posted {
         let reply_to = self.quoted(me);
         let kind = self.author_kind(me);
-        let mentions_us = self
-            .mentions
-            .iter()
-            .any(|raw| serde_json::from_str::<Me>(raw.get()).is_ok_and(|user| user.id == me));
+        let mentions_us =
+            self.mentions.iter().any(|raw| serde_json::from_str::<Me>(raw.get()).is_ok_and(|user| user.id == me));
         let member: WireMember = self.member.read().unwrap_or_default();
-        let at = self
-            .timestamp
-            .read::<WireTime>()
-            .map_or_else(|| time_of(self.id), milliseconds);
+        let at = self.timestamp.read::<WireTime>().map_or_else(|| time_of(self.id), milliseconds);
         Posted {
             id: message_id(self.id),
             place: place(self.channel_id),
             parent: None,
-            guild: self
-                .guild_id
-                .map(|id| id.to_string())
-                .or_else(|| guild.map(str::to_owned)),
+            guild: self.guild_id.map(|id| id.to_string()).or_else(|| guild.map(str::to_owned)),
             author: Author {
                 person: person(self.author.id),
                 roles: member.roles.iter().map(ToString::to_string).collect(),
-                name: member
-                    .nick
-                    .filter(|nick| !nick.is_empty())
-                    .unwrap_or_else(|| self.author.into_name()),
+                name: member.nick.filter(|nick| !nick.is_empty()).unwrap_or_else(|| self.author.into_name()),
                 kind,
             },
             text: self.content,
@@ -284,12 +272,7 @@ impl WireMessage<'_> {
         let reference: Option<WireReference> = self.message_reference.read();
         let id = match (&reference, &seen) {
             (Some(reference), _) if reference.kind != 0 => return None,
-            (
-                Some(WireReference {
-                    message_id: Some(id), ..
-                }),
-                _,
-            ) => *id,
+            (Some(WireReference { message_id: Some(id), .. }), _) => *id,
             (_, Some(seen)) => seen.id,
             _ => return None,
         };
@@ -299,18 +282,13 @@ impl WireMessage<'_> {
             name: seen.author.into_name(),
             text: seen.content,
         });
-        Some(Quoted {
-            id: message_id(id),
-            seen,
-        })
+        Some(Quoted { id: message_id(id), seen })
     }
 }
 
 impl WireUser {
     fn into_name(self) -> String {
-        self.global_name
-            .filter(|name| !name.is_empty())
-            .unwrap_or(self.username)
+        self.global_name.filter(|name| !name.is_empty()).unwrap_or(self.username)
     }
 }
 

@@ -77,11 +77,7 @@ pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
     if let Some(head) = head
         && (!is_read(head.kind) || (head.kind == "MESSAGE_CREATE" && !filter.may_be_ours(text)))
     {
-        return Ok(Reading::Dispatch {
-            sequence: head.sequence,
-            kind: label(head.kind),
-            event: Event::Other,
-        });
+        return Ok(Reading::Dispatch { sequence: head.sequence, kind: label(head.kind), event: Event::Other });
     }
     let envelope: Envelope<'_> =
         serde_json::from_str(text).map_err(|error| malformed(head.map(|head| head.sequence), &error))?;
@@ -155,15 +151,8 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
         _ => Ok(Event::Other),
     };
     match event {
-        Ok(event) => Ok(Reading::Dispatch {
-            sequence,
-            kind: label(kind),
-            event,
-        }),
-        Err(error) => Err(Dropped {
-            begins: kind == "READY",
-            ..malformed(Some(sequence), &error)
-        }),
+        Ok(event) => Ok(Reading::Dispatch { sequence, kind: label(kind), event }),
+        Err(error) => Err(Dropped { begins: kind == "READY", ..malformed(Some(sequence), &error) }),
     }
 }
 
@@ -176,20 +165,12 @@ fn malformed(sequence: Option<u64>, error: &serde_json::Error) -> Dropped {
 }
 
 fn dropped(sequence: Option<u64>, kind: &'static str, reason: String) -> Dropped {
-    Dropped {
-        sequence,
-        kind,
-        reason,
-        begins: false,
-    }
+    Dropped { sequence, kind, reason, begins: false }
 }
 
 /// The kinds of events that are looked into.
 fn is_read(kind: &str) -> bool {
-    matches!(
-        kind,
-        "READY" | "RESUMED" | "MESSAGE_CREATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" | "GUILD_CREATE"
-    )
+    matches!(kind, "READY" | "RESUMED" | "MESSAGE_CREATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" | "GUILD_CREATE")
 }
 
 /// The label of a kind of event: a closed set, so that a peer cannot fill the metrics with names.

@@ -59,14 +59,7 @@ impl Gateway {
     /// A source of events for this bot. Nothing is sent yet.
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                rest,
-                access,
-                interests,
-                address: Mutex::new(None),
-            }),
-        }
+        Self { shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None) }) }
     }
 }
 
@@ -222,10 +215,8 @@ impl Stream {
             return Err(close::closed(AfterClose::Resume, "the stream is spent"));
         };
         let interests = &self.shared.interests;
-        let resume_address = self
-            .session
-            .as_ref()
-            .and_then(|session| self.shared.resume_address(session.resume_url.as_deref()));
+        let resume_address =
+            self.session.as_ref().and_then(|session| self.shared.resume_address(session.resume_url.as_deref()));
         let connection = connection::Plan {
             shard: self.shard,
             address,
@@ -234,10 +225,7 @@ impl Stream {
             direct_messages: interests.direct_messages,
         }
         .open(&self.shared.access, permit)?;
-        self.live = Some(Live {
-            connection,
-            filter: Filter::new(me, &interests.names, interests.direct_messages),
-        });
+        self.live = Some(Live { connection, filter: Filter::new(me, &interests.names, interests.direct_messages) });
         Ok(())
     }
 
@@ -299,10 +287,9 @@ impl Stream {
                 self.tell_now(StreamEvent::Resumed);
                 self.pass(sequence);
             }
-            Event::Posted(posted) => self.tell_now(StreamEvent::Incoming {
-                sequence,
-                incoming: Box::new(Incoming::Posted(*posted)),
-            }),
+            Event::Posted(posted) => {
+                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) })
+            }
             Event::Deleted(messages) => {
                 let last = messages.len().saturating_sub(1);
                 if messages.is_empty() {
@@ -311,20 +298,12 @@ impl Stream {
                 for (index, message) in messages.into_iter().enumerate() {
                     self.tell_now(StreamEvent::Incoming {
                         // Only with the last of them the event is taken as a whole.
-                        sequence: if index == last {
-                            sequence
-                        } else {
-                            sequence.saturating_sub(1)
-                        },
+                        sequence: if index == last { sequence } else { sequence.saturating_sub(1) },
                         incoming: Box::new(Incoming::Deleted(message)),
                     });
                 }
             }
-            Event::Places((guild, newest)) => self.tell_now(StreamEvent::Places {
-                sequence,
-                guild,
-                newest,
-            }),
+            Event::Places((guild, newest)) => self.tell_now(StreamEvent::Places { sequence, guild, newest }),
             Event::Other => self.pass(sequence),
         }
         Ok(())
@@ -377,10 +356,7 @@ impl Stream {
 }
 
 fn unreadable_ready(why: &str) -> Closed {
-    close::closed(
-        AfterClose::Identify,
-        format!("the beginning of the session could not be read: {why}"),
-    )
+    close::closed(AfterClose::Identify, format!("the beginning of the session could not be read: {why}"))
 }
 
 fn unopened(error: SourceError) -> Closed {

@@ -48,12 +48,7 @@ impl Filter {
     #[must_use]
     pub fn new(me: UserId, names: &[String], direct: bool) -> Self {
         let digits = me.to_string();
-        Self {
-            me,
-            digits: Finder::new(digits.as_bytes()).into_owned(),
-            names: Names::new(names),
-            direct,
-        }
+        Self { me, digits: Finder::new(digits.as_bytes()).into_owned(), names: Names::new(names), direct }
     }
 
     /// Our own id.
@@ -107,11 +102,8 @@ struct Names {
 
 impl Names {
     fn new(names: &[String]) -> Self {
-        let lower: Vec<String> = names
-            .iter()
-            .map(|name| name.trim().to_lowercase())
-            .filter(|name| !name.is_empty())
-            .collect();
+        let lower: Vec<String> =
+            names.iter().map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()).collect();
         Self {
             escapable: lower
                 .iter()
@@ -142,11 +134,8 @@ fn contains_ascii(bytes: &[u8], name: &[u8]) -> bool {
     let Some(first) = name.first() else {
         return false;
     };
-    memchr::memchr2_iter(*first, first.to_ascii_uppercase(), bytes).any(|at| {
-        bytes
-            .get(at..at + name.len())
-            .is_some_and(|found| found.eq_ignore_ascii_case(name))
-    })
+    memchr::memchr2_iter(*first, first.to_ascii_uppercase(), bytes)
+        .any(|at| bytes.get(at..at + name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name)))
 }
 
 #[cfg(test)]

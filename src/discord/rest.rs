@@ -65,12 +65,7 @@ impl Rest {
             .no_proxy()
             .build()
             .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self {
-            client,
-            base: format!("{base}/api/v10"),
-            authorization,
-            me: OnceLock::new(),
-        })
+        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new() })
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -130,13 +125,7 @@ impl Rest {
     }
 
     async fn create(&self, post: &PostRequest) -> Result<Answer, PostError> {
-        let PostRequest::Create {
-            place,
-            text,
-            reply_to,
-            nonce,
-        } = post
-        else {
+        let PostRequest::Create { place, text, reply_to, nonce } = post else {
             return Err(foreign("the request"));
         };
         let channel = channel(place)?;
@@ -152,8 +141,7 @@ impl Rest {
             message = message.reference_message(reference);
         }
         let body = serde_json::to_vec(&message).map_err(|error| PostError::Transient(error.to_string()))?;
-        self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body))
-            .await
+        self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body)).await
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<Answer, PostError> {
@@ -236,18 +224,14 @@ fn channel(place: &Place) -> Result<ChannelId, PostError> {
     if place.door != DOOR {
         return Err(foreign("the place"));
     }
-    number(&place.id)
-        .map(ChannelId::new)
-        .ok_or_else(|| foreign("the place"))
+    number(&place.id).map(ChannelId::new).ok_or_else(|| foreign("the place"))
 }
 
 fn message_id(message: &MessageId) -> Result<WireMessageId, PostError> {
     if message.door != DOOR {
         return Err(foreign("the message"));
     }
-    number(&message.id)
-        .map(WireMessageId::new)
-        .ok_or_else(|| foreign("the message"))
+    number(&message.id).map(WireMessageId::new).ok_or_else(|| foreign("the message"))
 }
 
 fn number(id: &str) -> Option<u64> {
@@ -255,10 +239,7 @@ fn number(id: &str) -> Option<u64> {
 }
 
 fn foreign(what: &str) -> PostError {
-    PostError::Refused {
-        status: StatusCode::BAD_REQUEST.as_u16(),
-        message: format!("{what} is not of this door"),
-    }
+    PostError::Refused { status: StatusCode::BAD_REQUEST.as_u16(), message: format!("{what} is not of this door") }
 }
 
 #[cfg(test)]

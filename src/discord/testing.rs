@@ -48,11 +48,7 @@ pub(super) fn answer(status: u16, headers: &str, body: &str) -> String {
 
 pub(super) fn access(api_url: &str) -> Access {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Access {
-        api_url: api_url.to_owned(),
-        token: TOKEN.into(),
-        allow_insecure: false,
-    }
+    Access { api_url: api_url.to_owned(), token: TOKEN.into(), allow_insecure: false }
 }
 
 async fn read(socket: &mut TcpStream) -> Request {

@@ -67,18 +67,12 @@ impl DemoModel {
         let closed = closing.clone();
         let app = router(thinking);
         let serving = tokio::spawn(async move {
-            let served = axum::serve(listener, app)
-                .with_graceful_shutdown(closed.cancelled_owned())
-                .await;
+            let served = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned()).await;
             if let Err(error) = served {
                 tracing::warn!(%error, "the demo model stopped listening");
             }
         });
-        Ok(Self {
-            addr,
-            closing: closing.drop_guard(),
-            serving,
-        })
+        Ok(Self { addr, closing: closing.drop_guard(), serving })
     }
 
     /// The address to give to a client, with the version in it: `http://127.0.0.1:PORT/v1`.
@@ -89,11 +83,7 @@ impl DemoModel {
 
     /// Closes the listener and waits a moment for answers under way; those that take longer are cut.
     pub async fn stop(self) {
-        let Self {
-            addr: _,
-            closing,
-            mut serving,
-        } = self;
+        let Self { addr: _, closing, mut serving } = self;
         closing.disarm().cancel();
         if tokio::time::timeout(STOP_WAIT, &mut serving).await.is_err() {
             serving.abort();
@@ -109,10 +99,7 @@ struct Desk {
 }
 
 fn router(thinking: Duration) -> Router {
-    let desk = Desk {
-        thinking,
-        permits: Arc::new(Semaphore::new(REQUESTS)),
-    };
+    let desk = Desk { thinking, permits: Arc::new(Semaphore::new(REQUESTS)) };
     // Clients differ on whether the version belongs to the base address.
     Router::new()
         .route("/v1/chat/completions", post(complete))
@@ -120,12 +107,7 @@ fn router(thinking: Duration) -> Router {
         .route("/v1/models", get(models))
         .route("/models", get(models))
         .fallback(async || refuse(StatusCode::NOT_FOUND, "there is no such address here"))
-        .method_not_allowed_fallback(async || {
-            refuse(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this method is not allowed here",
-            )
-        })
+        .method_not_allowed_fallback(async || refuse(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here"))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(desk)
 }
@@ -139,10 +121,7 @@ async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>)
     let body = match body {
         Ok(body) => body,
         Err(rejection) => {
-            return refuse(
-                rejection.status(),
-                &format!("the body was not read: {}", rejection.body_text()),
-            );
+            return refuse(rejection.status(), &format!("the body was not read: {}", rejection.body_text()));
         }
     };
     let asked = match Asked::read(&body) {
@@ -150,10 +129,7 @@ async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>)
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
     };
     let Ok(permit) = desk.permits.try_acquire_owned() else {
-        let busy = refuse(
-            StatusCode::TOO_MANY_REQUESTS,
-            "too many requests at the same time",
-        );
+        let busy = refuse(StatusCode::TOO_MANY_REQUESTS, "too many requests at the same time");
         return ([(header::RETRY_AFTER, "1")], busy).into_response();
     };
     let reply = Reply::to(&asked);
@@ -174,10 +150,7 @@ fn pace(asked: &Asked) -> f64 {
 
 /// Sends the chunks one by one. The permit lives as long as the stream does.
 fn words(chunks: Vec<Value>, pause: Duration, permit: OwnedSemaphorePermit) -> Response {
-    let frames = chunks
-        .into_iter()
-        .map(|chunk| chunk.to_string())
-        .chain(["[DONE]".to_owned()]);
+    let frames = chunks.into_iter().map(|chunk| chunk.to_string()).chain(["[DONE]".to_owned()]);
     let frames = stream::iter(frames).then(move |frame| {
         let _held = &permit;
         async move {
@@ -189,14 +162,6 @@ fn words(chunks: Vec<Value>, pause: Duration, permit: OwnedSemaphorePermit) -> R
 }
 
 fn refuse(status: StatusCode, message: &str) -> Response {
-    let kind = if status == StatusCode::TOO_MANY_REQUESTS {
-        "rate_limit_error"
-    } else {
-        "invalid_request_error"
-    };
-    (
-        status,
-        Json(json!({"error": {"message": message, "type": kind, "param": null, "code": null}})),
-    )
-        .into_response()
+    let kind = if status == StatusCode::TOO_MANY_REQUESTS { "rate_limit_error" } else { "invalid_request_error" };
+    (status, Json(json!({"error": {"message": message, "type": kind, "param": null, "code": null}}))).into_response()
 }

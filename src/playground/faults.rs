@@ -76,10 +76,7 @@ enum Place {
 impl Script {
     /// The planned answer for a request of this route, used up.
     pub fn planned(&mut self, route: &str) -> Option<PlannedAnswer> {
-        let at = self
-            .planned
-            .iter()
-            .position(|plan| plan.route == route || plan.route == "*")?;
+        let at = self.planned.iter().position(|plan| plan.route == route || plan.route == "*")?;
         let plan = self.planned.get_mut(at)?;
         plan.left -= 1;
         let answer = plan.answer.clone();
@@ -96,12 +93,7 @@ impl Script {
             Place::Route(name) => name == route || name == "*",
             Place::Channel(id) => Some(*id) == channel,
         };
-        self.delays
-            .iter()
-            .filter(|(place, _)| concerns(place))
-            .map(|(_, by)| *by)
-            .max()
-            .unwrap_or_default()
+        self.delays.iter().filter(|(place, _)| concerns(place)).map(|(_, by)| *by).max().unwrap_or_default()
     }
 
     /// Whether the connection breaks at this frame, and then whether before it (or just after).
@@ -149,9 +141,7 @@ impl Faults {
 
     /// Sends RECONNECT (op 7) to everybody.
     pub fn reconnect(&self) {
-        self.core.world().hub.order_all(&Order::Control(
-            r#"{"op":7,"d":null,"s":null,"t":null}"#.into(),
-        ));
+        self.core.world().hub.order_all(&Order::Control(r#"{"op":7,"d":null,"s":null,"t":null}"#.into()));
     }
 
     /// Sends `INVALID_SESSION` (op 9) to everybody. Unless `resumable` the sessions are forgotten.
@@ -208,18 +198,12 @@ impl Faults {
     /// Sends this text as it is, malformed or not, in place of an event. It has no sequence number
     /// of its own.
     pub fn send_text(&self, text: &str) {
-        self.core
-            .world()
-            .hub
-            .order_all(&Order::Control(text.into()));
+        self.core.world().hub.order_all(&Order::Control(text.into()));
     }
 
     /// Sends these bytes as one binary frame, outside any compression.
     pub fn send_binary(&self, bytes: &[u8]) {
-        self.core
-            .world()
-            .hub
-            .order_all(&Order::Raw(bytes.to_vec().into()));
+        self.core.world().hub.order_all(&Order::Raw(bytes.to_vec().into()));
     }
 
     /// Sends every event this many times more, at most 100. Zero stops it.
@@ -236,14 +220,7 @@ impl Faults {
     /// Answers the next `times` requests of `route` (as in the stats, or `*` for any) with `status`
     /// and nothing done.
     pub fn answer_next(&self, route: &str, times: u32, status: u16, retry_after: Option<Duration>) {
-        let plan = Planned {
-            route: route.to_owned(),
-            left: times,
-            answer: PlannedAnswer {
-                status,
-                retry_after,
-            },
-        };
+        let plan = Planned { route: route.to_owned(), left: times, answer: PlannedAnswer { status, retry_after } };
         self.script(|script| {
             if times > 0 && script.planned.len() < PLANS {
                 script.planned.push_back(plan);

@@ -32,10 +32,7 @@ pub async fn upgrade(
 ) -> Response {
     let asked = |key: &str| {
         let pairs = uri.query().unwrap_or_default().split('&');
-        pairs
-            .filter_map(|pair| pair.split_once('='))
-            .find(|(name, _)| *name == key)
-            .map(|(_, value)| value)
+        pairs.filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == key).map(|(_, value)| value)
     };
     let encoder = match (asked("encoding").unwrap_or("json"), asked("compress")) {
         ("json", None | Some("")) => Encoder::plain(),
@@ -62,10 +59,7 @@ pub async fn upgrade(
         .max_message_size(LONGEST_FRAME)
         .max_frame_size(LONGEST_FRAME)
         .on_failed_upgrade(move |_| {
-            failed
-                .world()
-                .hub
-                .close(id, false, tokio::time::Instant::now());
+            failed.world().hub.close(id, false, tokio::time::Instant::now());
         })
         .on_upgrade(move |socket| async move {
             let connection = Connection::new(core, (id, line), (socket, encoder), at_resume_url);

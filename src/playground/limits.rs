@@ -71,9 +71,7 @@ impl Bucket {
             Self::Typing => 4,
             Self::Roles => 5,
             Self::Exempt => 6,
-            Self::Other(route) => route
-                .bytes()
-                .fold(7, |sum, byte| sum.wrapping_mul(31) + u64::from(byte)),
+            Self::Other(route) => route.bytes().fold(7, |sum, byte| sum.wrapping_mul(31) + u64::from(byte)),
         };
         format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
@@ -121,11 +119,7 @@ impl Limits {
     /// Full budgets.
     #[must_use]
     pub fn new(budgets: Budgets) -> Self {
-        Self {
-            budgets,
-            global: None,
-            buckets: HashMap::new(),
-        }
+        Self { budgets, global: None, buckets: HashMap::new() }
     }
 
     /// Replaces the budgets; windows that are open keep their end.
@@ -139,15 +133,9 @@ impl Limits {
             return Verdict::Pass(None);
         }
         let (limit, period) = self.budgets.global;
-        let global = self.global.get_or_insert(Window {
-            ends: now + period,
-            used: 0,
-        });
+        let global = self.global.get_or_insert(Window { ends: now + period, used: 0 });
         if global.ends <= now {
-            *global = Window {
-                ends: now + period,
-                used: 0,
-            };
+            *global = Window { ends: now + period, used: 0 };
         }
         if global.used >= limit {
             return Verdict::RefusedGlobally(global.ends - now);
@@ -168,15 +156,9 @@ impl Limits {
         if self.buckets.len() >= BUCKETS {
             self.buckets.retain(|_, window| window.ends > now);
         }
-        let window = self.buckets.entry((bucket, major)).or_insert(Window {
-            ends: now + period,
-            used: 0,
-        });
+        let window = self.buckets.entry((bucket, major)).or_insert(Window { ends: now + period, used: 0 });
         if window.ends <= now {
-            *window = Window {
-                ends: now + period,
-                used: 0,
-            };
+            *window = Window { ends: now + period, used: 0 };
         }
         let refused = window.used >= limit;
         if !refused {
@@ -188,11 +170,7 @@ impl Limits {
             remaining: limit - window.used.min(limit),
             reset_after: window.ends - now,
         };
-        if refused {
-            Verdict::Refused(standing)
-        } else {
-            Verdict::Pass(Some(standing))
-        }
+        if refused { Verdict::Refused(standing) } else { Verdict::Pass(Some(standing)) }
     }
 }
 

@@ -50,10 +50,7 @@ impl Door {
     /// # Errors
     /// When the address cannot be bound.
     pub async fn open(addr: SocketAddr, all: CancellationToken) -> io::Result<Self> {
-        Ok(Self {
-            listener: TcpListener::bind(addr).await?,
-            all,
-        })
+        Ok(Self { listener: TcpListener::bind(addr).await?, all })
     }
 }
 
@@ -69,14 +66,7 @@ impl Listener for Door {
                     let _ = stream.set_nodelay(true);
                     let line = Line(self.all.child_token());
                     let broken = Box::pin(line.0.clone().cancelled_owned());
-                    return (
-                        Cuttable {
-                            stream,
-                            line,
-                            broken,
-                        },
-                        peer,
-                    );
+                    return (Cuttable { stream, line, broken }, peer);
                 }
                 Err(error) => {
                     tracing::debug!(%error, "playground accept failed");
@@ -125,22 +115,14 @@ impl Drop for Cuttable {
 }
 
 impl AsyncRead for Cuttable {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Cuttable {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.check(cx)?;
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }

@@ -31,38 +31,19 @@ const BODY_BYTES: usize = 32 * 1024;
 /// Open streams of events; each tab of a browser has one.
 const STREAMS: usize = 64;
 /// Nothing may be loaded from elsewhere, and nobody may frame the page.
-const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+const POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: where it is, its media type, its text.
 const FILES: [(&str, &str, &str); 8] = [
-    (
-        "/",
-        "text/html; charset=utf-8",
-        include_str!("page/index.html"),
-    ),
-    (
-        "/playground/page.css",
-        "text/css; charset=utf-8",
-        include_str!("page/page.css"),
-    ),
+    ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
-    (
-        "/playground/composer.js",
-        SCRIPT,
-        include_str!("page/composer.js"),
-    ),
-    (
-        "/playground/message.js",
-        SCRIPT,
-        include_str!("page/message.js"),
-    ),
+    ("/playground/composer.js", SCRIPT, include_str!("page/composer.js")),
+    ("/playground/message.js", SCRIPT, include_str!("page/message.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
     ("/playground/tree.js", SCRIPT, include_str!("page/tree.js")),
-    (
-        "/playground/icon.svg",
-        "image/svg+xml",
-        include_str!("page/icon.svg"),
-    ),
+    ("/playground/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
@@ -83,26 +64,16 @@ pub fn router(service: Service) -> Router {
 
 /// As [`router`]; `closing` ends the streams of events.
 pub fn router_until(service: Service, closing: CancellationToken) -> Router {
-    let desk = Desk {
-        service,
-        streams: Arc::new(Semaphore::new(STREAMS)),
-        closing,
-    };
+    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), closing };
     let mut router = Router::new();
     for (path, kind, text) in FILES {
-        router = router.route(
-            path,
-            get(async move || ([(header::CONTENT_TYPE, kind)], text)),
-        );
+        router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
     }
     router
         .route("/playground/state", get(api::state))
         .route("/playground/events", get(events::stream))
         .route("/playground/messages", post(api::say))
-        .route(
-            "/playground/messages/{channel}/{id}",
-            patch(api::edit).delete(api::delete),
-        )
+        .route("/playground/messages/{channel}/{id}", patch(api::edit).delete(api::delete))
         .route("/playground/typing", post(api::types))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))
@@ -120,29 +91,18 @@ async fn guard(request: Request, next: Next) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
-        (
-            HeaderName::from_static("cross-origin-resource-policy"),
-            "same-origin",
-        ),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     for (name, value) in fixed {
-        response
-            .headers_mut()
-            .insert(name, HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
 }
 
 fn admit(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok())
-        .unwrap_or_default();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_loopback(host) {
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "the playground answers to localhost only",
-        ));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "the playground answers to localhost only"));
     }
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
@@ -150,21 +110,12 @@ fn admit(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     // Every browser names the origin of a change; programs that are no browsers may leave it out.
     let foreign = |origin: &HeaderValue| origin.as_bytes() != format!("http://{host}").as_bytes();
     if headers.get(header::ORIGIN).is_some_and(foreign) {
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "changes are accepted from the playground's own page only",
-        ));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "changes are accepted from the playground's own page only"));
     }
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok())
-        .unwrap_or_default();
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if *method != Method::DELETE && !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "send JSON as application/json",
-        ));
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON as application/json"));
     }
     Ok(())
 }
@@ -177,11 +128,7 @@ fn is_loopback(host: &str) -> bool {
     let Some(authority) = uri.authority() else {
         return false;
     };
-    let name = authority
-        .host()
-        .trim_start_matches('[')
-        .trim_end_matches(']');
-    let local = name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let local = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     local && !authority.as_str().contains('@')
 }

@@ -42,19 +42,12 @@ pub struct Asked {
 impl Asked {
     /// A parameter of the query string.
     fn parameter(&self, name: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// Answers one request.
-pub async fn answer(
-    State(core): State<Arc<Core>>,
-    ConnectInfo(line): ConnectInfo<Line>,
-    request: Request,
-) -> Response {
+pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInfo<Line>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let lookup = routes::find(&parts.method, parts.uri.path());
     let (name, channel) = match &lookup {
@@ -89,12 +82,7 @@ pub async fn answer(
     respond(&answer, standing.as_ref(), now)
 }
 
-fn gate(
-    core: &Core,
-    world: &mut World,
-    lookup: Lookup,
-    asked: &Asked,
-) -> (Answer, Option<Standing>) {
+fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (Answer, Option<Standing>) {
     let route = match lookup {
         Lookup::Found(route) => route,
         Lookup::NoSuchPath => return (Refusal::plain(404).into(), None),
@@ -103,40 +91,22 @@ fn gate(
     if let Some(planned) = world.script.planned(route.name) {
         return (Answer::planned(&planned), None);
     }
-    if !matches!(route.call, Call::Gateway | Call::Callback(..)) && !authorized(core, world, asked)
-    {
+    if !matches!(route.call, Call::Gateway | Call::Callback(..)) && !authorized(core, world, asked) {
         return (Refusal::plain(401).into(), None);
     }
-    match world
-        .limits
-        .charge(route.bucket, route.major, Instant::now())
-    {
+    match world.limits.charge(route.bucket, route.major, Instant::now()) {
         Verdict::RefusedGlobally(wait) => (Answer::limited(wait, true), None),
-        Verdict::Refused(standing) => {
-            (Answer::limited(standing.reset_after, false), Some(standing))
-        }
-        Verdict::Pass(standing) => (
-            route_answer(core, world, &route, asked).unwrap_or_else(Answer::from),
-            standing,
-        ),
+        Verdict::Refused(standing) => (Answer::limited(standing.reset_after, false), Some(standing)),
+        Verdict::Pass(standing) => (route_answer(core, world, &route, asked).unwrap_or_else(Answer::from), standing),
     }
 }
 
 fn authorized(core: &Core, world: &World, asked: &Asked) -> bool {
-    let shown = asked
-        .headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    shown.and_then(|value| value.strip_prefix("Bot ")) == Some(&core.token)
-        && !world.script.reject_token
+    let shown = asked.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    shown.and_then(|value| value.strip_prefix("Bot ")) == Some(&core.token) && !world.script.reject_token
 }
 
-fn route_answer(
-    core: &Core,
-    world: &mut World,
-    route: &Route,
-    asked: &Asked,
-) -> Result<Answer, Refusal> {
+fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) -> Result<Answer, Refusal> {
     match route.call {
         Call::Gateway => Ok(Answer::ok(json!({"url": core.gateway_url()}))),
         Call::GatewayBot => Ok(Answer::ok(gateway_bot(core, world))),
@@ -178,8 +148,7 @@ fn gateway_bot(core: &Core, world: &World) -> Value {
 }
 
 fn respond(answer: &Answer, standing: Option<&Standing>, now: u64) -> Response {
-    let mut response =
-        Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK));
+    let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK));
     for (name, value) in &answer.headers {
         response = response.header(*name, value);
     }
@@ -193,10 +162,7 @@ fn respond(answer: &Answer, standing: Option<&Standing>, now: u64) -> Response {
             .header("x-ratelimit-reset-after", format!("{after:.3}"))
             .header("x-ratelimit-bucket", &standing.bucket);
     }
-    let body = answer
-        .body
-        .as_ref()
-        .map(|body| Body::from(body.to_string()));
+    let body = answer.body.as_ref().map(|body| Body::from(body.to_string()));
     if body.is_some() {
         response = response.header(header::CONTENT_TYPE, "application/json");
     }

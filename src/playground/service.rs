@@ -91,10 +91,7 @@ impl Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("addr", &self.addr)
-            .field("shards", &self.shards)
-            .finish_non_exhaustive()
+        f.debug_struct("Options").field("addr", &self.addr).field("shards", &self.shards).finish_non_exhaustive()
     }
 }
 
@@ -172,10 +169,7 @@ impl Service {
                 }
             }
         });
-        Ok(Self {
-            faults: Faults::new(core.clone()),
-            core,
-        })
+        Ok(Self { faults: Faults::new(core.clone()), core })
     }
 
     /// Breaks every connection and stops listening. The state stays readable.
@@ -218,13 +212,7 @@ impl Service {
     /// All members of the first guild, the bot among them.
     #[must_use]
     pub fn members(&self) -> Vec<Member> {
-        self.core
-            .world()
-            .state
-            .guilds()
-            .first()
-            .map(|guild| guild.members.clone())
-            .unwrap_or_default()
+        self.core.world().state.guilds().first().map(|guild| guild.members.clone()).unwrap_or_default()
     }
 
     /// Adds a member to a guild, or replaces one. False when the guild does not exist.
@@ -244,31 +232,16 @@ impl Service {
     /// Somebody writes a message; mentions such as `<@id>` are understood. The id is 0 when there
     /// is no such channel.
     #[must_use]
-    pub fn says(
-        &self,
-        member: UserId,
-        channel: ChannelId,
-        text: &str,
-        reply_to: Option<MessageId>,
-    ) -> MessageId {
+    pub fn says(&self, member: UserId, channel: ChannelId, text: &str, reply_to: Option<MessageId>) -> MessageId {
         let content = text.chars().take(MEMBER_MESSAGE).collect();
-        let draft = Draft {
-            content,
-            reply_to,
-            ..Draft::default()
-        };
-        self.core
-            .world()
-            .post(channel, member, draft)
-            .map_or(MessageId(0), |message| message.id)
+        let draft = Draft { content, reply_to, ..Draft::default() };
+        self.core.world().post(channel, member, draft).map_or(MessageId(0), |message| message.id)
     }
 
     /// Somebody's message is edited; nothing happens when it does not exist.
     pub fn edits(&self, message: MessageId, channel: ChannelId, text: &str) {
         let content: String = text.chars().take(MEMBER_MESSAGE).collect();
-        self.core
-            .world()
-            .edit(channel, message, |message| message.content = content);
+        self.core.world().edit(channel, message, |message| message.content = content);
     }
 
     /// A message is deleted; nothing happens when it does not exist.
@@ -326,10 +299,7 @@ impl Service {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let world = self.core.world();
-        Stats {
-            open_connections: world.hub.open_connections() as u64,
-            ..world.tally.stats.clone()
-        }
+        Stats { open_connections: world.hub.open_connections() as u64, ..world.tally.stats.clone() }
     }
 
     /// Waits until a shard has identified or resumed and is connected.
@@ -383,12 +353,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
 
 fn router(core: Arc<Core>) -> Router {
     let mut router = Router::new();
-    for path in [
-        "/gateway",
-        "/gateway/",
-        "/gateway/resume",
-        "/gateway/resume/",
-    ] {
+    for path in ["/gateway", "/gateway/", "/gateway/resume", "/gateway/resume/"] {
         router = router.route(path, routing::any(gateway::upgrade));
     }
     router.fallback(rest::answer).with_state(core)

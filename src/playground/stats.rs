@@ -62,11 +62,7 @@ impl Tally {
     /// Counts a request that arrives now.
     pub fn request(&mut self, route: &str, now: Instant) {
         *self.stats.by_route.entry(route.to_owned()).or_default() += 1;
-        while self
-            .recent
-            .front()
-            .is_some_and(|first| now.duration_since(*first) >= Duration::from_secs(1))
-        {
+        while self.recent.front().is_some_and(|first| now.duration_since(*first) >= Duration::from_secs(1)) {
             self.recent.pop_front();
         }
         if self.recent.len() == REQUESTS_REMEMBERED {

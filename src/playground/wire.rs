@@ -21,9 +21,7 @@ const FLAG_CONTENT: u64 = 1 << 19;
 /// A moment in milliseconds since 1970 as Discord writes it.
 #[must_use]
 pub fn timestamp(ms: u64) -> String {
-    let moment = i64::try_from(ms)
-        .ok()
-        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    let moment = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let moment = moment.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     moment.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
@@ -112,14 +110,8 @@ pub fn channel(state: &State, channel: &Channel) -> Value {
     let last = state.last_message(channel.id);
     match channel.kind {
         ChannelKind::Text => {
-            let siblings = channel
-                .guild
-                .and_then(|guild| state.guild(guild))
-                .map(|guild| guild.channels.as_slice());
-            let position = siblings
-                .unwrap_or_default()
-                .iter()
-                .position(|sibling| sibling.id == channel.id);
+            let siblings = channel.guild.and_then(|guild| state.guild(guild)).map(|guild| guild.channels.as_slice());
+            let position = siblings.unwrap_or_default().iter().position(|sibling| sibling.id == channel.id);
             json!({
                 "id": channel.id,
                 "type": 0,
@@ -137,10 +129,7 @@ pub fn channel(state: &State, channel: &Channel) -> Value {
             })
         }
         ChannelKind::Direct => {
-            let recipient = channel
-                .recipient
-                .and_then(|user| state.member(None, user))
-                .map(user);
+            let recipient = channel.recipient.and_then(|user| state.member(None, user)).map(user);
             json!({
                 "id": channel.id,
                 "type": 1,
@@ -220,11 +209,7 @@ pub fn guild_create(state: &State, of: &Guild) -> Value {
     whole["member_count"] = json!(of.members.len());
     whole["voice_states"] = json!([]);
     whole["members"] = of.members.iter().map(member).collect();
-    whole["channels"] = of
-        .channels
-        .iter()
-        .map(|entry| channel(state, entry))
-        .collect();
+    whole["channels"] = of.channels.iter().map(|entry| channel(state, entry)).collect();
     whole["threads"] = json!([]);
     whole["presences"] = json!([]);
     whole["stage_instances"] = json!([]);
@@ -237,10 +222,7 @@ pub fn guild_create(state: &State, of: &Guild) -> Value {
 #[must_use]
 pub fn application(state: &State, privileged: u64) -> Value {
     let bot = state.bot();
-    let owner = state
-        .guilds()
-        .first()
-        .and_then(|guild| state.member(Some(guild.id), guild.owner));
+    let owner = state.guilds().first().and_then(|guild| state.member(Some(guild.id), guild.owner));
     json!({
         "id": bot.id,
         "name": bot.name,
@@ -271,11 +253,7 @@ pub fn application(state: &State, privileged: u64) -> Value {
 #[must_use]
 pub fn application_flags(privileged: u64) -> u64 {
     let flag = |intent: u32, flag: u64| {
-        if privileged >> intent & 1 == 1 {
-            flag
-        } else {
-            0
-        }
+        if privileged >> intent & 1 == 1 { flag } else { 0 }
     };
     flag(1, FLAG_MEMBERS) | flag(8, FLAG_PRESENCE) | flag(15, FLAG_CONTENT)
 }
@@ -294,14 +272,8 @@ pub fn message_event(state: &State, of: &Message) -> Value {
         return event;
     };
     event["guild_id"] = json!(guild);
-    event["member"] = state
-        .member(Some(guild), of.author)
-        .map_or(Value::Null, partial_member);
-    event["mentions"] = of
-        .mentions
-        .iter()
-        .filter_map(|user| mention(state, Some(guild), *user))
-        .collect();
+    event["member"] = state.member(Some(guild), of.author).map_or(Value::Null, partial_member);
+    event["mentions"] = of.mentions.iter().filter_map(|user| mention(state, Some(guild), *user)).collect();
     event
 }
 
@@ -316,9 +288,7 @@ fn mention(state: &State, guild: Option<GuildId>, id: UserId) -> Option<Value> {
 
 fn nested(state: &State, of: &Message, depth: u8) -> Value {
     let guild = state.channel(of.channel).and_then(|channel| channel.guild);
-    let author = state
-        .member(guild, of.author)
-        .map_or_else(|| stranger(of), user);
+    let author = state.member(guild, of.author).map_or_else(|| stranger(of), user);
     let mut shown = json!({
         "id": of.id,
         "channel_id": of.channel,
@@ -344,8 +314,7 @@ fn nested(state: &State, of: &Message, depth: u8) -> Value {
         shown["message_reference"] = reference(of, guild, original);
         if depth > 0 {
             let original = state.message(of.channel, original);
-            shown["referenced_message"] =
-                original.map_or(Value::Null, |original| nested(state, original, depth - 1));
+            shown["referenced_message"] = original.map_or(Value::Null, |original| nested(state, original, depth - 1));
         }
     }
     shown
@@ -369,10 +338,7 @@ fn embed(sent: &Value) -> Value {
 
 fn attachment(of: &Message, file: &Attachment) -> Value {
     // The address goes nowhere on purpose: nothing in the playground may lead out of this machine.
-    let url = format!(
-        "http://127.0.0.1:9/attachments/{}/{}/{}",
-        of.channel, file.id, file.filename
-    );
+    let url = format!("http://127.0.0.1:9/attachments/{}/{}/{}", of.channel, file.id, file.filename);
     json!({
         "id": file.id,
         "filename": file.filename,
@@ -384,10 +350,5 @@ fn attachment(of: &Message, file: &Attachment) -> Value {
 }
 
 fn stranger(of: &Message) -> Value {
-    user(&Member {
-        id: of.author,
-        name: of.author_name.clone(),
-        roles: Vec::new(),
-        bot: false,
-    })
+    user(&Member { id: of.author, name: of.author_name.clone(), roles: Vec::new(), bot: false })
 }

@@ -65,9 +65,7 @@ pub struct Core {
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The token must not get into logs, not even one that opens nothing.
-        f.debug_struct("Core")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Core").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -131,12 +129,7 @@ impl World {
     }
 
     /// Changes a message and tells everybody. None when it does not exist.
-    pub fn edit(
-        &mut self,
-        channel: ChannelId,
-        id: MessageId,
-        change: impl FnOnce(&mut Message),
-    ) -> Option<Message> {
+    pub fn edit(&mut self, channel: ChannelId, id: MessageId, change: impl FnOnce(&mut Message)) -> Option<Message> {
         let now = self.now();
         let message = self.state.edit(channel, id, now, change)?;
         self.publish_message("MESSAGE_UPDATE", &message);
@@ -152,16 +145,8 @@ impl World {
         if let Some(guild) = guild {
             data["guild_id"] = json!(guild);
         }
-        self.publish(
-            "MESSAGE_DELETE",
-            guild,
-            intents::messages(guild.is_some()),
-            data,
-        );
-        let _ = self.changes.send(Change::MessageDeleted {
-            channel,
-            message: id,
-        });
+        self.publish("MESSAGE_DELETE", guild, intents::messages(guild.is_some()), data);
+        let _ = self.changes.send(Change::MessageDeleted { channel, message: id });
         Some(message)
     }
 
@@ -173,30 +158,19 @@ impl World {
             self.typing.retain(|_, until| *until > now);
             self.typing.insert(channel, now + TYPING);
         }
-        let mut data =
-            json!({"channel_id": channel, "user_id": user, "timestamp": self.now() / 1_000});
+        let mut data = json!({"channel_id": channel, "user_id": user, "timestamp": self.now() / 1_000});
         if let Some(guild) = guild {
             data["guild_id"] = json!(guild);
-            data["member"] = self
-                .state
-                .member(Some(guild), user)
-                .map_or(Value::Null, wire::member);
+            data["member"] = self.state.member(Some(guild), user).map_or(Value::Null, wire::member);
         }
-        self.publish(
-            "TYPING_START",
-            guild,
-            intents::typing(guild.is_some()),
-            data,
-        );
+        self.publish("TYPING_START", guild, intents::typing(guild.is_some()), data);
         let _ = self.changes.send(Change::TypingStarted { channel, user });
     }
 
     /// Whether the bot's typing indicator is lit in a channel.
     #[must_use]
     pub fn typing(&self, channel: ChannelId) -> bool {
-        self.typing
-            .get(&channel)
-            .is_some_and(|until| *until > Instant::now())
+        self.typing.get(&channel).is_some_and(|until| *until > Instant::now())
     }
 
     /// Gives or takes a role and tells everybody. False when the member does not exist.
@@ -212,19 +186,8 @@ impl World {
         };
         let mut data = wire::member(&member);
         data["guild_id"] = json!(guild);
-        self.publish(
-            "GUILD_MEMBER_UPDATE",
-            Some(guild),
-            intents::GUILD_MEMBERS,
-            data,
-        );
-        let change = RoleChange {
-            guild,
-            user,
-            role,
-            held,
-            reason,
-        };
+        self.publish("GUILD_MEMBER_UPDATE", Some(guild), intents::GUILD_MEMBERS, data);
+        let change = RoleChange { guild, user, role, held, reason };
         if self.role_changes.len() == ROLE_CHANGES {
             self.role_changes.pop_front();
         }
@@ -245,19 +208,11 @@ impl World {
     }
 
     fn guild_of(&self, channel: ChannelId) -> Option<GuildId> {
-        self.state
-            .channel(channel)
-            .and_then(|channel| channel.guild)
+        self.state.channel(channel).and_then(|channel| channel.guild)
     }
 
     fn publish(&mut self, name: &'static str, guild: Option<GuildId>, intent: u64, data: Value) {
-        self.hub.publish(&Event {
-            name,
-            guild,
-            intent,
-            data,
-            blank: None,
-        });
+        self.hub.publish(&Event { name, guild, intent, data, blank: None });
     }
 
     fn publish_message(&mut self, name: &'static str, message: &Message) {
@@ -267,13 +222,7 @@ impl World {
         // Discord lets a bot read direct messages, what it wrote, and what mentions it.
         let readable = guild.is_none() || message.author == bot || message.mentions.contains(&bot);
         let blank = (!readable).then(|| blanked(&data));
-        self.hub.publish(&Event {
-            name,
-            guild,
-            intent: intents::messages(guild.is_some()),
-            data,
-            blank,
-        });
+        self.hub.publish(&Event { name, guild, intent: intents::messages(guild.is_some()), data, blank });
     }
 }
 

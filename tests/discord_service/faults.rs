@@ -18,53 +18,28 @@ async fn a_created_message_can_go_unanswered() {
     let body = json!({"content": "x", "nonce": "n", "enforce_nonce": true});
     let path = format!("/channels/{general}/messages");
     for _ in 0..2 {
-        assert!(
-            rest.send(Method::POST, &path, Some(body.clone()))
-                .await
-                .is_err()
-        );
+        assert!(rest.send(Method::POST, &path, Some(body.clone())).await.is_err());
     }
     assert_eq!(rest.write(general, body).await.0, 200);
     assert_eq!(service.messages(general).len(), 1);
-    assert_eq!(
-        (
-            service.stats().duplicate_nonces,
-            service.stats().by_status[&0]
-        ),
-        (2, 2)
-    );
+    assert_eq!((service.stats().duplicate_nonces, service.stats().by_status[&0]), (2, 2));
 }
 
 #[tokio::test]
 async fn answers_can_be_replaced_and_delayed() {
     let service = start().await;
-    let (general, help, rest) = (
-        channel(&service, "general"),
-        channel(&service, "help"),
-        Rest::of(&service),
-    );
+    let (general, help, rest) = (channel(&service, "general"), channel(&service, "help"), Rest::of(&service));
     let faults = service.faults();
-    faults.answer_next(
-        "POST /channels/{channel}/messages",
-        1,
-        503,
-        Some(Duration::from_secs(2)),
-    );
+    faults.answer_next("POST /channels/{channel}/messages", 1, 503, Some(Duration::from_secs(2)));
     faults.answer_next("*", 1, 429, Some(Duration::from_millis(1_500)));
     let (status, headers, _) = rest.write(general, json!({"content": "x"})).await;
-    assert_eq!(
-        (status, headers["retry-after"].to_str().unwrap()),
-        (503, "2")
-    );
+    assert_eq!((status, headers["retry-after"].to_str().unwrap()), (503, "2"));
     let (status, _, body) = rest.write(general, json!({"content": "x"})).await;
     assert_eq!((status, body["retry_after"].as_f64().unwrap()), (429, 1.5));
     assert_eq!(rest.write(general, json!({"content": "x"})).await.0, 200);
 
     faults.delay_channel(general, Duration::from_secs(600));
-    let slow = timeout(
-        Duration::from_millis(200),
-        rest.write(general, json!({"content": "x"})),
-    );
+    let slow = timeout(Duration::from_millis(200), rest.write(general, json!({"content": "x"})));
     assert!(slow.await.is_err());
     assert_eq!(rest.write(help, json!({"content": "x"})).await.0, 200);
     faults.delay_channel(general, Duration::from_millis(300));
@@ -86,10 +61,7 @@ async fn channels_can_be_forbidden_and_deleted() {
     service.faults().delete_channel(general);
     let (status, _, body) = rest.write(general, json!({"content": "x"})).await;
     assert_eq!((status, &body["code"]), (404, &json!(10_003)));
-    assert_eq!(
-        gateway.event("CHANNEL_DELETE").await["id"],
-        general.to_string()
-    );
+    assert_eq!(gateway.event("CHANNEL_DELETE").await["id"], general.to_string());
 }
 
 #[tokio::test]
@@ -141,23 +113,13 @@ async fn a_refused_resume_leaves_identify_open() {
 
 #[tokio::test]
 async fn a_silent_service_neither_acknowledges_nor_closes() {
-    let service = Service::start(Options {
-        heartbeat: Duration::from_millis(50),
-        ..options()
-    })
-    .await
-    .unwrap();
+    let service = Service::start(Options { heartbeat: Duration::from_millis(50), ..options() }).await.unwrap();
     let (general, ada) = (channel(&service, "general"), member(&service, "Ada"));
     let (mut gateway, _) = Gateway::login(&service).await;
     service.faults().freeze(true);
     gateway.send(json!({"op": 1, "d": null})).await;
     let id = service.says(ada, general, "anybody there?", None);
-    assert!(
-        timeout(Duration::from_millis(300), gateway.next())
-            .await
-            .is_err(),
-        "longer than two heartbeats"
-    );
+    assert!(timeout(Duration::from_millis(300), gateway.next()).await.is_err(), "longer than two heartbeats");
     service.faults().freeze(false);
     assert_eq!(gateway.event("MESSAGE_CREATE").await["id"], id.to_string());
 
@@ -224,11 +186,7 @@ async fn with_the_socket_cut_at_random_frames_nothing_is_lost_or_doubled() {
         }
     }
     assert_eq!(heard, timeout(DEADLINE, said).await.unwrap().unwrap());
-    assert!(
-        service.stats().resumes > 10,
-        "the dice must have cut often: {:?}",
-        service.stats()
-    );
+    assert!(service.stats().resumes > 10, "the dice must have cut often: {:?}", service.stats());
 }
 
 #[tokio::test]

@@ -14,10 +14,7 @@ use crate::support::{DEADLINE, Gateway, INTENTS, Rest, channel, member, options,
 #[tokio::test]
 async fn a_session_begins_with_hello_ready_and_the_guild() {
     let service = start().await;
-    let (url, more) = (
-        service.api_url().replace("http", "ws") + "/gateway",
-        "&compress=zlib-stream",
-    );
+    let (url, more) = (service.api_url().replace("http", "ws") + "/gateway", "&compress=zlib-stream");
     for more in ["", more] {
         let mut gateway = Gateway::connect_to(&url, more).await;
         assert_eq!(gateway.op(10).await["d"]["heartbeat_interval"], 41_250);
@@ -27,10 +24,7 @@ async fn a_session_begins_with_hello_ready_and_the_guild() {
         let ready = gateway.event("READY").await;
         let guild = gateway.event("GUILD_CREATE").await;
         assert_eq!(gateway.seq, 2);
-        assert_eq!(
-            ready["guilds"],
-            json!([{"id": guild["id"], "unavailable": true}])
-        );
+        assert_eq!(ready["guilds"], json!([{"id": guild["id"], "unavailable": true}]));
         assert_eq!(guild["member_count"], 4);
         assert_eq!(guild["channels"].as_array().unwrap().len(), 3);
         timeout(DEADLINE, service.connected(0)).await.unwrap();
@@ -47,21 +41,13 @@ async fn what_happened_while_away_is_replayed_once_and_in_order() {
     let (general, ada) = (channel(&service, "general"), member(&service, "Ada"));
     let (mut gateway, ready) = Gateway::login(&service).await;
     let heard = service.says(ada, general, "heard", None);
-    assert_eq!(
-        gateway.event("MESSAGE_CREATE").await["id"],
-        heard.to_string()
-    );
+    assert_eq!(gateway.event("MESSAGE_CREATE").await["id"], heard.to_string());
     let seq = gateway.seq;
     service.faults().cut_gateways();
     assert_eq!(gateway.end().await, None);
     timeout(DEADLINE, service.disconnected(0)).await.unwrap();
-    let missed: Vec<String> = (0..50)
-        .map(|n| {
-            service
-                .says(ada, general, &format!("missed {n}"), None)
-                .to_string()
-        })
-        .collect();
+    let missed: Vec<String> =
+        (0..50).map(|n| service.says(ada, general, &format!("missed {n}"), None).to_string()).collect();
 
     let mut gateway = Gateway::connect_to(ready["resume_gateway_url"].as_str().unwrap(), "").await;
     gateway.resume(&service, &ready["session_id"], seq).await;
@@ -77,25 +63,12 @@ async fn what_happened_while_away_is_replayed_once_and_in_order() {
     }
     assert_eq!(replayed, missed);
     let stats = service.stats();
-    assert_eq!(
-        (
-            stats.identifies,
-            stats.resumes,
-            stats.resumes_at_resume_url,
-            stats.replayed
-        ),
-        (1, 1, 1, 50)
-    );
+    assert_eq!((stats.identifies, stats.resumes, stats.resumes_at_resume_url, stats.replayed), (1, 1, 1, 50));
 }
 
 #[tokio::test]
 async fn sessions_that_cannot_be_resumed_are_refused_in_discords_ways() {
-    let service = Service::start(Options {
-        replay: 8,
-        ..options()
-    })
-    .await
-    .unwrap();
+    let service = Service::start(Options { replay: 8, ..options() }).await.unwrap();
     let (general, ada) = (channel(&service, "general"), member(&service, "Ada"));
 
     let mut gateway = Gateway::connect(&service).await;
@@ -113,11 +86,7 @@ async fn sessions_that_cannot_be_resumed_are_refused_in_discords_ways() {
     timeout(DEADLINE, service.disconnected(0)).await.unwrap();
     let mut gateway = Gateway::connect(&service).await;
     gateway.resume(&service, &ready["session_id"], 1).await;
-    assert_eq!(
-        gateway.op(9).await["d"],
-        false,
-        "a close with 1000 ends the session"
-    );
+    assert_eq!(gateway.op(9).await["d"], false, "a close with 1000 ends the session");
 
     let (gateway, ready) = Gateway::login(&service).await;
     gateway.close(4000).await;
@@ -133,21 +102,12 @@ async fn sessions_that_cannot_be_resumed_are_refused_in_discords_ways() {
     }
     let mut gateway = Gateway::connect(&service).await;
     gateway.resume(&service, &ready["session_id"], seq).await;
-    assert_eq!(
-        gateway.op(9).await["d"],
-        false,
-        "nine events do not fit into a replay of eight"
-    );
+    assert_eq!(gateway.op(9).await["d"], false, "nine events do not fit into a replay of eight");
 }
 
 #[tokio::test]
 async fn misbehaviour_is_closed_with_the_proper_code() {
-    let service = Service::start(Options {
-        privileged: 1 << 15,
-        ..options()
-    })
-    .await
-    .unwrap();
+    let service = Service::start(Options { privileged: 1 << 15, ..options() }).await.unwrap();
     let token = service.token();
     let identify = |token: &str, intents: u64, shard: Value| {
         json!({"op": 2, "d": {"token": token, "intents": intents, "shard": shard, "properties": {}}}).to_string()
@@ -163,10 +123,7 @@ async fn misbehaviour_is_closed_with_the_proper_code() {
         (vec![ok.clone(), long], 4002),
         (vec![json!({"op": 3, "d": {}}).to_string()], 4003),
         (vec![ok.clone(), ok.clone()], 4005),
-        (
-            vec![ok.clone(), json!({"op": 77, "d": {}}).to_string()],
-            4001,
-        ),
+        (vec![ok.clone(), json!({"op": 77, "d": {}}).to_string()], 4001),
         (vec![json!({"op": 1, "d": null}).to_string(); 121], 4008),
     ];
     for (payloads, code) in cases {
@@ -185,17 +142,10 @@ async fn misbehaviour_is_closed_with_the_proper_code() {
 #[tokio::test]
 async fn identifies_of_one_kind_keep_their_distance() {
     let period = Duration::from_secs(600);
-    let service = Service::start(Options {
-        max_concurrency: 2,
-        identify_period: period,
-        ..options()
-    })
-    .await
-    .unwrap();
+    let service = Service::start(Options { max_concurrency: 2, identify_period: period, ..options() }).await.unwrap();
     let shard = async |shard: u32| {
         let mut gateway = Gateway::connect(&service).await;
-        let data =
-            json!({"token": service.token(), "intents": 1, "shard": [shard, 4], "properties": {}});
+        let data = json!({"token": service.token(), "intents": 1, "shard": [shard, 4], "properties": {}});
         gateway.send(json!({"op": 2, "d": data})).await;
         gateway.op(10).await;
         gateway.next().await.unwrap()
@@ -208,24 +158,14 @@ async fn identifies_of_one_kind_keep_their_distance() {
 
 #[tokio::test]
 async fn a_client_without_heartbeats_is_closed() {
-    let service = Service::start(Options {
-        heartbeat: Duration::from_millis(50),
-        ..options()
-    })
-    .await
-    .unwrap();
+    let service = Service::start(Options { heartbeat: Duration::from_millis(50), ..options() }).await.unwrap();
     let (mut gateway, _) = Gateway::login(&service).await;
     assert_eq!(gateway.end().await, Some(4009));
 }
 
 #[tokio::test]
 async fn every_guild_speaks_to_its_own_shard() {
-    let service = Service::start(Options {
-        seed: Seed::many(8, 1),
-        ..options()
-    })
-    .await
-    .unwrap();
+    let service = Service::start(Options { seed: Seed::many(8, 1), ..options() }).await.unwrap();
     let ada = member(&service, "Ada");
     let mut shards = Vec::new();
     for shard in 0..4_u64 {
@@ -239,34 +179,21 @@ async fn every_guild_speaks_to_its_own_shard() {
     for channel in service.channels() {
         let home = usize::try_from((channel.guild.unwrap().0 >> 22) % 4).unwrap();
         let id = service.says(ada, channel.id, "hello", None);
-        assert_eq!(
-            shards[home].event("MESSAGE_CREATE").await["id"],
-            id.to_string()
-        );
+        assert_eq!(shards[home].event("MESSAGE_CREATE").await["id"], id.to_string());
     }
 }
 
 #[tokio::test]
 async fn without_the_content_intent_only_mentions_and_direct_messages_are_readable() {
     let service = start().await;
-    let (general, ada, bot) = (
-        channel(&service, "general"),
-        member(&service, "Ada"),
-        service.bot(),
-    );
+    let (general, ada, bot) = (channel(&service, "general"), member(&service, "Ada"), service.bot());
     let mut gateway = Gateway::connect(&service).await;
-    gateway
-        .identify(service.token(), INTENTS & !(1 << 15))
-        .await;
+    gateway.identify(service.token(), INTENTS & !(1 << 15)).await;
     gateway.event("GUILD_CREATE").await;
     let direct = service.direct(ada).unwrap().id;
     for (channel, text, heard) in [
         (general, "a secret".to_owned(), ""),
-        (
-            general,
-            format!("<@{bot}> hello"),
-            &*format!("<@{bot}> hello"),
-        ),
+        (general, format!("<@{bot}> hello"), &*format!("<@{bot}> hello")),
         (direct, "psst".to_owned(), "psst"),
     ] {
         let _ = service.says(ada, channel, &text, None);
@@ -277,22 +204,13 @@ async fn without_the_content_intent_only_mentions_and_direct_messages_are_readab
 #[tokio::test]
 async fn messages_carry_what_bots_look_at() {
     let service = start().await;
-    let (general, chloe, bot) = (
-        channel(&service, "general"),
-        member(&service, "Chloe"),
-        service.bot(),
-    );
+    let (general, chloe, bot) = (channel(&service, "general"), member(&service, "Chloe"), service.bot());
     let (mut gateway, _) = Gateway::login(&service).await;
     let rest = Rest::of(&service);
     let (.., written) = rest.write(general, json!({"content": "first"})).await;
     gateway.event("MESSAGE_CREATE").await;
     let original = written["id"].as_str().unwrap().parse().unwrap();
-    let moderator = service.guilds()[0]
-        .roles
-        .iter()
-        .find(|role| role.name == "moderator")
-        .unwrap()
-        .id;
+    let moderator = service.guilds()[0].roles.iter().find(|role| role.name == "moderator").unwrap().id;
     let text = format!("<@{bot}> and <@&{moderator}> @everyone");
     let reply = service.says(chloe, general, &text, Some(original));
     let heard = gateway.event("MESSAGE_CREATE").await;
@@ -306,39 +224,26 @@ async fn messages_carry_what_bots_look_at() {
     assert_eq!(heard["mention_everyone"], true);
 
     service.types(chloe, general);
-    assert_eq!(
-        gateway.event("TYPING_START").await["member"]["user"]["id"],
-        chloe.to_string()
-    );
+    assert_eq!(gateway.event("TYPING_START").await["member"]["user"]["id"], chloe.to_string());
     service.edits(reply, general, "no mention any more");
     let edited = gateway.event("MESSAGE_UPDATE").await;
-    assert_eq!(
-        (&edited["content"], &edited["mention_roles"]),
-        (&json!("no mention any more"), &json!([]))
-    );
+    assert_eq!((&edited["content"], &edited["mention_roles"]), (&json!("no mention any more"), &json!([])));
     assert!(edited["edited_timestamp"].is_string());
     service.deletes(general, reply);
-    assert_eq!(
-        gateway.event("MESSAGE_DELETE").await["id"],
-        reply.to_string()
-    );
+    assert_eq!(gateway.event("MESSAGE_DELETE").await["id"], reply.to_string());
 }
 
 #[tokio::test]
 async fn presences_are_kept_and_members_can_be_asked_for() {
     let service = start().await;
     let (mut gateway, ready) = Gateway::login(&service).await;
-    let presence = json!({"since": null, "activities": [{"name": "chess", "type": 0}], "status": "online", "afk": false});
+    let presence =
+        json!({"since": null, "activities": [{"name": "chess", "type": 0}], "status": "online", "afk": false});
     gateway.send(json!({"op": 3, "d": presence})).await;
     let guild = &ready["guilds"][0]["id"];
-    gateway
-        .send(json!({"op": 8, "d": {"guild_id": guild, "query": "", "limit": 0, "nonce": "n"}}))
-        .await;
+    gateway.send(json!({"op": 8, "d": {"guild_id": guild, "query": "", "limit": 0, "nonce": "n"}})).await;
     let chunk = gateway.event("GUILD_MEMBERS_CHUNK").await;
-    assert_eq!(
-        (chunk["members"].as_array().unwrap().len(), &chunk["nonce"]),
-        (4, &json!("n"))
-    );
+    assert_eq!((chunk["members"].as_array().unwrap().len(), &chunk["nonce"]), (4, &json!("n")));
     assert_eq!(service.presence(0), Some(presence));
     assert_eq!(service.stats().presence_updates, 1);
 }

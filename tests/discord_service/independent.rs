@@ -18,8 +18,7 @@ const START: Duration = Duration::from_secs(60);
 
 fn python() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    std::env::var_os("STAFFAI_TEST_PYTHON")
-        .map_or_else(|| root.join(".venv-tests/bin/python"), PathBuf::from)
+    std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), PathBuf::from)
 }
 
 /// A child process that does not outlive its test.
@@ -43,23 +42,15 @@ fn spawn(python: PathBuf, service: &Service) -> (Client, mpsc::UnboundedReceiver
         .unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
     let (sender, lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        out.lines()
-            .map_while(Result::ok)
-            .try_for_each(|line| sender.send(line))
-    });
+    std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     (Client(child), lines)
 }
 
 async fn line(lines: &mut mpsc::UnboundedReceiver<String>, event: &str) -> Value {
     loop {
         let line = timeout(START, lines.recv()).await.expect("a line in time");
-        let line: Value =
-            serde_json::from_str(&line.unwrap_or_else(|| panic!("ended before {event}"))).unwrap();
-        assert!(
-            !["error", "failed"].contains(&line["event"].as_str().unwrap()),
-            "{line}"
-        );
+        let line: Value = serde_json::from_str(&line.unwrap_or_else(|| panic!("ended before {event}"))).unwrap();
+        assert!(!["error", "failed"].contains(&line["event"].as_str().unwrap()), "{line}");
         if line["event"] == event {
             return line;
         }
@@ -75,11 +66,7 @@ async fn discord_py_logs_in_answers_is_cut_and_resumes() {
         python.display()
     );
     let service = Service::start(options()).await.unwrap();
-    let (general, ada, bot) = (
-        channel(&service, "general"),
-        member(&service, "Ada"),
-        service.bot(),
-    );
+    let (general, ada, bot) = (channel(&service, "general"), member(&service, "Ada"), service.bot());
     let (mut client, mut lines) = spawn(python, &service);
     let ready = line(&mut lines, "ready").await;
     assert_eq!(ready["guild"], "Harbour");
@@ -99,24 +86,13 @@ async fn discord_py_logs_in_answers_is_cut_and_resumes() {
     timeout(DEADLINE, service.disconnected(0)).await.unwrap();
     let _ = service.says(ada, general, &format!("<@{bot}> and again"), None);
     line(&mut lines, "answered_again").await;
-    assert!(
-        timeout(START, lines.recv())
-            .await
-            .expect("the end in time")
-            .is_none()
-    );
+    assert!(timeout(START, lines.recv()).await.expect("the end in time").is_none());
     assert!(client.0.wait().unwrap().success());
 
     let messages = service.messages(general);
-    let texts: Vec<&str> = messages
-        .iter()
-        .filter(|message| message.author == bot)
-        .map(|message| &*message.content)
-        .collect();
+    let texts: Vec<&str> =
+        messages.iter().filter(|message| message.author == bot).map(|message| &*message.content).collect();
     assert_eq!(texts, ["a better thought", "here again"]);
     let stats = service.stats();
-    assert_eq!(
-        (stats.identifies, stats.resumes, stats.resumes_at_resume_url),
-        (1, 1, 1)
-    );
+    assert_eq!((stats.identifies, stats.resumes, stats.resumes_at_resume_url), (1, 1, 1));
 }

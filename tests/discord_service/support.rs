@@ -31,10 +31,7 @@ pub fn clock() -> Arc<dyn Fn() -> u64 + Send + Sync> {
 
 /// Options whose waits are short enough for a test.
 pub fn options() -> Options {
-    Options {
-        identify_period: Duration::ZERO,
-        ..Options::new(clock())
-    }
+    Options { identify_period: Duration::ZERO, ..Options::new(clock()) }
 }
 
 pub async fn start() -> Service {
@@ -42,21 +39,11 @@ pub async fn start() -> Service {
 }
 
 pub fn channel(service: &Service, name: &str) -> ChannelId {
-    service
-        .channels()
-        .into_iter()
-        .find(|channel| channel.name == name)
-        .unwrap()
-        .id
+    service.channels().into_iter().find(|channel| channel.name == name).unwrap().id
 }
 
 pub fn member(service: &Service, name: &str) -> UserId {
-    service
-        .members()
-        .into_iter()
-        .find(|member| member.name == name)
-        .unwrap()
-        .id
+    service.members().into_iter().find(|member| member.name == name).unwrap().id
 }
 
 /// A gateway connection.
@@ -76,11 +63,7 @@ impl Gateway {
         let url = format!("{url}/?v=10&encoding=json{more}");
         let (socket, _) = tokio_tungstenite::connect_async(url).await.unwrap();
         let inflate = more.contains("zlib-stream").then(|| Decompress::new(true));
-        Self {
-            socket,
-            inflate,
-            seq: 0,
-        }
+        Self { socket, inflate, seq: 0 }
     }
 
     /// Connects, identifies, and reads up to GUILD_CREATE. Returns READY's data too.
@@ -93,15 +76,11 @@ impl Gateway {
     }
 
     pub async fn identify(&mut self, token: &str, intents: u64) {
-        self.send(json!({"op": 2, "d": {"token": token, "intents": intents, "properties": {}}}))
-            .await;
+        self.send(json!({"op": 2, "d": {"token": token, "intents": intents, "properties": {}}})).await;
     }
 
     pub async fn resume(&mut self, service: &Service, session: &Value, seq: u64) {
-        self.send(
-            json!({"op": 6, "d": {"token": service.token(), "session_id": session, "seq": seq}}),
-        )
-        .await;
+        self.send(json!({"op": 6, "d": {"token": service.token(), "session_id": session, "seq": seq}})).await;
     }
 
     pub async fn send(&mut self, payload: Value) {
@@ -113,10 +92,7 @@ impl Gateway {
     }
 
     pub async fn close(mut self, code: u16) {
-        let frame = tokio_tungstenite::tungstenite::protocol::CloseFrame {
-            code: code.into(),
-            reason: "".into(),
-        };
+        let frame = tokio_tungstenite::tungstenite::protocol::CloseFrame { code: code.into(), reason: "".into() };
         self.socket.close(Some(frame)).await.unwrap();
         while let Some(Ok(_)) = self.socket.next().await {}
     }
@@ -124,9 +100,7 @@ impl Gateway {
     /// The next payload; none when the connection broke, and its code when it was closed.
     pub async fn next(&mut self) -> Result<Value, Option<u16>> {
         loop {
-            let frame = timeout(DEADLINE, self.socket.next())
-                .await
-                .expect("a frame in time");
+            let frame = timeout(DEADLINE, self.socket.next()).await.expect("a frame in time");
             let text = match frame {
                 Some(Ok(Message::Text(text))) => text.to_string(),
                 Some(Ok(Message::Binary(bytes))) => self.inflated(&bytes),
@@ -143,19 +117,14 @@ impl Gateway {
     fn inflated(&mut self, bytes: &[u8]) -> String {
         let mut out = Vec::with_capacity(1 << 20);
         let inflate = self.inflate.as_mut().expect("a compressed connection");
-        inflate
-            .decompress_vec(bytes, &mut out, FlushDecompress::Sync)
-            .unwrap();
+        inflate.decompress_vec(bytes, &mut out, FlushDecompress::Sync).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     /// The data of the next event of this name; other payloads are skipped.
     pub async fn event(&mut self, name: &str) -> Value {
         loop {
-            let payload = self
-                .next()
-                .await
-                .unwrap_or_else(|code| panic!("closed with {code:?} before {name}"));
+            let payload = self.next().await.unwrap_or_else(|code| panic!("closed with {code:?} before {name}"));
             if payload["t"] == name {
                 return payload["d"].clone();
             }
@@ -165,10 +134,7 @@ impl Gateway {
     /// The next payload with this opcode; others are skipped.
     pub async fn op(&mut self, op: u64) -> Value {
         loop {
-            let payload = self
-                .next()
-                .await
-                .unwrap_or_else(|code| panic!("closed with {code:?} before op {op}"));
+            let payload = self.next().await.unwrap_or_else(|code| panic!("closed with {code:?} before op {op}"));
             if payload["op"] == op {
                 return payload;
             }
@@ -208,40 +174,20 @@ impl Rest {
     }
 
     pub fn with_token(self, token: &str) -> Self {
-        Self {
-            token: format!("Bot {token}"),
-            ..self
-        }
+        Self { token: format!("Bot {token}"), ..self }
     }
 
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.client
-            .request(method, format!("{}{path}", self.base))
-            .header("authorization", &self.token)
+        self.client.request(method, format!("{}{path}", self.base)).header("authorization", &self.token)
     }
 
-    pub async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> reqwest::Result<Answer> {
+    pub async fn send(&self, method: Method, path: &str, body: Option<Value>) -> reqwest::Result<Answer> {
         let request = self.request(method, path);
-        let request = if let Some(body) = body {
-            request.json(&body)
-        } else {
-            request
-        };
-        let response = timeout(DEADLINE, request.send())
-            .await
-            .expect("an answer in time")?;
+        let request = if let Some(body) = body { request.json(&body) } else { request };
+        let response = timeout(DEADLINE, request.send()).await.expect("an answer in time")?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await?;
-        let body = if text.is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_str(&text).unwrap()
-        };
+        let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
         Ok((status, headers, body))
     }
 
@@ -255,7 +201,6 @@ impl Rest {
 
     /// Writes in a channel.
     pub async fn write(&self, channel: ChannelId, body: Value) -> Answer {
-        self.post(&format!("/channels/{channel}/messages"), body)
-            .await
+        self.post(&format!("/channels/{channel}/messages"), body).await
     }
 }

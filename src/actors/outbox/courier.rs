@@ -183,7 +183,9 @@ impl Courier {
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let found = self.find(job, std::slice::from_ref(&text)).await?;
-                if index == 0 && let Some((message, _)) = found.pieces.into_iter().next() {
+                if index == 0
+                    && let Some((message, _)) = found.pieces.into_iter().next()
+                {
                     return Ok(message);
                 }
                 uncertain_since = None;
@@ -202,7 +204,13 @@ impl Courier {
         unreachable!("tries end by a result or by the deadline")
     }
 
-    async fn edit(&mut self, job: &Job, message: &MessageId, text: String, begun: Instant) -> Result<MessageId, Refusal> {
+    async fn edit(
+        &mut self,
+        job: &Job,
+        message: &MessageId,
+        text: String,
+        begun: Instant,
+    ) -> Result<MessageId, Refusal> {
         let request = PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), text };
         for attempt in 0.. {
             match self.perform(&request).await {
@@ -281,7 +289,9 @@ impl Courier {
             }
             Err(error) => {
                 match &error {
-                    PostError::RateLimited { retry_after, global } => self.pacer.lock().limited(now, *retry_after, *global),
+                    PostError::RateLimited { retry_after, global } => {
+                        self.pacer.lock().limited(now, *retry_after, *global)
+                    }
                     PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
                     PostError::Transient(_) => {}
                 }

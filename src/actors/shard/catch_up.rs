@@ -20,7 +20,12 @@ const TRIES: u32 = 5;
 const PAGE: usize = 100;
 
 /// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: nothing is replayed.
-pub(super) async fn read_back(parts: &ShardParts, guild: &str, newest: Vec<(Place, Timestamp)>, shard: &Handle<ShardMsg>) {
+pub(super) async fn read_back(
+    parts: &ShardParts,
+    guild: &str,
+    newest: Vec<(Place, Timestamp)>,
+    shard: &Handle<ShardMsg>,
+) {
     let key = keys::watermark(&parts.door, guild);
     let now = parts.clock.now();
     let Some(watermark) = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp) else {

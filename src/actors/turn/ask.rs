@@ -29,7 +29,12 @@ pub(super) struct Asked {
 }
 
 /// Asks until a model answers. The error is the label of the last failure.
-pub(super) async fn ask(parts: &TurnParts, turn: &Turn, request: &Request, deadline: Instant) -> Result<Asked, &'static str> {
+pub(super) async fn ask(
+    parts: &TurnParts,
+    turn: &Turn,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Asked, &'static str> {
     let mut tried: Vec<String> = Vec::new();
     let mut tries = 0;
     let mut last_failure = "no model";

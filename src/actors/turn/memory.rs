@@ -59,7 +59,12 @@ async fn load(parts: &TurnParts, turn: &Turn) -> History {
     match History::parse(&stored) {
         Ok(parsed) => {
             if parsed.dropped > 0 {
-                tracing::warn!(event = "store.corrupt", key, dropped = parsed.dropped, "history entries could not be read");
+                tracing::warn!(
+                    event = "store.corrupt",
+                    key,
+                    dropped = parsed.dropped,
+                    "history entries could not be read"
+                );
             }
             parsed.history
         }

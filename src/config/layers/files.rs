@@ -16,23 +16,14 @@ impl Gathering<'_> {
     pub fn config_files(&mut self) {
         let named = &self.sources.config_files;
         let usual = [PathBuf::from(CONFIG_FILE)];
-        for path in if named.is_empty() {
-            &usual
-        } else {
-            named.as_slice()
-        } {
+        for path in if named.is_empty() { &usual } else { named.as_slice() } {
             match self.sources.files.read(path) {
                 Ok(text) => self.config_file(path, &text),
                 Err(error) if named.is_empty() && is_missing(&error) => {}
                 Err(error) => self.problems.push(Problem {
                     key: path.display().to_string(),
                     value: None,
-                    place: if named.is_empty() {
-                        "working directory"
-                    } else {
-                        "--config"
-                    }
-                    .into(),
+                    place: if named.is_empty() { "working directory" } else { "--config" }.into(),
                     fix: format!("cannot be read ({error}); name a readable TOML file"),
                 }),
             }
@@ -41,9 +32,7 @@ impl Gathering<'_> {
 
     fn config_file(&mut self, path: &Path, text: &str) {
         let text = text.trim_start_matches('\u{feff}');
-        let at = |span: std::ops::Range<usize>| {
-            Origin::new(Layer::File).file(path, Some(line_at(text, span.start)))
-        };
+        let at = |span: std::ops::Range<usize>| Origin::new(Layer::File).file(path, Some(line_at(text, span.start)));
         // Read twice: once recoverably for every mistake and each key's place, once for the values.
         let (spanned, mut errors) = DeTable::parse_recoverable(text);
         let values = text.parse::<toml::Table>();
@@ -51,9 +40,7 @@ impl Gathering<'_> {
             errors.push(error.clone());
         }
         for error in &errors {
-            let origin = error
-                .span()
-                .map_or_else(|| Origin::new(Layer::File).file(path, None), at);
+            let origin = error.span().map_or_else(|| Origin::new(Layer::File).file(path, None), at);
             // The message only: the error's long form quotes the line, which may hold a secret.
             let fix = format!("is not valid TOML: {}", error.message().replace('\n', ", "));
             self.problem(&path.display().to_string(), &origin, fix);
@@ -66,14 +53,8 @@ impl Gathering<'_> {
                 _ if !self.is_section(name) => self.unknown(name, &origin),
                 DeValue::Table(table) => {
                     for key in table.keys() {
-                        let value = values
-                            .get(name)
-                            .and_then(|section| section.get(key.get_ref().as_ref()));
-                        self.toml_value(
-                            &format!("{name}.{}", key.get_ref()),
-                            value,
-                            at(key.span()),
-                        );
+                        let value = values.get(name).and_then(|section| section.get(key.get_ref().as_ref()));
+                        self.toml_value(&format!("{name}.{}", key.get_ref()), value, at(key.span()));
                     }
                 }
                 _ => {
@@ -90,11 +71,7 @@ impl Gathering<'_> {
         }
         match value.cloned().map(Value::deserialize) {
             Some(Ok(value)) => self.assign(key, value, origin),
-            _ => self.problem(
-                key,
-                &origin,
-                "is not a kind of value that a setting can have",
-            ),
+            _ => self.problem(key, &origin, "is not a kind of value that a setting can have"),
         }
     }
 
@@ -121,9 +98,5 @@ impl Gathering<'_> {
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
-    text.bytes()
-        .take(offset)
-        .filter(|byte| *byte == b'\n')
-        .count()
-        + 1
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }

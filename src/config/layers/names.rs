@@ -19,9 +19,7 @@ impl Gathering<'_> {
     /// The layer of the `.env` file.
     pub fn dotenv(&mut self, file: &DotEnv) {
         let values = file.values.iter().map(|(name, (value, line))| {
-            let origin = Origin::new(Layer::DotEnv)
-                .variable(name)
-                .file(ENV_FILE, Some(*line));
+            let origin = Origin::new(Layer::DotEnv).variable(name).file(ENV_FILE, Some(*line));
             (name.as_str(), (value.as_str(), origin))
         });
         self.layer(ENV_FILE, &values.collect());
@@ -53,8 +51,7 @@ impl Gathering<'_> {
                 self.fallbacks.push(Assignment { key, value, origin });
             } else if let Some((first, other)) = taken.get(&key) {
                 if other != value {
-                    self.warnings
-                        .push(format!("{first} and {name} differ; {first} is used"));
+                    self.warnings.push(format!("{first} and {name} differ; {first} is used"));
                 }
             } else {
                 self.assign(&key, Value::from(*value), origin.clone());
@@ -65,13 +62,8 @@ impl Gathering<'_> {
 
     /// All names there are: the rows first, then the general form of each key.
     fn names(&self) -> Vec<Named> {
-        let rows = VARIABLES
-            .iter()
-            .map(|row| (row.name.to_owned(), row.key.to_owned(), row.rank()));
-        let general = self
-            .known
-            .iter()
-            .map(|key| (general_name(key), key.clone(), Rank::Ordinary));
+        let rows = VARIABLES.iter().map(|row| (row.name.to_owned(), row.key.to_owned(), row.rank()));
+        let general = self.known.iter().map(|key| (general_name(key), key.clone(), Rank::Ordinary));
         rows.chain(general).collect()
     }
 
@@ -84,9 +76,7 @@ impl Gathering<'_> {
             }
             let near = defaults::nearest(name, known.iter().map(|(known, ..)| known.as_str()));
             let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}"));
-            self.warnings.push(format!(
-                "{name} in {place} is not a name staffai knows{hint}"
-            ));
+            self.warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
         }
     }
 
@@ -98,27 +88,15 @@ impl Gathering<'_> {
                 continue;
             }
             let variable = format!("{name}_FILE");
-            let chosen = self
-                .sources
-                .environment
-                .get(&variable)
-                .filter(|path| !path.trim().is_empty());
+            let chosen = self.sources.environment.get(&variable).filter(|path| !path.trim().is_empty());
             let chosen = chosen.or_else(|| dotenv.values.get(&variable).map(|(path, _)| path));
-            let chosen = chosen
-                .map(|path| path.trim())
-                .filter(|path| !path.is_empty());
+            let chosen = chosen.map(|path| path.trim()).filter(|path| !path.is_empty());
             let path = chosen.map_or_else(|| secret_path(&name), PathBuf::from);
-            let origin = Origin::new(Layer::SecretFile)
-                .variable(&name)
-                .file(&path, None);
+            let origin = Origin::new(Layer::SecretFile).variable(&name).file(&path, None);
             match self.sources.files.read(&path) {
                 Ok(text) if text.trim().is_empty() => {}
                 Ok(text) if rank == Rank::Fallback => {
-                    self.fallbacks.push(Assignment {
-                        key,
-                        value: text.trim().into(),
-                        origin,
-                    });
+                    self.fallbacks.push(Assignment { key, value: text.trim().into(), origin });
                 }
                 Ok(text) => {
                     self.assign(&key, text.trim().into(), origin);

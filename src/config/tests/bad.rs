@@ -106,11 +106,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
         "0",
         "discord.shards = \"0\" (DISCORD_SHARDS in the environment): must be auto, or a number of shards from 1",
     ),
-    (
-        "LOG_FORMAT",
-        "xml",
-        "log.format = \"xml\" (LOG_FORMAT in the environment): must be json, pretty or auto",
-    ),
+    ("LOG_FORMAT", "xml", "log.format = \"xml\" (LOG_FORMAT in the environment): must be json, pretty or auto"),
     (
         "STAFFAI_DISCORD__DIRECT_MESSAGES",
         "maybe",
@@ -178,15 +174,8 @@ fn each_bad_value_is_one_line_with_place_and_fix() {
 #[test]
 fn all_mistakes_are_told_at_once() {
     let toml = "[turn]\nlaen = 3\nopen = \"lots\"\n[weather]\nx = 1\n[llm]\ntimeout = true\n";
-    let variables = [
-        ("RESPONSE_CHANCE", "2"),
-        ("STAFFAI_MODELS", "gone.json"),
-        ("LITELLM_API_KEY_FILE", "gone"),
-    ];
-    let lines = bad(
-        &variables,
-        &[("staffai.toml", toml), (".env", "A=1\nREDIS_DB=x\n")],
-    );
+    let variables = [("RESPONSE_CHANCE", "2"), ("STAFFAI_MODELS", "gone.json"), ("LITELLM_API_KEY_FILE", "gone")];
+    let lines = bad(&variables, &[("staffai.toml", toml), (".env", "A=1\nREDIS_DB=x\n")]);
     let expected = [
         "interjection.response_chance = \"2\" (RESPONSE_CHANCE in the environment): must be a chance from 0 to 1, such as 0.05",
         "llm.key (LITELLM_API_KEY_FILE): the file gone cannot be read (entity not found)",
@@ -204,18 +193,10 @@ fn all_mistakes_are_told_at_once() {
 fn broken_files_are_named_with_line_and_without_their_text() {
     let lines = bad(&[], &[("staffai.toml", "[discord]\ntoken = \"hunter2\n")]);
     assert_eq!(lines.len(), 1);
-    assert!(
-        lines[0].starts_with("staffai.toml (staffai.toml:2): is not valid TOML: "),
-        "{}",
-        lines[0]
-    );
+    assert!(lines[0].starts_with("staffai.toml (staffai.toml:2): is not valid TOML: "), "{}", lines[0]);
     assert!(!lines[0].contains("hunter2"));
     let twice = bad(&[], &[("staffai.toml", "[turn]\nlane = 1\nlane = 2\n")]);
-    assert!(
-        twice[0].starts_with("staffai.toml (staffai.toml:3): is not valid TOML: duplicate key"),
-        "{}",
-        twice[0]
-    );
+    assert!(twice[0].starts_with("staffai.toml (staffai.toml:3): is not valid TOML: duplicate key"), "{}", twice[0]);
 }
 
 #[test]
@@ -234,8 +215,7 @@ fn sections_and_keys_of_the_wrong_shape_are_refused() {
 fn a_named_file_must_be_there() {
     let mut sources = sources(&[], &[]);
     sources.config_files = vec![PathBuf::from("mine.toml")];
-    let expected =
-        ["mine.toml (--config): cannot be read (entity not found); name a readable TOML file"];
+    let expected = ["mine.toml (--config): cannot be read (entity not found); name a readable TOML file"];
     assert_eq!(printed(&sources), expected);
 }
 
@@ -248,56 +228,21 @@ fn a_secret_is_never_in_a_message() {
         ("RATE_LIMIT_COUNT", "x"),
     ];
     let toml = "[discord]\ntoken = [\"hunter2\"]\n[http]\napi_keys = { a = \"hunter2\" }\n[llm]\nkey = [\"hunter2\"]\n";
-    let problems =
-        load(&sources(&variables, &[("staffai.toml", toml)])).expect_err("several are wrong");
+    let problems = load(&sources(&variables, &[("staffai.toml", toml)])).expect_err("several are wrong");
     let text = format!("{problems:?}");
     assert!(!text.contains("hunter2"), "{text}");
-    let keys: Vec<&str> = problems
-        .iter()
-        .map(|problem| problem.key.as_str())
-        .collect();
-    assert_eq!(
-        keys,
-        [
-            "http.api_keys",
-            "llm.key",
-            "rate_limiter.messages",
-            "redis.url"
-        ]
-    );
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["http.api_keys", "llm.key", "rate_limiter.messages", "redis.url"]);
 }
 
 #[test]
 fn plain_http_to_discord_is_for_this_machine_or_on_request() {
-    for local in [
-        "http://localhost:1",
-        "http://127.0.0.1:1/",
-        "http://127.9.9.9",
-        "http://[::1]:1",
-    ] {
-        assert_eq!(
-            settings(&[("DISCORD_API_URL", local)]).discord.api_url,
-            local.trim_end_matches('/')
-        );
+    for local in ["http://localhost:1", "http://127.0.0.1:1/", "http://127.9.9.9", "http://[::1]:1"] {
+        assert_eq!(settings(&[("DISCORD_API_URL", local)]).discord.api_url, local.trim_end_matches('/'));
     }
-    for remote in [
-        "http://localhost.example",
-        "http://10.0.0.1",
-        "http://127.0.0.1.example",
-        "http://[::2]",
-    ] {
-        assert_eq!(
-            bad(&[("DISCORD_API_URL", remote)], &[]).len(),
-            1,
-            "{remote}"
-        );
-        let allowed = good(
-            &[
-                ("DISCORD_API_URL", remote),
-                ("DISCORD_ALLOW_INSECURE", "true"),
-            ],
-            &[],
-        );
+    for remote in ["http://localhost.example", "http://10.0.0.1", "http://127.0.0.1.example", "http://[::2]"] {
+        assert_eq!(bad(&[("DISCORD_API_URL", remote)], &[]).len(), 1, "{remote}");
+        let allowed = good(&[("DISCORD_API_URL", remote), ("DISCORD_ALLOW_INSECURE", "true")], &[]);
         assert_eq!(allowed.settings.discord.api_url, remote);
     }
 }
@@ -305,28 +250,16 @@ fn plain_http_to_discord_is_for_this_machine_or_on_request() {
 #[test]
 fn a_run_needs_a_token_and_a_model_and_says_both() {
     let missing = settings(&[]).require_for_run();
-    let places: Vec<&str> = missing
-        .iter()
-        .map(|problem| problem.place.as_str())
-        .collect();
+    let places: Vec<&str> = missing.iter().map(|problem| problem.place.as_str()).collect();
     assert_eq!(places, ["DISCORD_BOT_TOKEN", "LITELLM_MODEL"]);
     assert!(missing[0].to_string().contains("staffai playground"));
-    assert_eq!(
-        settings(&[("DISCORD_BOT_TOKEN", "t"), ("LITELLM_MODEL", "m")]).require_for_run(),
-        []
-    );
+    assert_eq!(settings(&[("DISCORD_BOT_TOKEN", "t"), ("LITELLM_MODEL", "m")]).require_for_run(), []);
 }
 
 #[test]
 fn a_weaker_bad_value_does_not_matter() {
     let toml = ("staffai.toml", "[rate_limiter]\nmessages = \"many\"\n");
-    assert_eq!(
-        good(&[("RATE_LIMIT_COUNT", "4")], &[toml])
-            .settings
-            .rate_limiter
-            .messages,
-        4
-    );
+    assert_eq!(good(&[("RATE_LIMIT_COUNT", "4")], &[toml]).settings.rate_limiter.messages, 4);
 }
 
 /// The disk with another working directory, so that a developer's own `.env` plays no part.
@@ -352,19 +285,13 @@ fn the_real_disk_is_read_with_a_bound() {
     };
     let small = file("fine.toml", "[turn]\nlane = 3\n");
     let huge = file("huge.toml", &"#".repeat(1024 * 1024 + 1));
-    let mut sources = sources(
-        &[("STAFFAI_PROMPTS_DIR", &folder.path().display().to_string())],
-        &[],
-    );
+    let mut sources = sources(&[("STAFFAI_PROMPTS_DIR", &folder.path().display().to_string())], &[]);
     sources.files = std::sync::Arc::new(Below(folder.path().to_owned()));
     sources.config_files = vec![small];
     assert_eq!(load(&sources).expect("fine").settings.turn.lane, 3);
     sources.config_files = vec![huge, folder.path().join("gone.toml")];
     let lines = printed(&sources);
-    assert!(
-        lines.len() == 2 && lines[1].contains("larger than 1 MiB"),
-        "{lines:?}"
-    );
+    assert!(lines.len() == 2 && lines[1].contains("larger than 1 MiB"), "{lines:?}");
 }
 
 proptest! {

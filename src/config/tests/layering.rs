@@ -25,24 +25,9 @@ fn each_layer_wins_over_the_ones_before() {
         (&[], &[], 15, "default"),
         (&[], &[toml], 2, "staffai.toml:3"),
         (&[], &[toml, dotenv], 3, "RATE_LIMIT_COUNT in .env:2"),
-        (
-            &[variable],
-            &[toml, dotenv],
-            4,
-            "RATE_LIMIT_COUNT in the environment",
-        ),
-        (
-            &[variable],
-            &[toml, dotenv, secret],
-            5,
-            "RATE_LIMIT_COUNT in /run/secrets/rate_limit_count",
-        ),
-        (
-            &[variable, chooser],
-            &[toml, dotenv, secret, far],
-            6,
-            "RATE_LIMIT_COUNT in elsewhere",
-        ),
+        (&[variable], &[toml, dotenv], 4, "RATE_LIMIT_COUNT in the environment"),
+        (&[variable], &[toml, dotenv, secret], 5, "RATE_LIMIT_COUNT in /run/secrets/rate_limit_count"),
+        (&[variable, chooser], &[toml, dotenv, secret, far], 6, "RATE_LIMIT_COUNT in elsewhere"),
     ];
     for (variables, files, messages, origin) in steps {
         let loaded = good(variables, files);
@@ -64,10 +49,7 @@ fn named_files_replace_the_usual_one_and_the_later_wins() {
     let mut sources = sources(&[], &files);
     sources.config_files = vec![PathBuf::from("a.toml"), PathBuf::from("b.toml")];
     let turn = load(&sources).expect("fine").settings.turn;
-    assert_eq!(
-        (turn.lane, turn.open, turn.queue),
-        (3, 2, Duration::from_secs(600))
-    );
+    assert_eq!((turn.lane, turn.open, turn.queue), (3, 2, Duration::from_secs(600)));
 }
 
 #[test]
@@ -76,20 +58,11 @@ fn every_key_has_a_general_name() {
         ("STAFFAI_TURN__LANE", "3"),
         ("STAFFAI_CATCH_UP__PER_CHANNEL", "7"),
         ("STAFFAI_BOTS__ALLOWED", "1, 2"),
-        (
-            "STAFFAI_TOOLS__RULES",
-            "[{tools = \"fm__*\", verdict = \"ask\", approvers = [5]}]",
-        ),
+        ("STAFFAI_TOOLS__RULES", "[{tools = \"fm__*\", verdict = \"ask\", approvers = [5]}]"),
     ]);
     assert_eq!((settings.turn.lane, settings.catch_up.per_channel), (3, 7));
     assert_eq!(settings.bots.allowed, [1, 2]);
-    assert_eq!(
-        (
-            settings.tools.rules[0].verdict,
-            settings.tools.rules[0].approvers[0]
-        ),
-        (Verdict::Ask, 5)
-    );
+    assert_eq!((settings.tools.rules[0].verdict, settings.tools.rules[0].approvers[0]), (Verdict::Ask, 5));
     let files = [("pw", "k1,k2\n")];
     let loaded = good(&[("STAFFAI_HTTP__API_KEYS_FILE", "pw")], &files);
     assert_eq!(loaded.settings.http.api_keys.len(), 2);
@@ -99,100 +72,37 @@ fn every_key_has_a_general_name() {
 #[test]
 fn openai_names_count_only_when_ours_are_not_set() {
     let openai = ("OPENAI_BASE_URL", "https://api.openai.com/v1/");
-    let loaded = good(
-        &[openai, ("OPENAI_API_KEY", "o")],
-        &[("staffai.toml", "[llm]\nurl = \"http://file\"")],
-    );
+    let loaded = good(&[openai, ("OPENAI_API_KEY", "o")], &[("staffai.toml", "[llm]\nurl = \"http://file\"")]);
     assert_eq!(loaded.settings.llm.base_url(), "https://api.openai.com/v1");
     assert!(loaded.llm_configured());
-    let loaded = good(
-        &[openai, ("OPENAI_API_KEY", "o")],
-        &[(".env", "LITELLM_API_URL=http://proxy\nLITELLM_API_KEY=l")],
-    );
+    let loaded =
+        good(&[openai, ("OPENAI_API_KEY", "o")], &[(".env", "LITELLM_API_URL=http://proxy\nLITELLM_API_KEY=l")]);
     assert_eq!(loaded.settings.llm.base_url(), "http://proxy/v1");
-    assert_eq!(
-        loaded
-            .settings
-            .llm
-            .key
-            .as_ref()
-            .map(ExposeSecret::expose_secret),
-        Some("l")
-    );
+    assert_eq!(loaded.settings.llm.key.as_ref().map(ExposeSecret::expose_secret), Some("l"));
     assert!(!good(&[("OPENAI_API_KEY", "o")], &[]).llm_configured());
 }
 
 #[test]
 fn an_empty_variable_is_not_set() {
-    let loaded = good(
-        &[
-            ("RATE_LIMIT_COUNT", " "),
-            ("RESTRICTED_CHANNEL_ID", ""),
-            ("LOG_LEVEL", ""),
-        ],
-        &[],
-    );
+    let loaded = good(&[("RATE_LIMIT_COUNT", " "), ("RESTRICTED_CHANNEL_ID", ""), ("LOG_LEVEL", "")], &[]);
     assert_eq!(loaded.settings.rate_limiter.messages, 15);
     assert_eq!(loaded.origins["restriction.channel"].layer, Layer::Default);
 }
 
 #[test]
 fn values_have_several_forms() {
-    for (text, seconds) in [
-        ("90", 90),
-        ("30s", 30),
-        ("5m", 300),
-        ("1h30m", 5400),
-        (" 2m ", 120),
-    ] {
-        assert_eq!(
-            settings(&[("RATE_LIMIT_WINDOW_SECONDS", text)])
-                .rate_limiter
-                .window
-                .as_secs(),
-            seconds
-        );
+    for (text, seconds) in [("90", 90), ("30s", 30), ("5m", 300), ("1h30m", 5400), (" 2m ", 120)] {
+        assert_eq!(settings(&[("RATE_LIMIT_WINDOW_SECONDS", text)]).rate_limiter.window.as_secs(), seconds);
     }
-    for (text, flag) in [
-        ("True", true),
-        ("t", true),
-        ("1", true),
-        ("False", false),
-        ("0", false),
-        ("off", false),
-    ] {
-        assert_eq!(
-            settings(&[("ACTIVITY_SCHEDULE_ENABLED", text)])
-                .presence
-                .schedule_enabled,
-            flag
-        );
+    for (text, flag) in [("True", true), ("t", true), ("1", true), ("False", false), ("0", false), ("off", false)] {
+        assert_eq!(settings(&[("ACTIVITY_SCHEDULE_ENABLED", text)]).presence.schedule_enabled, flag);
     }
     let toml = "[members]\nsuper_roles = [\"1\", 2]\nignored_roles = \"3,4\"\n[report]\nchannel = 5\n[restriction]\nrole = \"0\"";
-    let loaded = good(
-        &[("DISCORD_SHARDS", "4"), ("LOG_FORMAT", "JSON")],
-        &[("staffai.toml", toml)],
-    )
-    .settings;
-    assert_eq!(
-        (loaded.members.super_roles, loaded.members.ignored_roles),
-        (vec![1, 2], vec![3, 4])
-    );
-    assert_eq!(
-        (loaded.report.channel, loaded.restriction.role),
-        (Some(5), None)
-    );
-    assert_eq!(
-        (loaded.discord.shards, loaded.log.format),
-        (Shards::Count(4), LogFormat::Json)
-    );
-    assert_eq!(
-        settings(&[("REDIS_PASSWORD", "0123"), ("LITELLM_MODEL", "0123")])
-            .llm
-            .model
-            .as_deref(),
-        Some("0123")
-    );
+    let loaded = good(&[("DISCORD_SHARDS", "4"), ("LOG_FORMAT", "JSON")], &[("staffai.toml", toml)]).settings;
+    assert_eq!((loaded.members.super_roles, loaded.members.ignored_roles), (vec![1, 2], vec![3, 4]));
+    assert_eq!((loaded.report.channel, loaded.restriction.role), (Some(5), None));
+    assert_eq!((loaded.discord.shards, loaded.log.format), (Shards::Count(4), LogFormat::Json));
+    assert_eq!(settings(&[("REDIS_PASSWORD", "0123"), ("LITELLM_MODEL", "0123")]).llm.model.as_deref(), Some("0123"));
 }
 
 #[test]
@@ -209,20 +119,8 @@ fn role_limits_and_tool_rules_are_rows() {
         verdict = "deny"
     "#;
     let settings = good(&[], &[("staffai.toml", toml)]).settings;
-    assert_eq!(
-        (
-            settings.rate_limiter.roles[0].id,
-            settings.rate_limiter.roles[0].tokens
-        ),
-        (77, 40_000)
-    );
-    assert_eq!(
-        (
-            settings.tools.rules[0].verdict,
-            settings.tools.rules[0].roles.clone()
-        ),
-        (Verdict::Deny, vec![1, 2])
-    );
+    assert_eq!((settings.rate_limiter.roles[0].id, settings.rate_limiter.roles[0].tokens), (77, 40_000));
+    assert_eq!((settings.tools.rules[0].verdict, settings.tools.rules[0].roles.clone()), (Verdict::Deny, vec![1, 2]));
 }
 
 #[test]
@@ -236,58 +134,27 @@ fn the_playground_leaves_the_real_discord_and_redis_out() {
         ("RATE_LIMIT_COUNT", "3"),
     ];
     let files = [
-        (
-            "staffai.toml",
-            "[discord]\ntoken = \"real\"\n[redis]\nhost = \"real\"\n[turn]\nlane = 3",
-        ),
+        ("staffai.toml", "[discord]\ntoken = \"real\"\n[redis]\nhost = \"real\"\n[turn]\nlane = 3"),
         ("/run/secrets/discord_bot_token", "real"),
         (".env", "REDIS_PORT=1\n"),
     ];
-    let loaded =
-        load(&sources(&variables, &files).for_playground()).expect("nothing that counts is wrong");
+    let loaded = load(&sources(&variables, &files).for_playground()).expect("nothing that counts is wrong");
     let settings = &loaded.settings;
     assert!(settings.discord.token.is_none() && settings.redis.address().is_none());
     assert_eq!(settings.discord.api_url, "https://discord.com");
     assert_eq!((settings.rate_limiter.messages, settings.turn.lane), (3, 3));
     assert_eq!(settings.store.dir, PathBuf::from("data/playground"));
-    assert_eq!(
-        (settings.tools.mcp_config.clone(), loaded.llm_configured()),
-        (None, false)
-    );
+    assert_eq!((settings.tools.mcp_config.clone(), loaded.llm_configured()), (None, false));
     assert_eq!(loaded.warnings, [""; 0]);
 }
 
 #[test]
 fn other_files_can_ask_for_any_variable() {
-    let files = [
-        (".env", "A=dotenv\nB=dotenv\n"),
-        ("/run/secrets/c", "secret\n"),
-        ("d.txt", "file\n"),
-    ];
-    let loaded = good(
-        &[
-            ("A", "environment"),
-            ("C", "environment"),
-            ("D_FILE", "d.txt"),
-            ("E", ""),
-        ],
-        &files,
-    );
+    let files = [(".env", "A=dotenv\nB=dotenv\n"), ("/run/secrets/c", "secret\n"), ("d.txt", "file\n")];
+    let loaded = good(&[("A", "environment"), ("C", "environment"), ("D_FILE", "d.txt"), ("E", "")], &files);
     let got = ["A", "B", "C", "D", "E", "../../d.txt"].map(|name| loaded.variables.get(name));
-    let got = got
-        .each_ref()
-        .map(|value| value.as_ref().map(ExposeSecret::expose_secret));
-    assert_eq!(
-        got,
-        [
-            Some("environment"),
-            Some("dotenv"),
-            Some("secret"),
-            Some("file"),
-            None,
-            None
-        ]
-    );
+    let got = got.each_ref().map(|value| value.as_ref().map(ExposeSecret::expose_secret));
+    assert_eq!(got, [Some("environment"), Some("dotenv"), Some("secret"), Some("file"), None, None]);
 }
 
 #[test]

@@ -72,12 +72,7 @@ fn the_lean_reading_agrees_with_the_full_type() {
     let quoted = lean.reply_to.unwrap();
     let old = full.referenced_message.unwrap();
     assert_eq!(quoted.id, message_id(old.id));
-    let expected = Seen {
-        author: person(old.author.id),
-        name: old.author.name,
-        ours: true,
-        text: old.content,
-    };
+    let expected = Seen { author: person(old.author.id), name: old.author.name, ours: true, text: old.content };
     assert_eq!(quoted.seen, Some(expected));
 }
 
@@ -86,10 +81,7 @@ fn names_fall_back_from_nick_to_username() {
     let name = |changes| read(&with(changes)).author.name;
     assert_eq!(name(json!({"member": {"nick": null, "roles": []}})), "Ann");
     assert_eq!(name(json!({"member": null})), "Ann");
-    assert_eq!(
-        name(json!({"member": null, "author": {"id": "7", "username": "ann", "global_name": null}})),
-        "ann"
-    );
+    assert_eq!(name(json!({"member": null, "author": {"id": "7", "username": "ann", "global_name": null}})), "ann");
 }
 
 #[test]
@@ -99,14 +91,8 @@ fn authors_are_told_apart() {
     assert_eq!(kind(json!({"author": bot})), AuthorKind::Bot);
     assert_eq!(kind(json!({"author": bot, "webhook_id": "9"})), AuthorKind::Webhook);
     assert_eq!(kind(json!({"webhook_id": null})), AuthorKind::Member);
-    assert_eq!(
-        kind(json!({"author": {"id": "1", "username": "us", "bot": true}, "type": 6})),
-        AuthorKind::Ourselves
-    );
-    assert_eq!(
-        kind(json!({"author": {"id": "3", "username": "discord", "system": true}})),
-        AuthorKind::System
-    );
+    assert_eq!(kind(json!({"author": {"id": "1", "username": "us", "bot": true}, "type": 6})), AuthorKind::Ourselves);
+    assert_eq!(kind(json!({"author": {"id": "3", "username": "discord", "system": true}})), AuthorKind::System);
     for system in [1, 6, 7, 8, 18, 21, 24, 46, 200] {
         assert_eq!(kind(json!({"type": system})), AuthorKind::System, "{system}");
     }
@@ -118,9 +104,7 @@ fn authors_are_told_apart() {
 #[test]
 fn only_the_list_of_mentions_counts() {
     let mentions = |changes| read(&with(changes)).mentions_us;
-    assert!(!mentions(
-        json!({"mentions": [], "content": "<@1> @everyone", "mention_everyone": true})
-    ));
+    assert!(!mentions(json!({"mentions": [], "content": "<@1> @everyone", "mention_everyone": true})));
     assert!(!mentions(json!({"mentions": [{"id": "2"}], "mention_roles": ["1"]})));
     assert!(mentions(json!({"mentions": [{"odd": true}, {"id": "1"}]})));
 }
@@ -129,24 +113,12 @@ fn only_the_list_of_mentions_counts() {
 fn replies_are_told_and_other_references_are_not() {
     let reply = |changes| read(&with(changes)).reply_to;
     let reference = json!({"message_id": "8", "channel_id": "500"});
-    let unseen = Some(Quoted {
-        id: MessageId::new(DOOR, "8"),
-        seen: None,
-    });
+    let unseen = Some(Quoted { id: MessageId::new(DOOR, "8"), seen: None });
     assert_eq!(reply(json!({"type": 19, "message_reference": reference})), unseen);
-    assert_eq!(
-        reply(json!({"type": 19, "message_reference": reference, "referenced_message": null})),
-        unseen
-    );
-    assert_eq!(
-        reply(json!({"type": 19, "message_reference": reference, "referenced_message": {"odd": 1}})),
-        unseen
-    );
+    assert_eq!(reply(json!({"type": 19, "message_reference": reference, "referenced_message": null})), unseen);
+    assert_eq!(reply(json!({"type": 19, "message_reference": reference, "referenced_message": {"odd": 1}})), unseen);
     assert_eq!(reply(json!({"type": 6, "message_reference": reference})), None);
-    assert_eq!(
-        reply(json!({"message_reference": {"type": 1, "message_id": "8", "channel_id": "500"}})),
-        None
-    );
+    assert_eq!(reply(json!({"message_reference": {"type": 1, "message_id": "8", "channel_id": "500"}})), None);
     assert_eq!(reply(json!({"message_reference": {"channel_id": "500"}})), None);
 }
 
@@ -160,10 +132,7 @@ fn odd_parts_do_not_hide_a_message() {
     assert!(message.mentions_us);
     assert_eq!(message.author.name, "Ann");
     // The id holds the moment too.
-    assert_eq!(
-        message.at,
-        Timestamp((1_300_000_000_000_000_001 >> 22) + 1_420_070_400_000)
-    );
+    assert_eq!(message.at, Timestamp((1_300_000_000_000_000_001 >> 22) + 1_420_070_400_000));
 }
 
 #[test]
@@ -172,16 +141,8 @@ fn what_is_no_message_is_an_error_that_names_the_field() {
     message.as_object_mut().unwrap().remove("author");
     let error = posted(&message.to_string(), UserId::new(ME), None).unwrap_err();
     assert!(error.to_string().contains("author"), "{error}");
-    for wrong in [
-        json!({"id": "0"}),
-        json!({"channel_id": {}}),
-        json!({"author": "ann"}),
-        json!({"id": "x"}),
-    ] {
-        assert!(
-            posted(&with(wrong.clone()).to_string(), UserId::new(ME), None).is_err(),
-            "{wrong}"
-        );
+    for wrong in [json!({"id": "0"}), json!({"channel_id": {}}), json!({"author": "ann"}), json!({"id": "x"})] {
+        assert!(posted(&with(wrong.clone()).to_string(), UserId::new(ME), None).is_err(), "{wrong}");
     }
     for text in ["", "null", "[]", "{", &"[".repeat(10_000)] {
         assert!(posted(text, UserId::new(ME), None).is_err());
@@ -191,13 +152,9 @@ fn what_is_no_message_is_an_error_that_names_the_field() {
 #[test]
 fn deep_nesting_neither_overflows_nor_hides_a_message() {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let text = plain()
-        .to_string()
-        .replacen("\"embeds\":[]", &format!("\"embeds\":{deep}"), 1);
+    let text = plain().to_string().replacen("\"embeds\":[]", &format!("\"embeds\":{deep}"), 1);
     assert!(posted(&text, UserId::new(ME), None).unwrap().mentions_us);
-    let text = plain()
-        .to_string()
-        .replacen("\"mentions\":[", &format!("\"mentions\":[{deep},"), 1);
+    let text = plain().to_string().replacen("\"mentions\":[", &format!("\"mentions\":[{deep},"), 1);
     assert!(posted(&text, UserId::new(ME), None).unwrap().mentions_us);
 }
 
@@ -212,10 +169,7 @@ fn the_guild_of_a_read_message_is_what_the_caller_knows() {
 
 #[test]
 fn deletions_name_their_messages() {
-    assert_eq!(
-        deleted(r#"{"id":"8","channel_id":"5","guild_id":"4"}"#).unwrap(),
-        MessageId::new(DOOR, "8")
-    );
+    assert_eq!(deleted(r#"{"id":"8","channel_id":"5","guild_id":"4"}"#).unwrap(), MessageId::new(DOOR, "8"));
     let bulk = deleted_bulk(r#"{"ids":["8","9"],"channel_id":"5"}"#).unwrap();
     assert_eq!(bulk, [MessageId::new(DOOR, "8"), MessageId::new(DOOR, "9")]);
     assert!(deleted("{}").is_err());

@@ -166,10 +166,7 @@ impl Connection {
             return Ok(());
         };
         if !allowed {
-            return Err(close::closed(
-                AfterClose::Identify,
-                "nobody allows this shard to identify any more",
-            ));
+            return Err(close::closed(AfterClose::Identify, "nobody allows this shard to identify any more"));
         }
         self.stuck = Some(Instant::now() + SESSION_WITHIN);
         // Nobody listens when the connection ended meanwhile, which the next frame tells.
@@ -194,10 +191,7 @@ impl Connection {
         match error.into_parts() {
             (ReceiveMessageErrorType::Deserializing { event }, _) => {
                 self.silent = Instant::now() + self.patience;
-                Ok(Some(Frame {
-                    text: event,
-                    understood: false,
-                }))
+                Ok(Some(Frame { text: event, understood: false }))
             }
             (ReceiveMessageErrorType::Reconnect, source) => match self.spare.take() {
                 Some(config) => {
@@ -250,11 +244,7 @@ impl Queue for Waiting {
 /// The intents that we need and no others.
 fn intents(direct_messages: bool) -> Intents {
     let guilds = Intents::GUILDS | Intents::GUILD_MESSAGES | Intents::MESSAGE_CONTENT;
-    if direct_messages {
-        guilds | Intents::DIRECT_MESSAGES
-    } else {
-        guilds
-    }
+    if direct_messages { guilds | Intents::DIRECT_MESSAGES } else { guilds }
 }
 
 fn resume(reason: impl Into<String>) -> Closed {

@@ -51,13 +51,7 @@ impl Answer {
                 Err(error) => break Err(lost(error)),
             }
         };
-        Ok(Self {
-            status,
-            bucket,
-            retry_after,
-            global,
-            body,
-        })
+        Ok(Self { status, bucket, retry_after, global, body })
     }
 
     /// Itself when the status is one of success.
@@ -75,15 +69,9 @@ impl Answer {
             return Err(self.rate_limited());
         }
         if self.status.is_server_error() {
-            return Err(PostError::Transient(format!(
-                "discord answered {}",
-                self.status.as_u16()
-            )));
+            return Err(PostError::Transient(format!("discord answered {}", self.status.as_u16())));
         }
-        Err(PostError::Refused {
-            status: self.status.as_u16(),
-            message: self.words(),
-        })
+        Err(PostError::Refused { status: self.status.as_u16(), message: self.words() })
     }
 
     /// The body as JSON.
@@ -96,10 +84,7 @@ impl Answer {
 
     /// The reply with what the headers said of the limits.
     pub(super) fn reply(&self, result: PostResult) -> PostReply {
-        PostReply {
-            result,
-            bucket: self.bucket.clone(),
-        }
+        PostReply { result, bucket: self.bucket.clone() }
     }
 
     /// The reply that names the message in the body.
@@ -147,11 +132,7 @@ impl Answer {
             errors: Option<&'a RawValue>,
         }
         let Ok(refusal) = serde_json::from_slice::<Refusal<'_>>(self.bytes()) else {
-            return self
-                .status
-                .canonical_reason()
-                .unwrap_or("no reason given")
-                .to_lowercase();
+            return self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
         };
         let mut words = match refusal.code {
             Some(code) => format!("code {code}: {}", refusal.message),
@@ -190,18 +171,9 @@ pub(super) fn lost(error: reqwest::Error) -> PostError {
 }
 
 fn bucket(headers: &HeaderMap) -> Option<Bucket> {
-    let remaining = headers
-        .get("x-ratelimit-remaining")?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    let remaining = headers.get("x-ratelimit-remaining")?.to_str().ok()?.trim().parse().ok()?;
     let reset_after = seconds(headers, "x-ratelimit-reset-after")?;
-    Some(Bucket {
-        remaining,
-        reset_after: reset_after.min(MAX_RETRY_AFTER),
-    })
+    Some(Bucket { remaining, reset_after: reset_after.min(MAX_RETRY_AFTER) })
 }
 
 fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {

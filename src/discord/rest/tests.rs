@@ -42,20 +42,11 @@ fn message_json(id: u64) -> Value {
 async fn a_post_pings_nobody_and_carries_its_nonce() {
     let limits = "x-ratelimit-remaining: 4\nx-ratelimit-reset-after: 1.25\n";
     let (outcome, seen) = one(create(Some("77")), answer(200, limits, r#"{"id":"900","content":"x"}"#)).await;
-    let bucket = Bucket {
-        remaining: 4,
-        reset_after: Duration::from_millis(1250),
-    };
-    let expected = PostReply {
-        result: PostResult::Message(message("900")),
-        bucket: Some(bucket),
-    };
+    let bucket = Bucket { remaining: 4, reset_after: Duration::from_millis(1250) };
+    let expected = PostReply { result: PostResult::Message(message("900")), bucket: Some(bucket) };
     assert_eq!(outcome.unwrap(), expected);
     assert_eq!(seen.line, "POST /api/v10/channels/500/messages");
-    assert!(
-        seen.headers
-            .contains(&format!("authorization: bot {}", TOKEN.to_lowercase()))
-    );
+    assert!(seen.headers.contains(&format!("authorization: bot {}", TOKEN.to_lowercase())));
     assert!(seen.headers.contains("user-agent: discordbot (staffai, "));
     assert!(seen.headers.contains("content-type: application/json"));
     let body: Value = serde_json::from_str(&seen.body).unwrap();
@@ -79,11 +70,7 @@ async fn a_post_without_a_reply_has_no_reference() {
 
 #[tokio::test]
 async fn an_edit_pings_nobody_either() {
-    let request = PostRequest::Edit {
-        place: here(),
-        message: message("900"),
-        text: "new".to_owned(),
-    };
+    let request = PostRequest::Edit { place: here(), message: message("900"), text: "new".to_owned() };
     let (outcome, seen) = one(request, answer(200, "", r#"{"id":"900"}"#)).await;
     assert_eq!(outcome.unwrap().result, PostResult::Message(message("900")));
     assert_eq!(seen.line, "PATCH /api/v10/channels/500/messages/900");
@@ -104,17 +91,11 @@ async fn typing_is_an_empty_post() {
 
 #[tokio::test]
 async fn history_comes_oldest_first_and_skips_what_it_cannot_read() {
-    let request = PostRequest::History {
-        place: here(),
-        after: Some(message("98")),
-        limit: 250,
-    };
+    let request = PostRequest::History { place: here(), after: Some(message("98")), limit: 250 };
     let newest_first = json!([message_json(100), {"id": "odd"}, message_json(99)]).to_string();
     let (outcome, seen) = one(request, answer(200, "", &newest_first)).await;
     assert_eq!(seen.line, "GET /api/v10/channels/500/messages?limit=100&after=98");
-    let PostResult::Messages(messages) = outcome.unwrap().result else {
-        panic!("no messages")
-    };
+    let PostResult::Messages(messages) = outcome.unwrap().result else { panic!("no messages") };
     let ids: Vec<&str> = messages.iter().map(|message| message.id.id.as_str()).collect();
     assert_eq!(ids, ["99", "100"]);
     assert_eq!(messages[0].guild, None);
@@ -124,21 +105,13 @@ async fn history_comes_oldest_first_and_skips_what_it_cannot_read() {
 async fn one_message_is_fetched_and_our_own_id_is_asked_for_once() {
     let ours =
         json!({"id": "9", "channel_id": "500", "author": {"id": "1", "username": "bot", "bot": true}}).to_string();
-    let answers = vec![
-        answer(200, "", r#"{"id":"1","username":"bot"}"#),
-        answer(200, "", &ours),
-        answer(200, "", &ours),
-    ];
+    let answers =
+        vec![answer(200, "", r#"{"id":"1","username":"bot"}"#), answer(200, "", &ours), answer(200, "", &ours)];
     let (base, mut seen) = serve(answers).await;
     let rest = Rest::new(&access(&base)).unwrap();
-    let request = PostRequest::Fetch {
-        place: here(),
-        message: message("9"),
-    };
+    let request = PostRequest::Fetch { place: here(), message: message("9") };
     for _ in 0..2 {
-        let PostResult::Messages(messages) = rest.perform(&request).await.unwrap().result else {
-            panic!("no message")
-        };
+        let PostResult::Messages(messages) = rest.perform(&request).await.unwrap().result else { panic!("no message") };
         assert_eq!(messages[0].author.kind, crate::domain::incoming::AuthorKind::Ourselves);
     }
     let mut lines = Vec::new();
@@ -153,24 +126,9 @@ async fn one_message_is_fetched_and_our_own_id_is_asked_for_once() {
 async fn too_many_requests_say_how_long_to_wait() {
     let cases = [
         // The body is finer than the header.
-        (
-            "retry-after: 2\n",
-            r#"{"message":"slow","retry_after":1.337,"global":false}"#,
-            1337,
-            false,
-        ),
-        (
-            "retry-after: 65\n",
-            r#"{"message":"slow","retry_after":64.57,"global":true}"#,
-            64570,
-            true,
-        ),
-        (
-            "retry-after: 3\nx-ratelimit-global: true\n",
-            r#"{"message":"slow"}"#,
-            3000,
-            true,
-        ),
+        ("retry-after: 2\n", r#"{"message":"slow","retry_after":1.337,"global":false}"#, 1337, false),
+        ("retry-after: 65\n", r#"{"message":"slow","retry_after":64.57,"global":true}"#, 64570, true),
+        ("retry-after: 3\nx-ratelimit-global: true\n", r#"{"message":"slow"}"#, 3000, true),
         // Not Discord but the guard in front of it.
         ("retry-after: 30\n", "error code: 1015", 30_000, true),
         ("", r#"{"retry_after":-4,"global":false}"#, 5000, false),
@@ -181,28 +139,16 @@ async fn too_many_requests_say_how_long_to_wait() {
     for (headers, body, milliseconds, global) in cases {
         let (outcome, _) = one(create(None), answer(429, headers, body)).await;
         let retry_after = Duration::from_millis(milliseconds);
-        assert_eq!(
-            outcome,
-            Err(PostError::RateLimited { retry_after, global }),
-            "{headers}{body}"
-        );
+        assert_eq!(outcome, Err(PostError::RateLimited { retry_after, global }), "{headers}{body}");
     }
 }
 
 #[tokio::test]
 async fn refusals_hold_discords_words() {
     let cases = [
-        (
-            403,
-            r#"{"message":"Missing Permissions","code":50013}"#,
-            "code 50013: Missing Permissions",
-        ),
+        (403, r#"{"message":"Missing Permissions","code":50013}"#, "code 50013: Missing Permissions"),
         (404, "<html>", "not found"),
-        (
-            400,
-            r#"{"message":"Invalid","code":50035,"errors":{"a":1}}"#,
-            r#"code 50035: Invalid: {"a":1}"#,
-        ),
+        (400, r#"{"message":"Invalid","code":50035,"errors":{"a":1}}"#, r#"code 50035: Invalid: {"a":1}"#),
         (302, "", "found"),
     ];
     for (status, body, words) in cases {
@@ -228,10 +174,7 @@ async fn lost_and_broken_answers_may_be_tried_again() {
     ];
     for reply in answers {
         let (outcome, _) = one(create(None), reply.clone()).await;
-        assert!(
-            matches!(outcome, Err(PostError::Transient(_))),
-            "{reply:?} gave {outcome:?}"
-        );
+        assert!(matches!(outcome, Err(PostError::Transient(_))), "{reply:?} gave {outcome:?}");
     }
 }
 
@@ -239,25 +182,15 @@ async fn lost_and_broken_answers_may_be_tried_again() {
 async fn an_endless_answer_is_cut() {
     let large = format!("{{\"id\":\"{}\"}}", "9".repeat(9 * 1024 * 1024));
     let (outcome, _) = one(create(None), answer(200, "", &large)).await;
-    assert_eq!(
-        outcome,
-        Err(PostError::Transient("the answer of discord is too large".to_owned()))
-    );
+    assert_eq!(outcome, Err(PostError::Transient("the answer of discord is too large".to_owned())));
 }
 
 #[tokio::test]
 async fn ids_of_other_shapes_and_doors_never_reach_a_path() {
     let rest = Rest::new(&access("http://127.0.0.1:1")).unwrap();
-    for place in [
-        Place::new(DOOR, "../users/@me"),
-        Place::new(DOOR, "0"),
-        Place::new(Door::new("slack"), "5"),
-    ] {
+    for place in [Place::new(DOOR, "../users/@me"), Place::new(DOOR, "0"), Place::new(Door::new("slack"), "5")] {
         let outcome = rest.perform(&PostRequest::Typing { place }).await;
-        assert!(
-            matches!(outcome, Err(PostError::Refused { status: 400, .. })),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Err(PostError::Refused { status: 400, .. })), "{outcome:?}");
     }
 }
 
@@ -266,10 +199,7 @@ async fn nothing_that_is_printed_holds_the_token() {
     let rest = Rest::new(&access("http://127.0.0.1:1")).unwrap();
     let error = rest.perform(&create(None)).await.unwrap_err();
     let refused = rest.gateway().await.unwrap_err();
-    let printed = format!(
-        "{rest:?} {error:?} {error} {refused:?} {:?}",
-        access("http://127.0.0.1:1")
-    );
+    let printed = format!("{rest:?} {error:?} {error} {refused:?} {:?}", access("http://127.0.0.1:1"));
     assert!(!printed.contains("secret-of-the-test"), "{printed}");
     assert!(matches!(error, PostError::Transient(_)));
     let mut spoiled = access("http://127.0.0.1:1");

@@ -39,31 +39,16 @@ pub enum Answer {
 /// Finds the answer.
 #[must_use]
 pub fn answer(heard: &Heard) -> Answer {
-    let Some(last) = heard
-        .said
-        .iter()
-        .rev()
-        .find(|said| said.role != "system" && said.role != "developer")
-    else {
-        return text(heard.pick(&[
-            "over a demo harbour",
-            "a small harbour town",
-            "the tide tables",
-        ]));
+    let Some(last) = heard.said.iter().rev().find(|said| said.role != "system" && said.role != "developer") else {
+        return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
     };
     if last.role == "tool" {
         let result = quote(&last.text);
-        return text(format!(
-            "The tool answered: {result} (I am only the demo model, but that result is real.)"
-        ));
+        return text(format!("The tool answered: {result} (I am only the demo model, but that result is real.)"));
     }
     // Status lines are asked for with instructions that name the activity.
     if heard.said.iter().all(|said| said.role != "assistant") && heard.wants_status() {
-        return text(heard.pick(&[
-            "over a demo harbour",
-            "a small harbour town",
-            "the tide tables",
-        ]));
+        return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
     }
     let now = last.text.trim();
     let words = words(now);
@@ -80,9 +65,7 @@ pub fn answer(heard: &Heard) -> Answer {
     if has(&["help", "commands"]) {
         return text(HELP);
     }
-    if has(&["connect", "litellm", "openai", "ollama", "llm"])
-        || (has(&["real", "model"]) && !has(&["hello", "hi"]))
-    {
+    if has(&["connect", "litellm", "openai", "ollama", "llm"]) || (has(&["real", "model"]) && !has(&["hello", "hi"])) {
         return text(CONNECT);
     }
     if let Some(memory) = heard.memory(&words) {
@@ -100,18 +83,10 @@ fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<Answer> {
         return Some(text(LIST));
     }
     if has(&["code", "rust", "python", "program"]) {
-        return Some(says(
-            "code",
-            "Here is a little Rust, from my tiny shelf of examples.",
-            CODE,
-        ));
+        return Some(says("code", "Here is a little Rust, from my tiny shelf of examples.", CODE));
     }
     if has(&["output", "log", "logs"]) {
-        return Some(says(
-            "output",
-            "This is what plain output looks like.",
-            OUTPUT,
-        ));
+        return Some(says("output", "This is what plain output looks like.", OUTPUT));
     }
     if has(&["latex", "formula", "math", "equation"]) {
         return Some(says(
@@ -139,62 +114,37 @@ impl Heard<'_> {
     }
 
     fn wants_status(&self) -> bool {
-        let instructions = self
-            .said
-            .iter()
-            .filter(|said| said.role != "user")
-            .map(|said| said.text.to_lowercase());
+        let instructions = self.said.iter().filter(|said| said.role != "user").map(|said| said.text.to_lowercase());
         let mut asked = instructions.chain(self.said.last().map(|said| said.text.to_lowercase()));
         asked.any(|text| {
-            [
-                "status line",
-                "activity status",
-                "presence",
-                "current activity",
-            ]
-            .iter()
-            .any(|mark| text.contains(mark))
+            ["status line", "activity status", "presence", "current activity"].iter().any(|mark| text.contains(mark))
         })
     }
 
     /// What this person said before, oldest first, without the message to answer.
     fn earlier(&self) -> impl DoubleEndedIterator<Item = &str> {
         let before = self.said.len().saturating_sub(1);
-        let said = self
-            .said
-            .iter()
-            .take(before)
-            .filter(|said| said.role == "user");
-        said.map(|said| said.text.trim())
-            .filter(|text| !text.is_empty())
+        let said = self.said.iter().take(before).filter(|said| said.role == "user");
+        said.map(|said| said.text.trim()).filter(|text| !text.is_empty())
     }
 
     /// Answers questions about what was said.
     fn memory(&self, words: &[String]) -> Option<String> {
         let has = |word: &str| words.iter().any(|said| said == word);
         if has("name") && has("my") && (has("what") || has("whats") || has("know")) {
-            let named = self
-                .earlier()
-                .rev()
-                .find(|text| text.to_lowercase().contains("my name is"));
+            let named = self.earlier().rev().find(|text| text.to_lowercase().contains("my name is"));
             return Some(match named {
                 Some(text) => format!(
                     "You told me before: \"{}\". I remember by the history that comes with each request.",
                     quote(text)
                 ),
-                None => "You have not told me your name in this conversation. Say: my name is ..."
-                    .to_owned(),
+                None => "You have not told me your name in this conversation. Say: my name is ...".to_owned(),
             });
         }
         if !(has("remember") || has("told") || has("memory") || (has("did") && has("say"))) {
             return None;
         }
-        let earlier: Vec<String> = self
-            .earlier()
-            .rev()
-            .take(3)
-            .map(|text| format!("- {}", quote(text)))
-            .collect();
+        let earlier: Vec<String> = self.earlier().rev().take(3).map(|text| format!("- {}", quote(text))).collect();
         if earlier.is_empty() {
             return Some(
                 "Nothing yet: this is the first thing you told me here. Tell me more and ask again.".to_owned(),
@@ -210,35 +160,21 @@ impl Heard<'_> {
     /// A tool, when the message asks for one in so many words and it is on offer.
     fn call(&self, now: &str, words: &[String]) -> Option<Answer> {
         let first = words.first()?;
-        let rest = now
-            .split_once(char::is_whitespace)
-            .map_or("", |(_, rest)| rest.trim());
+        let rest = now.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
         let (name, argument) = match first.as_str() {
             "roll" => ("roll_dice", if rest.is_empty() { "1d6" } else { rest }),
             "calculate" | "calc" | "compute" => ("calculator", rest),
-            "time" => (
-                "get_time",
-                if rest.is_empty() {
-                    "UTC"
-                } else {
-                    rest.trim_start_matches("in ")
-                },
-            ),
+            "time" => ("get_time", if rest.is_empty() { "UTC" } else { rest.trim_start_matches("in ") }),
             "use" | "call" => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
             _ => return None,
         };
         let (name, schema) = self.tools.iter().find(|(offered, _)| offered == name)?;
-        Some(Answer::Call {
-            name: name.clone(),
-            arguments: arguments(schema, argument.trim()),
-        })
+        Some(Answer::Call { name: name.clone(), arguments: arguments(schema, argument.trim()) })
     }
 
     fn small_talk(&self, now: &str, has: &dyn Fn(&[&str]) -> bool) -> String {
         let quoted = quote(now);
-        if has(&[
-            "hello", "hi", "hey", "moin", "hallo", "morning", "evening", "ahoy",
-        ]) {
+        if has(&["hello", "hi", "hey", "moin", "hallo", "morning", "evening", "ahoy"]) {
             return self
                 .pick(&[
                     "Ahoy! I am the demo model: friendly, quick, and not clever at all. Say help to see what I can do.",
@@ -292,12 +228,8 @@ impl Heard<'_> {
                     "I read \"{quoted}\", {} words. Understanding them takes a real model; I am the demo.",
                     now.split_whitespace().count()
                 ),
-                "b" => format!(
-                    "Understood as well as a demo can: \"{quoted}\" Ask me for a list, code, or a formula."
-                ),
-                _ => format!(
-                    "\"{quoted}\" is safe in our history now. Later, ask what I remember. (Demo model here.)"
-                ),
+                "b" => format!("Understood as well as a demo can: \"{quoted}\" Ask me for a list, code, or a formula."),
+                _ => format!("\"{quoted}\" is safe in our history now. Later, ask what I remember. (Demo model here.)"),
             },
         }
     }
@@ -308,16 +240,8 @@ fn arguments(schema: &Value, text: &str) -> Value {
     if let Ok(Value::Object(object)) = serde_json::from_str(text) {
         return Value::Object(object);
     }
-    let required = schema["required"]
-        .as_array()
-        .and_then(|names| names.first())
-        .and_then(Value::as_str);
-    let first = || {
-        schema["properties"]
-            .as_object()
-            .and_then(|places| places.keys().next())
-            .map(String::as_str)
-    };
+    let required = schema["required"].as_array().and_then(|names| names.first()).and_then(Value::as_str);
+    let first = || schema["properties"].as_object().and_then(|places| places.keys().next()).map(String::as_str);
     match required.or_else(first) {
         Some(place) => json!({place: text}),
         None => json!({}),
@@ -329,20 +253,13 @@ fn text(response: impl Into<String>) -> Answer {
 }
 
 fn says(kind: &'static str, response: impl Into<String>, data: &str) -> Answer {
-    Answer::Says {
-        kind,
-        response: response.into(),
-        data: data.to_owned(),
-    }
+    Answer::Says { kind, response: response.into(), data: data.to_owned() }
 }
 
 /// The words of a text in lower case, without marks.
 fn words(text: &str) -> Vec<String> {
     let split = text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
-    split
-        .filter(|word| !word.is_empty())
-        .map(|word| word.to_lowercase().replace('\'', ""))
-        .collect()
+    split.filter(|word| !word.is_empty()).map(|word| word.to_lowercase().replace('\'', "")).collect()
 }
 
 /// A text on one line, cut where it gets long.
@@ -360,9 +277,7 @@ fn long() -> String {
         format!("**{n}.** The harbour bell rings {n} times, the tide turns, and the demo model adds one more paragraph so that you can watch a long answer grow.")
     });
     let told = paragraphs.collect::<Vec<_>>().join("\n\n");
-    format!(
-        "{told}\n\nThe end. I made that long on purpose: it shows how an answer streams and is split."
-    )
+    format!("{told}\n\nThe end. I made that long on purpose: it shows how an answer streams and is split.")
 }
 
 const HELP: &str = "I am the demo model. Try one of these words:\n\

@@ -47,28 +47,17 @@ impl Asked {
     /// # Errors
     /// A sentence for the caller when the body is not JSON, has no messages or too many.
     pub fn read(body: &[u8]) -> Result<Self, String> {
-        let body: Value = serde_json::from_slice(body)
-            .map_err(|error| format!("the body is not JSON: {error}"))?;
+        let body: Value = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
         let Some(messages) = body["messages"].as_array() else {
             return Err("'messages' must be a list".to_owned());
         };
         if messages.is_empty() || messages.len() > MESSAGES {
             return Err(format!("'messages' must have 1 to {MESSAGES} entries"));
         }
-        let said = messages
-            .iter()
-            .map(read_message)
-            .collect::<Result<_, _>>()?;
-        let offered = body["tools"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let said = messages.iter().map(read_message).collect::<Result<_, _>>()?;
+        let offered = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         // A client that sends `tool_choice: none` wants words.
-        let tools = offered
-            .iter()
-            .filter(|_| body["tool_choice"] != "none")
-            .filter_map(read_tool)
-            .collect();
+        let tools = offered.iter().filter(|_| body["tool_choice"] != "none").filter_map(read_tool).collect();
         let format = &body["response_format"];
         Ok(Self {
             said,
@@ -76,8 +65,7 @@ impl Asked {
             stream_usage: body["stream_options"]["include_usage"] == true,
             model: body["model"].as_str().unwrap_or(MODEL).to_owned(),
             tools,
-            schema: (format["type"] == "json_schema")
-                .then(|| format["json_schema"]["schema"].clone()),
+            schema: (format["type"] == "json_schema").then(|| format["json_schema"]["schema"].clone()),
         })
     }
 }
@@ -89,27 +77,18 @@ fn read_message(message: &Value) -> Result<Said, String> {
     let text = match &message["content"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
-            let parts: Vec<&str> = parts
-                .iter()
-                .filter_map(|part| part["text"].as_str())
-                .collect();
+            let parts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
             parts.join("\n")
         }
         Value::Null => String::new(),
         _ => return Err("'content' must be a text or a list of parts".to_owned()),
     };
-    Ok(Said {
-        role: role.to_owned(),
-        text,
-    })
+    Ok(Said { role: role.to_owned(), text })
 }
 
 fn read_tool(tool: &Value) -> Option<(String, Value)> {
     let function = &tool["function"];
-    Some((
-        function["name"].as_str()?.to_owned(),
-        function["parameters"].clone(),
-    ))
+    Some((function["name"].as_str()?.to_owned(), function["parameters"].clone()))
 }
 
 /// An answer in the shape that was asked for.
@@ -130,59 +109,36 @@ enum Body {
 impl Reply {
     /// Finds the answer to a request.
     pub fn to(asked: &Asked) -> Self {
-        let heard = Heard {
-            said: &asked.said,
-            tools: &asked.tools,
-        };
+        let heard = Heard { said: &asked.said, tools: &asked.tools };
         let body = match answers::answer(&heard) {
-            Answer::Call { name, arguments } => Body::Call {
-                name,
-                arguments: arguments.to_string(),
-            },
-            Answer::Says {
-                kind,
-                response,
-                data,
-            } => Body::Text(match &asked.schema {
+            Answer::Call { name, arguments } => Body::Call { name, arguments: arguments.to_string() },
+            Answer::Says { kind, response, data } => Body::Text(match &asked.schema {
                 Some(schema) => shaped(schema, kind, &response, &data).to_string(),
                 None => plain(kind, response, &data),
             }),
         };
-        let letters: usize = asked
-            .said
-            .iter()
-            .map(|said| said.text.chars().count())
-            .sum();
+        let letters: usize = asked.said.iter().map(|said| said.text.chars().count()).sum();
         let prompt = letters / LETTERS_PER_TOKEN + asked.said.len() * MESSAGE_TOKENS;
         let written = match &body {
             Body::Text(text) => text.chars().count(),
             Body::Call { name, arguments } => name.len() + arguments.len(),
         };
         let completion = written.div_ceil(LETTERS_PER_TOKEN);
-        let usage = json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion});
+        let usage =
+            json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion});
         let id = format!("chatcmpl-demo-{letters}-{}", asked.said.len());
-        Self {
-            id,
-            model: asked.model.clone(),
-            body,
-            usage,
-        }
+        Self { id, model: asked.model.clone(), body, usage }
     }
 
     /// The answer in one piece.
     pub fn whole(&self) -> Value {
         let (message, finish) = match &self.body {
-            Body::Text(text) => (
-                json!({"role": "assistant", "content": text, "refusal": null}),
-                "stop",
-            ),
-            Body::Call { .. } => (
-                json!({"role": "assistant", "content": null, "tool_calls": [self.call(false)]}),
-                "tool_calls",
-            ),
+            Body::Text(text) => (json!({"role": "assistant", "content": text, "refusal": null}), "stop"),
+            Body::Call { .. } => {
+                (json!({"role": "assistant", "content": null, "tool_calls": [self.call(false)]}), "tool_calls")
+            }
         };
-        let choice =
-            json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish});
+        let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish});
         let mut whole = self.frame("chat.completion", &[choice]);
         whole["usage"] = self.usage.clone();
         whole
@@ -191,18 +147,12 @@ impl Reply {
     /// The answer in the pieces of a stream, without the closing mark.
     pub fn chunks(&self, with_usage: bool) -> Vec<Value> {
         let chunk = |delta: Value, finish: Option<&str>| {
-            self.frame(
-                "chat.completion.chunk",
-                &[json!({"index": 0, "delta": delta, "finish_reason": finish})],
-            )
+            self.frame("chat.completion.chunk", &[json!({"index": 0, "delta": delta, "finish_reason": finish})])
         };
         let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
         let finish = match &self.body {
             Body::Text(text) => {
-                chunks.extend(
-                    text.split_inclusive(' ')
-                        .map(|word| chunk(json!({"content": word}), None)),
-                );
+                chunks.extend(text.split_inclusive(' ').map(|word| chunk(json!({"content": word}), None)));
                 "stop"
             }
             Body::Call { .. } => {
@@ -245,11 +195,7 @@ fn shaped(schema: &Value, kind: &str, response: &str, data: &str) -> Value {
     };
     let mut shaped = Map::new();
     for (name, place) in properties {
-        let value = match (
-            known.get(name),
-            place["enum"].as_array(),
-            place["type"].as_str(),
-        ) {
+        let value = match (known.get(name), place["enum"].as_array(), place["type"].as_str()) {
             (Some(value), None, _) => value.clone(),
             (Some(value), Some(choices), _) if choices.contains(value) => value.clone(),
             (_, Some(choices), _) => choices.first().cloned().unwrap_or_default(),

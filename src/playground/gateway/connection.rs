@@ -50,12 +50,7 @@ pub struct Connection {
 impl Connection {
     /// A connection that the hub knows by `id`.
     #[must_use]
-    pub fn new(
-        core: Arc<Core>,
-        (id, line): (u64, Line),
-        wire: (WebSocket, Encoder),
-        at_resume_url: bool,
-    ) -> Self {
+    pub fn new(core: Arc<Core>, (id, line): (u64, Line), wire: (WebSocket, Encoder), at_resume_url: bool) -> Self {
         let (socket, encoder) = wire;
         Self {
             core,
@@ -71,16 +66,10 @@ impl Connection {
 
     /// Serves the connection until it ends.
     pub async fn run(mut self, mut orders: mpsc::Receiver<Order>, version_known: bool) {
-        let end = if version_known {
-            self.talk(&mut orders).await
-        } else {
-            self.close(4012, "invalid api version").await
-        };
+        let end =
+            if version_known { self.talk(&mut orders).await } else { self.close(4012, "invalid api version").await };
         let session_too = matches!(end, End::Closed { session_too: true });
-        self.core
-            .world()
-            .hub
-            .close(self.id, session_too, Instant::now());
+        self.core.world().hub.close(self.id, session_too, Instant::now());
     }
 
     async fn talk(&mut self, orders: &mut mpsc::Receiver<Order>) -> End {
@@ -157,17 +146,8 @@ impl Connection {
             Message::Ping(_) | Message::Pong(_) => Reply::Nothing,
             Message::Close(close) => {
                 let code = close.as_ref().map_or(NO_CODE, |close| close.code);
-                *self
-                    .core
-                    .world()
-                    .tally
-                    .stats
-                    .client_closes
-                    .entry(code)
-                    .or_default() += 1;
-                return Some(End::Closed {
-                    session_too: matches!(code, 1000 | 1001),
-                });
+                *self.core.world().tally.stats.client_closes.entry(code).or_default() += 1;
+                return Some(End::Closed { session_too: matches!(code, 1000 | 1001) });
             }
             Message::Text(text) => self.hear(text.as_bytes()),
             Message::Binary(bytes) => self.hear(bytes),
@@ -181,11 +161,7 @@ impl Connection {
 
     fn hear(&mut self, bytes: &[u8]) -> Reply {
         let now = Instant::now();
-        while self
-            .sends
-            .front()
-            .is_some_and(|first| now.duration_since(*first) >= SEND_PERIOD)
-        {
+        while self.sends.front().is_some_and(|first| now.duration_since(*first) >= SEND_PERIOD) {
             self.sends.pop_front();
         }
         if self.sends.len() >= SENDS {
@@ -203,12 +179,8 @@ impl Connection {
             self.heard = now;
         }
         let mut world = self.core.world();
-        let mut hearing = Hearing {
-            core: &self.core,
-            world: &mut world,
-            connection: self.id,
-            at_resume_url: self.at_resume_url,
-        };
+        let mut hearing =
+            Hearing { core: &self.core, world: &mut world, connection: self.id, at_resume_url: self.at_resume_url };
         hearing.decide(op, payload.get("d").unwrap_or(&Value::Null))
     }
 
@@ -232,25 +204,13 @@ impl Connection {
     }
 
     async fn close(&mut self, code: u16, reason: &'static str) -> End {
-        *self
-            .core
-            .world()
-            .tally
-            .stats
-            .closes
-            .entry(code)
-            .or_default() += 1;
-        let frame = CloseFrame {
-            code,
-            reason: reason.into(),
-        };
+        *self.core.world().tally.stats.closes.entry(code).or_default() += 1;
+        let frame = CloseFrame { code, reason: reason.into() };
         if self.put(Message::Close(Some(frame))).await.is_none() {
             let answered = async { while let Some(Ok(_)) = self.socket.recv().await {} };
             // A client that does not answer is simply left.
             let _ = timeout(CLOSE_DEADLINE, answered).await;
         }
-        End::Closed {
-            session_too: hub::ends_session(code),
-        }
+        End::Closed { session_too: hub::ends_session(code) }
     }
 }

@@ -32,9 +32,7 @@ impl Encoder {
         let mut out = Vec::with_capacity(text.len() / 2 + ROOM);
         loop {
             let eaten = usize::try_from(stream.total_in() - before).ok()?;
-            stream
-                .compress_vec(text.as_bytes().get(eaten..)?, &mut out, FlushCompress::Sync)
-                .ok()?;
+            stream.compress_vec(text.as_bytes().get(eaten..)?, &mut out, FlushCompress::Sync).ok()?;
             if out.len() < out.capacity() {
                 return Some(Message::binary(out));
             }
@@ -54,17 +52,14 @@ mod tests {
         let mut encoder = Encoder::zlib();
         let mut decoder = Decompress::new(true);
         for length in [0, 1, 100, 4_095, 4_096, 4_097, 20_000, 300_000] {
-            let text: String = (0..length)
-                .map(|n| char::from(b' ' + u8::try_from((n * n + n / 7) % 90).unwrap()))
-                .collect();
+            let text: String =
+                (0..length).map(|n| char::from(b' ' + u8::try_from((n * n + n / 7) % 90).unwrap())).collect();
             let Some(Message::Binary(frame)) = encoder.frame(&text) else {
                 panic!("no binary frame");
             };
             assert_eq!(frame[frame.len() - 4..], [0, 0, 0xff, 0xff]);
             let mut out = Vec::with_capacity(length + 64);
-            decoder
-                .decompress_vec(&frame, &mut out, FlushDecompress::Sync)
-                .unwrap();
+            decoder.decompress_vec(&frame, &mut out, FlushDecompress::Sync).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), text);
         }
     }

@@ -140,23 +140,13 @@ impl Hub {
         let (orders, queue) = mpsc::channel(ORDERS);
         let id = self.next;
         self.next += 1;
-        self.connections.insert(
-            id,
-            Connection {
-                orders,
-                line,
-                session: None,
-            },
-        );
+        self.connections.insert(id, Connection { orders, line, session: None });
         Some((id, queue))
     }
 
     /// Lets a connection go; its session stays for a while unless `end`.
     pub fn close(&mut self, connection: u64, end: bool, now: Instant) {
-        let session = self
-            .connections
-            .remove(&connection)
-            .and_then(|connection| connection.session);
+        let session = self.connections.remove(&connection).and_then(|connection| connection.session);
         if let Some(id) = session {
             if end {
                 self.sessions.remove(&id);
@@ -191,9 +181,7 @@ impl Hub {
     /// Whether a connection has a session.
     #[must_use]
     pub fn authenticated(&self, connection: u64) -> bool {
-        self.connections
-            .get(&connection)
-            .is_some_and(|connection| connection.session.is_some())
+        self.connections.get(&connection).is_some_and(|connection| connection.session.is_some())
     }
 
     /// The shard of a connection's session.
@@ -205,10 +193,7 @@ impl Hub {
 
     /// Sends an event to the session of one connection only.
     pub fn send_on(&mut self, connection: u64, name: &str, data: &str) {
-        let session = self
-            .connections
-            .get(&connection)
-            .and_then(|connection| connection.session.clone());
+        let session = self.connections.get(&connection).and_then(|connection| connection.session.clone());
         if let Some(session) = session {
             self.send(&session, name, data);
         }
@@ -217,10 +202,7 @@ impl Hub {
     /// Begins a session and returns its id. None when another one of its kind was begun too recently.
     pub fn begin(&mut self, connection: u64, asked: Asked, now: Instant) -> Option<String> {
         let kind = asked.shard.0 % self.bounds.max_concurrency.max(1);
-        let recent = self
-            .identified
-            .get(&kind)
-            .is_some_and(|at| now.duration_since(*at) < self.bounds.identify_period);
+        let recent = self.identified.get(&kind).is_some_and(|at| now.duration_since(*at) < self.bounds.identify_period);
         if recent || self.starts_left == 0 {
             return None;
         }
@@ -229,14 +211,8 @@ impl Hub {
         self.starts_left -= 1;
         let id = format!("{:016x}{:016x}", self.salt, self.next.wrapping_mul(SPREAD));
         self.next += 1;
-        let session = Session {
-            asked,
-            seq: 0,
-            sent: VecDeque::new(),
-            lost: 0,
-            connection: Some(connection),
-            alone_since: now,
-        };
+        let session =
+            Session { asked, seq: 0, sent: VecDeque::new(), lost: 0, connection: Some(connection), alone_since: now };
         self.sessions.insert(id.clone(), session);
         self.connections.get_mut(&connection)?.session = Some(id.clone());
         Some(id)
@@ -262,13 +238,7 @@ impl Hub {
     ///
     /// # Errors
     /// When the session is unknown, or the sequence number is.
-    pub fn resume(
-        &mut self,
-        connection: u64,
-        session: &str,
-        seq: u64,
-        now: Instant,
-    ) -> Result<usize, NoResume> {
+    pub fn resume(&mut self, connection: u64, session: &str, seq: u64, now: Instant) -> Result<usize, NoResume> {
         self.sweep(now);
         let known = self.sessions.get_mut(session).ok_or(NoResume::Unknown)?;
         if seq > known.seq {
@@ -279,12 +249,7 @@ impl Hub {
             self.sessions.remove(session);
             return Err(NoResume::Unknown);
         }
-        let missed: Vec<_> = known
-            .sent
-            .iter()
-            .filter(|(n, _)| *n > seq)
-            .map(|(_, text)| text.clone())
-            .collect();
+        let missed: Vec<_> = known.sent.iter().filter(|(n, _)| *n > seq).map(|(_, text)| text.clone()).collect();
         let before = known.connection.replace(connection);
         // The old connection may be half-open and not have noticed yet; it must not stay half-alive.
         if let Some(old) = before.and_then(|old| self.connections.get_mut(&old)) {
@@ -308,17 +273,9 @@ impl Hub {
         let data = event.data.to_string();
         let blank = event.blank.as_ref().map(Value::to_string);
         let mut late = Vec::new();
-        for session in self
-            .sessions
-            .values_mut()
-            .filter(|session| session.wants(event))
-        {
+        for session in self.sessions.values_mut().filter(|session| session.wants(event)) {
             let full = session.asked.intents & super::intents::MESSAGE_CONTENT != 0;
-            let data = if full {
-                &data
-            } else {
-                blank.as_ref().unwrap_or(&data)
-            };
+            let data = if full { &data } else { blank.as_ref().unwrap_or(&data) };
             let text = session.record(event.name, data, self.bounds.replay);
             late.extend(session.connection.map(|connection| (connection, text)));
         }
@@ -371,8 +328,7 @@ impl Hub {
 
     /// Forgets every session: those without a connection at once, others when they lose theirs.
     pub fn forget_idle(&mut self) {
-        self.sessions
-            .retain(|_, session| session.connection.is_some());
+        self.sessions.retain(|_, session| session.connection.is_some());
         for session in self.sessions.values_mut() {
             session.lost = u64::MAX;
         }
@@ -389,18 +345,11 @@ impl Hub {
 
     fn sweep(&mut self, now: Instant) {
         let ttl = self.bounds.session_ttl;
-        let alive = |session: &Session| {
-            session.connection.is_some() || now.duration_since(session.alone_since) < ttl
-        };
+        let alive = |session: &Session| session.connection.is_some() || now.duration_since(session.alone_since) < ttl;
         self.sessions.retain(|_, session| alive(session));
         if self.sessions.len() >= SESSIONS {
-            let alone = self
-                .sessions
-                .iter()
-                .filter(|(_, session)| session.connection.is_none());
-            let oldest = alone
-                .min_by_key(|(_, session)| session.alone_since)
-                .map(|(id, _)| id.clone());
+            let alone = self.sessions.iter().filter(|(_, session)| session.connection.is_none());
+            let oldest = alone.min_by_key(|(_, session)| session.alone_since).map(|(id, _)| id.clone());
             if let Some(oldest) = oldest {
                 self.sessions.remove(&oldest);
             }
@@ -408,10 +357,7 @@ impl Hub {
     }
 
     fn tell_connected(&self) {
-        let alive = self
-            .sessions
-            .values()
-            .filter(|session| session.connection.is_some() && session.seq > 0);
+        let alive = self.sessions.values().filter(|session| session.connection.is_some() && session.seq > 0);
         let shards: BTreeSet<u32> = alive.map(|session| session.asked.shard.0).collect();
         self.connected.send_if_modified(|known| {
             let changed = *known != shards;
@@ -424,9 +370,7 @@ impl Hub {
 impl Session {
     fn wants(&self, event: &Event) -> bool {
         let (shard, shards) = self.asked.shard;
-        let home = event
-            .guild
-            .map_or(0, |guild| (guild.0 >> 22) % u64::from(shards.max(1)));
+        let home = event.guild.map_or(0, |guild| (guild.0 >> 22) % u64::from(shards.max(1)));
         home == u64::from(shard) && (event.intent == 0 || self.asked.intents & event.intent != 0)
     }
 
@@ -435,9 +379,7 @@ impl Session {
         let seq = self.seq;
         let text: Arc<str> = format!(r#"{{"t":"{name}","s":{seq},"op":0,"d":{data}}}"#).into();
         if self.sent.len() >= keep.clamp(1, ORDERS / 2) {
-            self.lost = self
-                .lost
-                .max(self.sent.pop_front().map_or(0, |(seq, _)| seq));
+            self.lost = self.lost.max(self.sent.pop_front().map_or(0, |(seq, _)| seq));
         }
         self.sent.push_back((seq, text.clone()));
         text

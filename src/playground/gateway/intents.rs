@@ -25,11 +25,7 @@ pub const KNOWN: u64 = 0x1_ffff | 1 << 20 | 1 << 21 | 1 << 24 | 1 << 25;
 /// The intent for messages, in a guild or not.
 #[must_use]
 pub fn messages(guild: bool) -> u64 {
-    if guild {
-        GUILD_MESSAGES
-    } else {
-        DIRECT_MESSAGES
-    }
+    if guild { GUILD_MESSAGES } else { DIRECT_MESSAGES }
 }
 
 /// The intent for typing, in a guild or not.

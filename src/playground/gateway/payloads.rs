@@ -65,11 +65,7 @@ impl Hearing<'_> {
 
     fn heartbeat(&mut self) -> Reply {
         self.world.tally.stats.heartbeats += 1;
-        if self.world.script.stop_acks {
-            Reply::Nothing
-        } else {
-            Reply::Send(HEARTBEAT_ACK)
-        }
+        if self.world.script.stop_acks { Reply::Nothing } else { Reply::Send(HEARTBEAT_ACK) }
     }
 
     fn set_presence(&mut self, data: &Value) -> Reply {
@@ -89,8 +85,7 @@ impl Hearing<'_> {
 
     fn token_fits(&self, data: &Value) -> bool {
         let token = data["token"].as_str().unwrap_or_default();
-        token.strip_prefix("Bot ").unwrap_or(token) == self.core.token
-            && !self.world.script.reject_token
+        token.strip_prefix("Bot ").unwrap_or(token) == self.core.token && !self.world.script.reject_token
     }
 
     fn identify(&mut self, data: &Value) -> Reply {
@@ -111,13 +106,7 @@ impl Hearing<'_> {
         }
         let (shard, shards) = asked.shard;
         let mine = |guild: GuildId| (guild.0 >> 22) % u64::from(shards) == u64::from(shard);
-        let guilds: Vec<_> = self
-            .world
-            .state
-            .guilds()
-            .iter()
-            .filter(|guild| mine(guild.id))
-            .collect();
+        let guilds: Vec<_> = self.world.state.guilds().iter().filter(|guild| mine(guild.id)).collect();
         let ready = json!({
             "v": 10,
             "user_settings": {},
@@ -139,10 +128,7 @@ impl Hearing<'_> {
         let created: Vec<_> = if asked.intents & intents::GUILDS == 0 {
             Vec::new()
         } else {
-            guilds
-                .iter()
-                .map(|guild| wire::guild_create(&self.world.state, guild).to_string())
-                .collect()
+            guilds.iter().map(|guild| wire::guild_create(&self.world.state, guild).to_string()).collect()
         };
         self.world.hub.send(&session, "READY", &ready.to_string());
         for guild in created {
@@ -156,11 +142,7 @@ impl Hearing<'_> {
         let shard = match &data["shard"] {
             Value::Null => Some((0, 1)),
             pair => {
-                let number = |at: usize| {
-                    pair.get(at)
-                        .and_then(Value::as_u64)
-                        .and_then(|n| u32::try_from(n).ok())
-                };
+                let number = |at: usize| pair.get(at).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
                 number(0).zip(number(1))
             }
         };
@@ -170,21 +152,14 @@ impl Hearing<'_> {
         if shards < self.world.script.required_shards {
             return Err((4011, "sharding required"));
         }
-        let Some(intents) = data["intents"]
-            .as_u64()
-            .filter(|bits| bits & !intents::KNOWN == 0)
-        else {
+        let Some(intents) = data["intents"].as_u64().filter(|bits| bits & !intents::KNOWN == 0) else {
             return Err((4013, "invalid intent(s)"));
         };
-        let refused =
-            (intents::PRIVILEGED & !self.core.privileged) | self.world.script.disallowed_intents;
+        let refused = (intents::PRIVILEGED & !self.core.privileged) | self.world.script.disallowed_intents;
         if intents & refused != 0 {
             return Err((4014, "disallowed intent(s)"));
         }
-        Ok(Asked {
-            shard: (shard, shards),
-            intents,
-        })
+        Ok(Asked { shard: (shard, shards), intents })
     }
 
     fn resume(&mut self, data: &Value) -> Reply {
@@ -205,11 +180,7 @@ impl Hearing<'_> {
         let Some(seq) = data["seq"].as_u64() else {
             return Reply::Close(4007, "invalid seq");
         };
-        match self
-            .world
-            .hub
-            .resume(self.connection, session, seq, Instant::now())
-        {
+        match self.world.hub.resume(self.connection, session, seq, Instant::now()) {
             Ok(replayed) => {
                 self.world.tally.stats.resumes += 1;
                 self.world.tally.stats.resumes_at_resume_url += u64::from(self.at_resume_url);
@@ -229,20 +200,12 @@ impl Hearing<'_> {
     fn send_members(&mut self, data: &Value) -> Reply {
         let asked = &data["guild_id"];
         // The guild may come alone or as the one entry of a list.
-        let asked = asked
-            .get(0)
-            .unwrap_or(asked)
-            .as_str()
-            .and_then(|id| id.parse().ok());
+        let asked = asked.get(0).unwrap_or(asked).as_str().and_then(|id| id.parse().ok());
         let Some(guild) = asked.and_then(|id| self.world.state.guild(id)) else {
             return Reply::Nothing;
         };
         let ids: Option<Vec<UserId>> = match &data["user_ids"] {
-            Value::Array(list) => Some(
-                list.iter()
-                    .filter_map(|id| id.as_str()?.parse().ok())
-                    .collect(),
-            ),
+            Value::Array(list) => Some(list.iter().filter_map(|id| id.as_str()?.parse().ok()).collect()),
             Value::String(id) => Some(id.parse().into_iter().collect()),
             _ => None,
         };
@@ -265,9 +228,7 @@ impl Hearing<'_> {
         if !data["nonce"].is_null() {
             chunk["nonce"] = data["nonce"].clone();
         }
-        self.world
-            .hub
-            .send_on(self.connection, "GUILD_MEMBERS_CHUNK", &chunk.to_string());
+        self.world.hub.send_on(self.connection, "GUILD_MEMBERS_CHUNK", &chunk.to_string());
         Reply::Nothing
     }
 }

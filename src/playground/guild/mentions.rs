@@ -27,13 +27,7 @@ pub struct Allowed {
 
 impl Default for Allowed {
     fn default() -> Self {
-        Self {
-            everyone: true,
-            users: None,
-            roles: None,
-            replied_user: true,
-            raw: None,
-        }
+        Self { everyone: true, users: None, roles: None, replied_user: true, raw: None }
     }
 }
 
@@ -47,21 +41,13 @@ impl Allowed {
         let object = raw.as_object()?;
         let parse = match object.get("parse") {
             None | Some(Value::Null) => Vec::new(),
-            Some(list) => list
-                .as_array()?
-                .iter()
-                .map(Value::as_str)
-                .collect::<Option<Vec<_>>>()?,
+            Some(list) => list.as_array()?.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?,
         };
         let all = |what: &str| parse.contains(&what);
         let listed = |what: &str| -> Option<Option<Vec<u64>>> {
             let ids = match object.get(what) {
                 None | Some(Value::Null) => Vec::new(),
-                Some(list) => list
-                    .as_array()?
-                    .iter()
-                    .map(id)
-                    .collect::<Option<Vec<_>>>()?,
+                Some(list) => list.as_array()?.iter().map(id).collect::<Option<Vec<_>>>()?,
             };
             match (all(what), ids.is_empty()) {
                 (true, true) => Some(None),
@@ -74,10 +60,7 @@ impl Allowed {
             everyone: all("everyone"),
             users: listed("users")?.map(|ids| ids.into_iter().map(UserId).collect()),
             roles: listed("roles")?.map(|ids| ids.into_iter().map(RoleId).collect()),
-            replied_user: object
-                .get("replied_user")
-                .and_then(Value::as_bool)
-                .unwrap_or(false),
+            replied_user: object.get("replied_user").and_then(Value::as_bool).unwrap_or(false),
             raw: Some(raw.clone()),
         })
     }
@@ -114,17 +97,11 @@ impl Mentions {
                 break;
             };
             if let Some(number) = inside.strip_prefix('&') {
-                let role = number
-                    .parse()
-                    .ok()
-                    .filter(|role| allowed.roles.as_ref().is_none_or(|ok| ok.contains(role)));
+                let role = number.parse().ok().filter(|role| allowed.roles.as_ref().is_none_or(|ok| ok.contains(role)));
                 add(&mut found.roles, role);
             } else {
                 let number = inside.strip_prefix('!').unwrap_or(inside);
-                let user = number
-                    .parse()
-                    .ok()
-                    .filter(|user| allowed.users.as_ref().is_none_or(|ok| ok.contains(user)));
+                let user = number.parse().ok().filter(|user| allowed.users.as_ref().is_none_or(|ok| ok.contains(user)));
                 add(&mut found.users, user);
             }
         }
@@ -134,12 +111,9 @@ impl Mentions {
     /// The same without people and roles that do not exist in `guild`.
     #[must_use]
     pub fn known(mut self, state: &State, guild: Option<GuildId>) -> Self {
-        self.users
-            .retain(|user| state.member(guild, *user).is_some());
+        self.users.retain(|user| state.member(guild, *user).is_some());
         let guild = guild.and_then(|guild| state.guild(guild));
-        self.roles.retain(|role| {
-            guild.is_some_and(|guild| guild.roles.iter().any(|known| known.id == *role))
-        });
+        self.roles.retain(|role| guild.is_some_and(|guild| guild.roles.iter().any(|known| known.id == *role)));
         self.everyone &= guild.is_some();
         self
     }

@@ -38,11 +38,7 @@ impl Guild {
             return 0;
         };
         let held = |role: RoleId| role.0 == self.id.0 || member.roles.contains(&role);
-        let bits = self
-            .roles
-            .iter()
-            .filter(|role| held(role.id))
-            .fold(0, |bits, role| bits | role.permissions);
+        let bits = self.roles.iter().filter(|role| held(role.id)).fold(0, |bits, role| bits | role.permissions);
         if bits & ADMINISTRATOR == 0 { bits } else { ALL }
     }
 
@@ -55,11 +51,7 @@ impl Guild {
         let Some(member) = self.members.iter().find(|member| member.id == user) else {
             return 0;
         };
-        let ranks = self
-            .roles
-            .iter()
-            .filter(|role| member.roles.contains(&role.id))
-            .map(|role| role.position);
+        let ranks = self.roles.iter().filter(|role| member.roles.contains(&role.id)).map(|role| role.position);
         ranks.max().unwrap_or(0)
     }
 }

@@ -14,11 +14,8 @@ const STRIDE: u64 = 1 << 22;
 /// What an ordinary member may do.
 const MEMBER: u64 = may::VIEW_CHANNEL | may::SEND_MESSAGES | may::ATTACH_FILES | may::READ_HISTORY;
 /// What a moderator may do besides.
-const MODERATOR: u64 = MEMBER
-    | may::MANAGE_MESSAGES
-    | may::MENTION_EVERYONE
-    | may::MANAGE_ROLES
-    | may::MODERATE_MEMBERS;
+const MODERATOR: u64 =
+    MEMBER | may::MANAGE_MESSAGES | may::MENTION_EVERYONE | may::MANAGE_ROLES | may::MODERATE_MEMBERS;
 
 /// The initial guilds and the bot's account.
 #[derive(Clone, Debug)]
@@ -42,15 +39,9 @@ impl Seed {
     pub fn harbour() -> Self {
         let bot = UserId(BASE + 1);
         let mut guild = guild(0, "Harbour", bot);
-        guild.channels = ["general", "help", "random"]
-            .into_iter()
-            .zip(20..)
-            .map(|(name, n)| text(BASE + n, name))
-            .collect();
-        Self {
-            bot: account(&guild, bot),
-            guilds: vec![guild],
-        }
+        guild.channels =
+            ["general", "help", "random"].into_iter().zip(20..).map(|(name, n)| text(BASE + n, name)).collect();
+        Self { bot: account(&guild, bot), guilds: vec![guild] }
     }
 
     /// Many guilds with many channels, for load: `guild-0`, `channel-0` and so on, each guild with
@@ -61,16 +52,12 @@ impl Seed {
         let make = |number: u32| {
             let mut guild = guild(number, &format!("guild-{number}"), bot);
             let first = guild.id.0 + 1_000;
-            let names = (0..channels.min(1_000))
-                .map(|n| text(first + u64::from(n), &format!("channel-{n}")));
+            let names = (0..channels.min(1_000)).map(|n| text(first + u64::from(n), &format!("channel-{n}")));
             guild.channels = names.collect();
             guild
         };
         let guilds: Vec<Guild> = (0..guilds.clamp(1, 1_000)).map(make).collect();
-        Self {
-            bot: account(&guilds[0], bot),
-            guilds,
-        }
+        Self { bot: account(&guilds[0], bot), guilds }
     }
 }
 
@@ -85,18 +72,9 @@ fn guild(number: u32, name: &str, bot: UserId) -> Guild {
         color: 0,
         managed: false,
     };
-    let moderator = Role {
-        color: 0x002e_cc71,
-        ..role(11, "moderator", MODERATOR, 2)
-    };
-    let restricted = Role {
-        color: 0x0099_aab5,
-        ..role(12, "restricted", 0, 1)
-    };
-    let own = Role {
-        managed: true,
-        ..role(13, "staffai", MODERATOR, 3)
-    };
+    let moderator = Role { color: 0x002e_cc71, ..role(11, "moderator", MODERATOR, 2) };
+    let restricted = Role { color: 0x0099_aab5, ..role(12, "restricted", 0, 1) };
+    let own = Role { managed: true, ..role(13, "staffai", MODERATOR, 3) };
     let person = |n: u64, name: &str, roles: Vec<RoleId>| Member {
         id: UserId(BASE + n),
         name: name.to_owned(),
@@ -112,12 +90,7 @@ fn guild(number: u32, name: &str, bot: UserId) -> Guild {
             person(2, "Ada", Vec::new()),
             person(3, "Ben", Vec::new()),
             chloe,
-            Member {
-                id: bot,
-                name: "staffai".to_owned(),
-                roles: vec![own.id],
-                bot: true,
-            },
+            Member { id: bot, name: "staffai".to_owned(), roles: vec![own.id], bot: true },
         ],
         roles: vec![role(10, "@everyone", MEMBER, 0), restricted, moderator, own],
         channels: Vec::new(),
@@ -125,25 +98,10 @@ fn guild(number: u32, name: &str, bot: UserId) -> Guild {
 }
 
 fn text(id: u64, name: &str) -> Channel {
-    Channel {
-        id: ChannelId(id),
-        guild: None,
-        name: name.to_owned(),
-        kind: ChannelKind::Text,
-        recipient: None,
-    }
+    Channel { id: ChannelId(id), guild: None, name: name.to_owned(), kind: ChannelKind::Text, recipient: None }
 }
 
 fn account(guild: &Guild, bot: UserId) -> Member {
-    let known = guild
-        .members
-        .iter()
-        .find(|member| member.id == bot)
-        .cloned();
-    known.unwrap_or(Member {
-        id: bot,
-        name: "staffai".to_owned(),
-        roles: Vec::new(),
-        bot: true,
-    })
+    let known = guild.members.iter().find(|member| member.id == bot).cloned();
+    known.unwrap_or(Member { id: bot, name: "staffai".to_owned(), roles: Vec::new(), bot: true })
 }

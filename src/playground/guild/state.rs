@@ -27,9 +27,7 @@ struct Log {
 
 impl Log {
     fn position(&self, id: MessageId) -> Option<usize> {
-        self.messages
-            .binary_search_by_key(&id, |message| message.id)
-            .ok()
+        self.messages.binary_search_by_key(&id, |message| message.id).ok()
     }
 }
 
@@ -56,13 +54,7 @@ impl State {
                 channel.guild = Some(guild.id);
             }
         }
-        Self {
-            bot,
-            guilds,
-            direct: Vec::new(),
-            logs: HashMap::new(),
-            snowflakes: Snowflakes::default(),
-        }
+        Self { bot, guilds, direct: Vec::new(), logs: HashMap::new(), snowflakes: Snowflakes::default() }
     }
 
     /// The bot's account.
@@ -86,19 +78,12 @@ impl State {
     /// One channel, of a guild or direct.
     #[must_use]
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
-        self.guilds
-            .iter()
-            .flat_map(|guild| &guild.channels)
-            .chain(&self.direct)
-            .find(|channel| channel.id == id)
+        self.guilds.iter().flat_map(|guild| &guild.channels).chain(&self.direct).find(|channel| channel.id == id)
     }
 
     /// All channels, guild by guild, direct ones last.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
-        self.guilds
-            .iter()
-            .flat_map(|guild| &guild.channels)
-            .chain(&self.direct)
+        self.guilds.iter().flat_map(|guild| &guild.channels).chain(&self.direct)
     }
 
     /// Somebody, looked for in `guild` first, then in every guild.
@@ -107,12 +92,7 @@ impl State {
         guild
             .and_then(|guild| self.guild(guild))
             .and_then(|guild| guild.members.iter().find(|member| member.id == id))
-            .or_else(|| {
-                self.guilds
-                    .iter()
-                    .flat_map(|guild| &guild.members)
-                    .find(|member| member.id == id)
-            })
+            .or_else(|| self.guilds.iter().flat_map(|guild| &guild.members).find(|member| member.id == id))
             .or_else(|| (self.bot.id == id).then_some(&self.bot))
     }
 
@@ -126,20 +106,13 @@ impl State {
     /// All messages of a channel, oldest first.
     #[must_use]
     pub fn messages(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Message> {
-        self.logs
-            .get(&channel)
-            .into_iter()
-            .flat_map(|log| &log.messages)
+        self.logs.get(&channel).into_iter().flat_map(|log| &log.messages)
     }
 
     /// The id of a channel's newest message.
     #[must_use]
     pub fn last_message(&self, channel: ChannelId) -> Option<MessageId> {
-        self.logs
-            .get(&channel)?
-            .messages
-            .back()
-            .map(|message| message.id)
+        self.logs.get(&channel)?.messages.back().map(|message| message.id)
     }
 
     /// A fresh id.
@@ -149,13 +122,7 @@ impl State {
 
     /// The message that `author` already made in `channel` with this nonce in the last minutes.
     #[must_use]
-    pub fn by_nonce(
-        &self,
-        channel: ChannelId,
-        author: UserId,
-        nonce: &str,
-        now: u64,
-    ) -> Option<&Message> {
+    pub fn by_nonce(&self, channel: ChannelId, author: UserId, nonce: &str, now: u64) -> Option<&Message> {
         let log = self.logs.get(&channel)?;
         let (.., id, _) = log.nonces.iter().rev().find(|(who, mark, _, at)| {
             *who == author && mark == nonce && now.saturating_sub(*at) < NONCE_LIFETIME_MS
@@ -164,37 +131,23 @@ impl State {
     }
 
     /// Adds a message. Returns none when the channel does not exist.
-    pub fn post(
-        &mut self,
-        channel: ChannelId,
-        author: UserId,
-        draft: Draft,
-        now: u64,
-    ) -> Option<Message> {
+    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: Draft, now: u64) -> Option<Message> {
         let guild = self.channel(channel)?.guild;
         let id = MessageId(self.snowflakes.next(now));
-        let replied = draft
-            .reply_to
-            .and_then(|id| self.message(channel, id))
-            .map(|message| message.author);
+        let replied = draft.reply_to.and_then(|id| self.message(channel, id)).map(|message| message.author);
         let mentions = Mentions::of(&draft.content, &draft.allowed, replied).known(self, guild);
-        let attachments = draft
-            .files
-            .into_iter()
-            .map(|(filename, content_type, size)| Attachment {
-                id: MessageId(self.snowflakes.next(now)),
-                filename,
-                content_type,
-                size,
-            });
+        let attachments = draft.files.into_iter().map(|(filename, content_type, size)| Attachment {
+            id: MessageId(self.snowflakes.next(now)),
+            filename,
+            content_type,
+            size,
+        });
         let attachments = attachments.collect();
         let message = Message {
             id,
             channel,
             author,
-            author_name: self
-                .member(guild, author)
-                .map_or_else(|| author.to_string(), |member| member.name.clone()),
+            author_name: self.member(guild, author).map_or_else(|| author.to_string(), |member| member.name.clone()),
             content: draft.content,
             reply_to: draft.reply_to,
             nonce: draft.nonce,
@@ -225,8 +178,7 @@ impl State {
             if log.nonces.len() == NONCES_PER_CHANNEL {
                 log.nonces.pop_front();
             }
-            log.nonces
-                .push_back((message.author, nonce.clone(), message.id, now));
+            log.nonces.push_back((message.author, nonce.clone(), message.id, now));
         }
     }
 
@@ -247,10 +199,7 @@ impl State {
         message.edits = message.edits.saturating_add(1);
         let guild = self.channel(channel)?.guild;
         let allowed = Allowed::read(message.allowed_mentions.as_ref()).unwrap_or_default();
-        let replied = message
-            .reply_to
-            .and_then(|id| self.message(channel, id))
-            .map(|original| original.author);
+        let replied = message.reply_to.and_then(|id| self.message(channel, id)).map(|original| original.author);
         let mentions = Mentions::of(&message.content, &allowed, replied).known(self, guild);
         message.mentions = mentions.users;
         message.mention_roles = mentions.roles;
@@ -267,17 +216,8 @@ impl State {
     }
 
     /// Gives a role to a member or takes it away. Returns the member as it is now.
-    pub fn set_role(
-        &mut self,
-        guild: GuildId,
-        user: UserId,
-        role: RoleId,
-        held: bool,
-    ) -> Option<Member> {
-        let guild = self
-            .guilds
-            .iter_mut()
-            .find(|candidate| candidate.id == guild)?;
+    pub fn set_role(&mut self, guild: GuildId, user: UserId, role: RoleId, held: bool) -> Option<Member> {
+        let guild = self.guilds.iter_mut().find(|candidate| candidate.id == guild)?;
         let member = guild.members.iter_mut().find(|member| member.id == user)?;
         member.roles.retain(|held| *held != role);
         if held {
@@ -288,11 +228,7 @@ impl State {
 
     /// Adds or replaces a member. Returns false when the guild does not exist.
     pub fn put_member(&mut self, guild: GuildId, member: Member) -> bool {
-        let Some(guild) = self
-            .guilds
-            .iter_mut()
-            .find(|candidate| candidate.id == guild)
-        else {
+        let Some(guild) = self.guilds.iter_mut().find(|candidate| candidate.id == guild) else {
             return false;
         };
         guild.members.retain(|known| known.id != member.id);
@@ -314,11 +250,7 @@ impl State {
     /// The direct conversation with somebody, opened if there is none yet. None for a stranger, or
     /// when too many are open.
     pub fn direct(&mut self, with: UserId, now: u64) -> Option<Channel> {
-        if let Some(open) = self
-            .direct
-            .iter()
-            .find(|channel| channel.recipient == Some(with))
-        {
+        if let Some(open) = self.direct.iter().find(|channel| channel.recipient == Some(with)) {
             return Some(open.clone());
         }
         let name = self.member(None, with)?.name.clone();

@@ -33,16 +33,10 @@ fn a_channel_forgets_its_oldest_messages() {
     let mut state = State::new(Seed::harbour());
     let (channel, author) = (general(&state), state.bot().id);
     for n in 0..=MESSAGES_PER_CHANNEL {
-        let draft = Draft {
-            content: n.to_string(),
-            ..Draft::default()
-        };
+        let draft = Draft { content: n.to_string(), ..Draft::default() };
         state.post(channel, author, draft, NOW).unwrap();
     }
-    let kept: Vec<&str> = state
-        .messages(channel)
-        .map(|message| &*message.content)
-        .collect();
+    let kept: Vec<&str> = state.messages(channel).map(|message| &*message.content).collect();
     assert_eq!((kept.len(), kept[0]), (MESSAGES_PER_CHANNEL, "1"));
 }
 
@@ -50,16 +44,9 @@ fn a_channel_forgets_its_oldest_messages() {
 fn a_nonce_stands_for_its_message_for_some_minutes_and_for_its_author_only() {
     let mut state = State::new(Seed::harbour());
     let (channel, author) = (general(&state), state.bot().id);
-    let draft = Draft {
-        nonce: Some("n".to_owned()),
-        ..Draft::default()
-    };
+    let draft = Draft { nonce: Some("n".to_owned()), ..Draft::default() };
     let id = state.post(channel, author, draft, NOW).unwrap().id;
-    let found = |author, now| {
-        state
-            .by_nonce(channel, author, "n", now)
-            .map(|message| message.id)
-    };
+    let found = |author, now| state.by_nonce(channel, author, "n", now).map(|message| message.id);
     assert_eq!(found(author, NOW + NONCE_LIFETIME_MS - 1), Some(id));
     assert_eq!(found(author, NOW + NONCE_LIFETIME_MS), None);
     assert_eq!(found(UserId(1), NOW), None);

@@ -12,9 +12,7 @@ fn remaining(verdict: &Verdict) -> Option<u32> {
 #[tokio::test]
 async fn a_window_begins_with_its_first_request_and_ends_on_time() {
     let (mut limits, start) = (Limits::new(Budgets::default()), Instant::now());
-    let mut write = |major: u64, after: u64| {
-        limits.charge(Bucket::Writes, major, start + Duration::from_millis(after))
-    };
+    let mut write = |major: u64, after: u64| limits.charge(Bucket::Writes, major, start + Duration::from_millis(after));
     let passed: Vec<_> = (0..5).map(|n| remaining(&write(1, n * 1_000))).collect();
     assert_eq!(passed, [Some(4), Some(3), Some(2), Some(1), Some(0)]);
     let Verdict::Refused(standing) = write(1, 4_900) else {
@@ -29,35 +27,22 @@ async fn a_window_begins_with_its_first_request_and_ends_on_time() {
 async fn the_global_budget_counts_every_bucket_but_exempt_ones() {
     let (mut limits, now) = (Limits::new(Budgets::default()), Instant::now());
     for n in 0..50 {
-        assert!(matches!(
-            limits.charge(Bucket::Reads, n, now),
-            Verdict::Pass(_)
-        ));
+        assert!(matches!(limits.charge(Bucket::Reads, n, now), Verdict::Pass(_)));
     }
     let Verdict::RefusedGlobally(wait) = limits.charge(Bucket::Writes, 1, now) else {
         panic!("the fifty-first request of a second passed");
     };
     assert_eq!(wait, Duration::from_secs(1));
-    assert!(matches!(
-        limits.charge(Bucket::Exempt, 0, now),
-        Verdict::Pass(None)
-    ));
+    assert!(matches!(limits.charge(Bucket::Exempt, 0, now), Verdict::Pass(None)));
     assert!(remaining(&limits.charge(Bucket::Writes, 1, now + wait)).is_some());
 }
 
 #[tokio::test]
 async fn finished_buckets_are_forgotten() {
-    let budgets = Budgets {
-        global: (u32::MAX, Duration::from_secs(1)),
-        ..Budgets::default()
-    };
+    let budgets = Budgets { global: (u32::MAX, Duration::from_secs(1)), ..Budgets::default() };
     let (mut limits, start) = (Limits::new(budgets), Instant::now());
     for n in 0..10_000_u32 {
-        limits.charge(
-            Bucket::Reads,
-            u64::from(n),
-            start + n * Duration::from_millis(10),
-        );
+        limits.charge(Bucket::Reads, u64::from(n), start + n * Duration::from_millis(10));
     }
     assert!(limits.buckets.len() <= BUCKETS);
 }

@@ -36,10 +36,7 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal with its status and its reason.
     pub fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
-        Self {
-            status,
-            sentence: sentence.into(),
-        }
+        Self { status, sentence: sentence.into() }
     }
 }
 
@@ -87,20 +84,9 @@ struct GuildName {
 pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
     let service = &desk.service;
     let first = service.guilds().into_iter().next();
-    let guild = first.as_ref().map(|guild| GuildName {
-        id: guild.id,
-        name: guild.name.clone(),
-        owner: guild.owner,
-    });
-    let ours = |channel: &Channel| {
-        channel.guild.is_none() || channel.guild == guild.as_ref().map(|guild| guild.id)
-    };
-    let channels: Vec<Channel> = service
-        .channels()
-        .into_iter()
-        .filter(ours)
-        .take(CHANNELS)
-        .collect();
+    let guild = first.as_ref().map(|guild| GuildName { id: guild.id, name: guild.name.clone(), owner: guild.owner });
+    let ours = |channel: &Channel| channel.guild.is_none() || channel.guild == guild.as_ref().map(|guild| guild.id);
+    let channels: Vec<Channel> = service.channels().into_iter().filter(ours).take(CHANNELS).collect();
     let newest = |channel: &Channel| {
         let mut messages = service.messages(channel.id);
         messages.drain(..messages.len().saturating_sub(MESSAGES));
@@ -108,17 +94,10 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
     };
     Json(Shown {
         bot: service.bot(),
-        roles: first
-            .as_ref()
-            .map(|guild| guild.roles.clone())
-            .unwrap_or_default(),
+        roles: first.as_ref().map(|guild| guild.roles.clone()).unwrap_or_default(),
         members: service.members().into_iter().take(MEMBERS).collect(),
         messages: channels.iter().map(newest).collect(),
-        typing: channels
-            .iter()
-            .map(|channel| channel.id)
-            .filter(|id| service.typing(*id))
-            .collect(),
+        typing: channels.iter().map(|channel| channel.id).filter(|id| service.typing(*id)).collect(),
         presence: service.presence(0),
         channels,
         guild,
@@ -137,26 +116,15 @@ struct Saying {
 }
 
 /// `POST /playground/messages`
-pub async fn say(
-    State(desk): State<Desk>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Refusal> {
+pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<Response, Refusal> {
     let saying: Saying = read(body)?;
     let member = speaker(&desk.service, &saying.member)?;
     let channel = channel(&desk.service, &saying.channel)?;
     let text = worded(&saying.text)?;
-    if channel
-        .recipient
-        .is_some_and(|recipient| recipient != member.id)
-    {
+    if channel.recipient.is_some_and(|recipient| recipient != member.id) {
         return Err(forbidden("this conversation belongs to somebody else"));
     }
-    let reply_to = saying
-        .reply_to
-        .as_deref()
-        .map(id)
-        .transpose()?
-        .map(MessageId);
+    let reply_to = saying.reply_to.as_deref().map(id).transpose()?.map(MessageId);
     if let Some(answered) = reply_to {
         find(&desk.service, channel.id, answered)?;
     }
@@ -185,8 +153,7 @@ pub async fn edit(
     if message.author != speaker(&desk.service, &editing.member)?.id {
         return Err(forbidden("only the author can edit a message"));
     }
-    desk.service
-        .edits(message.id, message.channel, worded(&editing.text)?);
+    desk.service.edits(message.id, message.channel, worded(&editing.text)?);
     Ok(Json(json!({"id": message.id})))
 }
 
@@ -207,9 +174,7 @@ pub async fn delete(
     let member = speaker(&desk.service, &who.member)?;
     let manages = |guild: &Guild| guild.permissions(member.id) & permissions::MANAGE_MESSAGES != 0;
     if message.author != member.id && !desk.service.guilds().first().is_some_and(manages) {
-        return Err(forbidden(
-            "only the author or a moderator can delete a message",
-        ));
+        return Err(forbidden("only the author or a moderator can delete a message"));
     }
     desk.service.deletes(message.channel, message.id);
     Ok(StatusCode::NO_CONTENT)
@@ -224,10 +189,7 @@ struct Typing {
 }
 
 /// `POST /playground/typing`
-pub async fn types(
-    State(desk): State<Desk>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<StatusCode, Refusal> {
+pub async fn types(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<StatusCode, Refusal> {
     let typing: Typing = read(body)?;
     let member = speaker(&desk.service, &typing.member)?;
     let channel = channel(&desk.service, &typing.channel)?;
@@ -236,19 +198,13 @@ pub async fn types(
 }
 
 fn read<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
-    let body = body.map_err(|rejection| {
-        Refusal::new(
-            rejection.status(),
-            "the body was too large or did not arrive",
-        )
-    })?;
-    serde_json::from_slice(&body)
-        .map_err(|error| bad(format!("the body is not what is expected here: {error}")))
+    let body =
+        body.map_err(|rejection| Refusal::new(rejection.status(), "the body was too large or did not arrive"))?;
+    serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
 }
 
 fn id(text: &str) -> Result<u64, Refusal> {
-    text.parse()
-        .map_err(|_| bad("an id is a number written as text"))
+    text.parse().map_err(|_| bad("an id is a number written as text"))
 }
 
 /// The member to speak as. The bot speaks for itself.
@@ -264,18 +220,12 @@ fn speaker(service: &Service, member: &str) -> Result<Member, Refusal> {
 
 fn channel(service: &Service, channel: &str) -> Result<Channel, Refusal> {
     let id = ChannelId(id(channel)?);
-    let channel = service
-        .channels()
-        .into_iter()
-        .find(|channel| channel.id == id);
+    let channel = service.channels().into_iter().find(|channel| channel.id == id);
     channel.ok_or_else(|| missing("there is no such channel"))
 }
 
 fn find(service: &Service, channel: ChannelId, id: MessageId) -> Result<Message, Refusal> {
-    let message = service
-        .messages(channel)
-        .into_iter()
-        .find(|message| message.id == id);
+    let message = service.messages(channel).into_iter().find(|message| message.id == id);
     message.ok_or_else(|| missing("there is no such message"))
 }
 

@@ -40,8 +40,7 @@ struct Watch {
 /// missed because the reader was too slow, so that the state has to be read again.
 pub async fn stream(State(desk): State<Desk>) -> Response {
     let Ok(permit) = desk.streams.try_acquire_owned() else {
-        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open")
-            .into_response();
+        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open").into_response();
     };
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -58,9 +57,7 @@ pub async fn stream(State(desk): State<Desk>) -> Response {
         let event = watch.next().await?;
         Some((Ok::<_, Infallible>(event), watch))
     });
-    Sse::new(events)
-        .keep_alive(KeepAlive::new().interval(ALIVE))
-        .into_response()
+    Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
 }
 
 impl Watch {
@@ -92,8 +89,5 @@ impl Watch {
 fn written(name: &str, data: &impl serde::Serialize) -> Event {
     // Should something ever not serialize, reading the state again is as good as the change.
     let resync = Event::default().event("resync").data("0");
-    Event::default()
-        .event(name)
-        .json_data(data)
-        .unwrap_or(resync)
+    Event::default().event(name).json_data(data).unwrap_or(resync)
 }

@@ -20,21 +20,13 @@ impl Answer {
     /// 200 with a body.
     #[must_use]
     pub fn ok(body: Value) -> Self {
-        Self {
-            status: 200,
-            body: Some(body),
-            headers: Vec::new(),
-        }
+        Self { status: 200, body: Some(body), headers: Vec::new() }
     }
 
     /// 204.
     #[must_use]
     pub fn nothing() -> Self {
-        Self {
-            status: 204,
-            body: None,
-            headers: Vec::new(),
-        }
+        Self { status: 204, body: None, headers: Vec::new() }
     }
 
     /// 429: a budget is empty for `wait`.
@@ -44,36 +36,24 @@ impl Answer {
         let seconds = (wait.as_secs_f64() * 1_000.0).ceil() / 1_000.0;
         let mut headers = vec![
             ("retry-after", format!("{:.0}", seconds.ceil())),
-            (
-                "x-ratelimit-scope",
-                if global { "global" } else { "user" }.to_owned(),
-            ),
+            ("x-ratelimit-scope", if global { "global" } else { "user" }.to_owned()),
         ];
         if global {
             headers.push(("x-ratelimit-global", "true".to_owned()));
         }
         let body = json!({"message": "You are being rate limited.", "retry_after": seconds, "global": global});
-        Self {
-            status: 429,
-            body: Some(body),
-            headers,
-        }
+        Self { status: 429, body: Some(body), headers }
     }
 
     /// What a fault asked for.
     #[must_use]
     pub fn planned(plan: &PlannedAnswer) -> Self {
         if plan.status == 429 {
-            return Self {
-                status: 429,
-                ..Self::limited(plan.retry_after.unwrap_or(Duration::from_secs(1)), false)
-            };
+            return Self { status: 429, ..Self::limited(plan.retry_after.unwrap_or(Duration::from_secs(1)), false) };
         }
         let mut answer = Self::from(Refusal::plain(plan.status));
         if let Some(wait) = plan.retry_after {
-            answer
-                .headers
-                .push(("retry-after", format!("{:.0}", wait.as_secs_f64().ceil())));
+            answer.headers.push(("retry-after", format!("{:.0}", wait.as_secs_f64().ceil())));
         }
         answer
     }
@@ -92,12 +72,7 @@ impl Refusal {
     /// An error with one of Discord's codes.
     #[must_use]
     pub fn new(status: u16, code: u32, message: &str) -> Self {
-        Self {
-            status,
-            code,
-            message: message.to_owned(),
-            errors: None,
-        }
+        Self { status, code, message: message.to_owned(), errors: None }
     }
 
     /// An error that has no code of its own.
@@ -123,10 +98,7 @@ impl Refusal {
         for name in path.rsplit('.') {
             errors = json!({ name: errors });
         }
-        Self {
-            errors: Some(errors),
-            ..Self::new(400, 50_035, "Invalid Form Body")
-        }
+        Self { errors: Some(errors), ..Self::new(400, 50_035, "Invalid Form Body") }
     }
 
     /// There is no such channel.
@@ -166,10 +138,6 @@ impl From<Refusal> for Answer {
         if let Some(errors) = refusal.errors {
             body["errors"] = errors;
         }
-        Self {
-            status: refusal.status,
-            body: Some(body),
-            headers: Vec::new(),
-        }
+        Self { status: refusal.status, body: Some(body), headers: Vec::new() }
     }
 }

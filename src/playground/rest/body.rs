@@ -20,46 +20,21 @@ pub struct Form {
 /// # Errors
 /// When the body is neither.
 pub fn read(asked: &Asked) -> Result<Form, Refusal> {
-    let kind = asked
-        .headers
-        .get("content-type")
-        .and_then(|kind| kind.to_str().ok())
-        .unwrap_or_default();
+    let kind = asked.headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let invalid = || Refusal::new(400, 50_109, "The request body contains invalid JSON.");
-    let Some((_, boundary)) = kind
-        .split_once("boundary=")
-        .filter(|_| kind.starts_with("multipart/form-data"))
-    else {
+    let Some((_, boundary)) = kind.split_once("boundary=").filter(|_| kind.starts_with("multipart/form-data")) else {
         let json = serde_json::from_slice(&asked.body).map_err(|_| invalid())?;
-        return Ok(Form {
-            json,
-            files: Vec::new(),
-        });
+        return Ok(Form { json, files: Vec::new() });
     };
-    let boundary = boundary
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .trim_matches('"');
-    let mut form = Form {
-        json: Map::new(),
-        files: Vec::new(),
-    };
+    let boundary = boundary.split(';').next().unwrap_or_default().trim().trim_matches('"');
+    let mut form = Form { json: Map::new(), files: Vec::new() };
     for part in parts(&asked.body, boundary) {
-        match (
-            attribute(&part.head, "name="),
-            attribute(&part.head, "filename="),
-        ) {
+        match (attribute(&part.head, "name="), attribute(&part.head, "filename=")) {
             (Some("payload_json"), _) => {
                 form.json = serde_json::from_slice(part.body).map_err(|_| invalid())?;
             }
             (_, Some(filename)) if form.files.len() < FILES => {
-                form.files.push((
-                    filename.to_owned(),
-                    media_type(&part.head).to_owned(),
-                    part.body.len(),
-                ));
+                form.files.push((filename.to_owned(), media_type(&part.head).to_owned(), part.body.len()));
             }
             _ => {}
         }
@@ -101,20 +76,15 @@ fn attribute<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn media_type(head: &str) -> &str {
-    let line = head
-        .lines()
-        .find(|line| line.to_ascii_lowercase().starts_with("content-type:"));
-    line.and_then(|line| line.split_once(':'))
-        .map_or("application/octet-stream", |(_, kind)| kind.trim())
+    let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-type:"));
+    line.and_then(|line| line.split_once(':')).map_or("application/octet-stream", |(_, kind)| kind.trim())
 }
 
 /// Splits a query string.
 #[must_use]
 pub fn query(text: &str) -> Vec<(String, String)> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
-    pairs
-        .map(|(key, value)| (key.to_owned(), percent_decoded(value)))
-        .collect()
+    pairs.map(|(key, value)| (key.to_owned(), percent_decoded(value))).collect()
 }
 
 /// Undoes percent-encoding. What is not UTF-8 afterwards is replaced.
@@ -124,12 +94,8 @@ pub fn percent_decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let digits = bytes
-            .get(at + 1..at + 3)
-            .and_then(|pair| std::str::from_utf8(pair).ok());
-        let code = digits
-            .filter(|_| byte == b'%')
-            .and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let digits = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        let code = digits.filter(|_| byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok());
         out.push(code.unwrap_or(byte));
         at += if code.is_some() { 3 } else { 1 };
     }

@@ -33,27 +33,15 @@ pub fn draft(json: &Map<String, Value>) -> Result<Draft, Refusal> {
         None | Some(Value::Null) => "",
         Some(Value::String(content)) => content,
         Some(_) => {
-            return Err(Refusal::field(
-                "content",
-                "STRING_TYPE_CONVERT",
-                "Could not interpret as string.",
-            ));
+            return Err(Refusal::field("content", "STRING_TYPE_CONVERT", "Could not interpret as string."));
         }
     };
     if content.chars().count() > CONTENT {
-        return Err(Refusal::field(
-            "content",
-            "BASE_TYPE_MAX_LENGTH",
-            "Must be 2000 or fewer in length.",
-        ));
+        return Err(Refusal::field("content", "BASE_TYPE_MAX_LENGTH", "Must be 2000 or fewer in length."));
     }
     let allowed = Allowed::read(json.get("allowed_mentions")).ok_or_else(|| {
         let text = "parse:[] and the ids of the same kind are mutually exclusive.";
-        Refusal::field(
-            "allowed_mentions",
-            "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE",
-            text,
-        )
+        Refusal::field("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
     })?;
     Ok(Draft {
         content: content.trim().to_owned(),
@@ -71,36 +59,20 @@ pub fn draft(json: &Map<String, Value>) -> Result<Draft, Refusal> {
 ///
 /// # Errors
 /// When the reference leads nowhere or into another channel.
-pub fn reply(
-    world: &World,
-    channel: ChannelId,
-    json: &Map<String, Value>,
-) -> Result<Option<MessageId>, Refusal> {
+pub fn reply(world: &World, channel: ChannelId, json: &Map<String, Value>) -> Result<Option<MessageId>, Refusal> {
     let reference = match json.get("message_reference") {
         None | Some(Value::Null) => return Ok(None),
         Some(reference) => reference,
     };
-    let unknown = || {
-        Refusal::field(
-            "message_reference",
-            "REPLIES_UNKNOWN_MESSAGE",
-            "Unknown message",
-        )
-    };
+    let unknown = || Refusal::field("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message");
     let number = |name: &str| -> Option<u64> {
         let value = &reference[name];
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
     };
     let elsewhere = number("channel_id").is_some_and(|other| other != channel.0);
-    let known = number("message_id")
-        .map(MessageId)
-        .filter(|id| world.state.message(channel, *id).is_some());
+    let known = number("message_id").map(MessageId).filter(|id| world.state.message(channel, *id).is_some());
     if elsewhere {
-        return Err(Refusal::field(
-            "message_reference",
-            "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL",
-            "Cannot reply here",
-        ));
+        return Err(Refusal::field("message_reference", "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL", "Cannot reply here"));
     }
     match (known, reference["fail_if_not_exists"] != json!(false)) {
         (None, true) => Err(unknown()),
@@ -111,10 +83,7 @@ pub fn reply(
 /// Whether there is nothing in it that could be shown.
 #[must_use]
 pub fn is_empty(draft: &Draft) -> bool {
-    draft.content.is_empty()
-        && draft.embeds.is_empty()
-        && draft.components.is_empty()
-        && draft.files.is_empty()
+    draft.content.is_empty() && draft.embeds.is_empty() && draft.components.is_empty() && draft.files.is_empty()
 }
 
 fn nonce(json: &Map<String, Value>) -> Result<Option<String>, Refusal> {
@@ -123,19 +92,11 @@ fn nonce(json: &Map<String, Value>) -> Result<Option<String>, Refusal> {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
         Some(_) => {
-            return Err(Refusal::field(
-                "nonce",
-                "STRING_TYPE_CONVERT",
-                "Could not interpret as string.",
-            ));
+            return Err(Refusal::field("nonce", "STRING_TYPE_CONVERT", "Could not interpret as string."));
         }
     };
     if nonce.chars().count() > NONCE {
-        return Err(Refusal::field(
-            "nonce",
-            "BASE_TYPE_MAX_LENGTH",
-            "Must be 25 or fewer in length.",
-        ));
+        return Err(Refusal::field("nonce", "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length."));
     }
     Ok(Some(nonce))
 }
@@ -145,17 +106,13 @@ fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
     let length = |value: &Value| value.as_str().map_or(0, |text| text.chars().count());
     let fields = |embed: &Value| -> usize {
         let fields = embed["fields"].as_array().into_iter().flatten();
-        fields
-            .map(|field| length(&field["name"]) + length(&field["value"]))
-            .sum()
+        fields.map(|field| length(&field["name"]) + length(&field["value"])).sum()
     };
     let text: usize = embeds
         .iter()
         .map(|embed| {
             let own = length(&embed["title"]) + length(&embed["description"]);
-            own + length(&embed["footer"]["text"])
-                + length(&embed["author"]["name"])
-                + fields(embed)
+            own + length(&embed["footer"]["text"]) + length(&embed["author"]["name"]) + fields(embed)
         })
         .sum();
     if text > EMBED_TEXT {
@@ -168,13 +125,7 @@ fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
 fn objects(json: &Map<String, Value>, name: &str, most: usize) -> Result<Vec<Value>, Refusal> {
     match json.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(items)) if items.len() <= most && items.iter().all(Value::is_object) => {
-            Ok(items.clone())
-        }
-        Some(_) => Err(Refusal::field(
-            name,
-            "BASE_TYPE_BAD_LENGTH",
-            "Must be a list of objects within its length.",
-        )),
+        Some(Value::Array(items)) if items.len() <= most && items.iter().all(Value::is_object) => Ok(items.clone()),
+        Some(_) => Err(Refusal::field(name, "BASE_TYPE_BAD_LENGTH", "Must be a list of objects within its length.")),
     }
 }

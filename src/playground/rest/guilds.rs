@@ -32,9 +32,7 @@ pub fn me(world: &World) -> Answer {
 /// Anybody's user.
 pub fn user(world: &World, id: UserId) -> Outcome {
     let known = world.state.member(None, id);
-    known
-        .map(|member| Answer::ok(wire::user(member)))
-        .ok_or_else(|| Refusal::new(404, 10_013, "Unknown User"))
+    known.map(|member| Answer::ok(wire::user(member))).ok_or_else(|| Refusal::new(404, 10_013, "Unknown User"))
 }
 
 /// The bot's guilds, briefly.
@@ -57,11 +55,7 @@ pub fn mine(world: &World) -> Answer {
 /// A direct conversation.
 pub fn open_direct(world: &mut World, asked: &Asked) -> Outcome {
     let form = body::read(asked)?;
-    let recipient = form
-        .json
-        .get("recipient_id")
-        .and_then(Value::as_str)
-        .and_then(|id| id.parse().ok());
+    let recipient = form.json.get("recipient_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
     let now = world.now();
     let open = recipient.and_then(|recipient| world.state.direct(recipient, now));
     let channel = open.ok_or_else(|| Refusal::new(400, 50_033, "Invalid Recipient(s)"))?;
@@ -85,18 +79,12 @@ pub fn guild(world: &World, id: GuildId) -> Outcome {
 /// A guild's channels.
 pub fn channels(world: &World, id: GuildId) -> Outcome {
     let channels = known(world, id)?.channels.iter();
-    Ok(Answer::ok(
-        channels
-            .map(|channel| wire::channel(&world.state, channel))
-            .collect(),
-    ))
+    Ok(Answer::ok(channels.map(|channel| wire::channel(&world.state, channel)).collect()))
 }
 
 /// A guild's roles.
 pub fn roles(world: &World, id: GuildId) -> Outcome {
-    Ok(Answer::ok(
-        known(world, id)?.roles.iter().map(wire::role).collect(),
-    ))
+    Ok(Answer::ok(known(world, id)?.roles.iter().map(wire::role).collect()))
 }
 
 /// A guild's members by id, `limit` of them after the id `after`.
@@ -105,46 +93,23 @@ pub fn members(world: &World, id: GuildId, asked: &Asked) -> Outcome {
         None => 1,
         Some(Ok(limit)) if (1..=MEMBERS).contains(&limit) => limit,
         Some(_) => {
-            return Err(Refusal::field(
-                "limit",
-                "NUMBER_TYPE_MAX",
-                "int value should be between 1 and 1000.",
-            ));
+            return Err(Refusal::field("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 1000."));
         }
     };
-    let after = asked
-        .parameter("after")
-        .and_then(|id| id.parse().ok())
-        .unwrap_or(UserId(0));
-    let mut members: Vec<_> = known(world, id)?
-        .members
-        .iter()
-        .filter(|member| member.id > after)
-        .collect();
+    let after = asked.parameter("after").and_then(|id| id.parse().ok()).unwrap_or(UserId(0));
+    let mut members: Vec<_> = known(world, id)?.members.iter().filter(|member| member.id > after).collect();
     members.sort_by_key(|member| member.id);
-    Ok(Answer::ok(
-        members.into_iter().take(limit).map(wire::member).collect(),
-    ))
+    Ok(Answer::ok(members.into_iter().take(limit).map(wire::member).collect()))
 }
 
 /// One member.
 pub fn member(world: &World, guild: GuildId, user: UserId) -> Outcome {
-    let member = known(world, guild)?
-        .members
-        .iter()
-        .find(|member| member.id == user);
-    member
-        .map(|member| Answer::ok(wire::member(member)))
-        .ok_or_else(Refusal::unknown_member)
+    let member = known(world, guild)?.members.iter().find(|member| member.id == user);
+    member.map(|member| Answer::ok(wire::member(member))).ok_or_else(Refusal::unknown_member)
 }
 
 /// Gives a role or takes it. The bot needs the right to, and must stand above the role.
-pub fn set_role(
-    world: &mut World,
-    id: GuildId,
-    (user, change): (UserId, (RoleId, bool)),
-    asked: &Asked,
-) -> Outcome {
+pub fn set_role(world: &mut World, id: GuildId, (user, change): (UserId, (RoleId, bool)), asked: &Asked) -> Outcome {
     let bot = world.state.bot().id;
     let guild = known(world, id)?;
     let role = guild.roles.iter().find(|role| role.id == change.0);
@@ -153,24 +118,14 @@ pub fn set_role(
     if own || guild.permissions(bot) & may::MANAGE_ROLES == 0 || guild.rank(bot) <= role.position {
         return Err(Refusal::missing_permissions());
     }
-    let reason = asked
-        .headers
-        .get("x-audit-log-reason")
-        .and_then(|reason| reason.to_str().ok());
+    let reason = asked.headers.get("x-audit-log-reason").and_then(|reason| reason.to_str().ok());
     let reason = reason.map(|reason| body::percent_decoded(reason).chars().take(REASON).collect());
-    if world.set_role(id, user, change, reason) {
-        Ok(Answer::nothing())
-    } else {
-        Err(Refusal::unknown_member())
-    }
+    if world.set_role(id, user, change, reason) { Ok(Answer::nothing()) } else { Err(Refusal::unknown_member()) }
 }
 
 /// A channel.
 pub fn channel(world: &World, id: ChannelId) -> Outcome {
-    let channel = world
-        .state
-        .channel(id)
-        .ok_or_else(Refusal::unknown_channel)?;
+    let channel = world.state.channel(id).ok_or_else(Refusal::unknown_channel)?;
     if world.script.forbidden.contains(&id) {
         return Err(Refusal::new(403, 50_001, "Missing Access"));
     }

@@ -31,18 +31,12 @@ pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
     let mut draft = draft(&json)?;
     draft.files = files;
     draft.reply_to = reply(world, channel, &json)?;
-    let stickers = json
-        .get("sticker_ids")
-        .and_then(Value::as_array)
-        .is_some_and(|list| !list.is_empty());
+    let stickers = json.get("sticker_ids").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     if is_empty(&draft) && !stickers {
         return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
     }
     let author = world.state.bot().id;
-    let enforced = json
-        .get("enforce_nonce")
-        .and_then(Value::as_bool)
-        .unwrap_or(false);
+    let enforced = json.get("enforce_nonce").and_then(Value::as_bool).unwrap_or(false);
     if let Some(nonce) = draft.nonce.as_deref().filter(|_| enforced)
         && let Some(first) = world.state.by_nonce(channel, author, nonce, world.now())
     {
@@ -50,9 +44,7 @@ pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
         world.tally.stats.duplicate_nonces += 1;
         return Ok(Answer::ok(first));
     }
-    let message = world
-        .post(channel, author, draft)
-        .ok_or_else(Refusal::unknown_channel)?;
+    let message = world.post(channel, author, draft).ok_or_else(Refusal::unknown_channel)?;
     Ok(Answer::ok(wire::message(&world.state, &message)))
 }
 
@@ -63,34 +55,15 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
         None => LISTED_USUALLY,
         Some(Ok(limit)) if (1..=LISTED).contains(&limit) => limit,
         Some(_) => {
-            return Err(Refusal::field(
-                "limit",
-                "NUMBER_TYPE_MAX",
-                "int value should be between 1 and 100.",
-            ));
+            return Err(Refusal::field("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100."));
         }
     };
-    let pivot = |name: &str| {
-        asked
-            .parameter(name)
-            .and_then(|id| id.parse::<MessageId>().ok())
-    };
+    let pivot = |name: &str| asked.parameter(name).and_then(|id| id.parse::<MessageId>().ok());
     let older = |than: MessageId, many: usize| -> Vec<&Message> {
-        world
-            .state
-            .messages(channel)
-            .rev()
-            .filter(|message| message.id < than)
-            .take(many)
-            .collect()
+        world.state.messages(channel).rev().filter(|message| message.id < than).take(many).collect()
     };
     let newer = |than: MessageId, many: usize| -> Vec<&Message> {
-        let mut next: Vec<_> = world
-            .state
-            .messages(channel)
-            .filter(|message| message.id > than)
-            .take(many)
-            .collect();
+        let mut next: Vec<_> = world.state.messages(channel).filter(|message| message.id > than).take(many).collect();
         next.reverse();
         next
     };
@@ -105,21 +78,13 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
     } else {
         older(pivot("before").unwrap_or(MessageId(u64::MAX)), limit)
     };
-    Ok(Answer::ok(
-        found
-            .into_iter()
-            .map(|message| wire::message(&world.state, message))
-            .collect(),
-    ))
+    Ok(Answer::ok(found.into_iter().map(|message| wire::message(&world.state, message)).collect()))
 }
 
 /// Reads one message.
 pub fn get(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
-    let message = world
-        .state
-        .message(channel, id)
-        .ok_or_else(Refusal::unknown_message)?;
+    let message = world.state.message(channel, id).ok_or_else(Refusal::unknown_message)?;
     Ok(Answer::ok(wire::message(&world.state, message)))
 }
 
@@ -128,34 +93,15 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
     writable(world, channel, 0)?;
     let Form { json, .. } = body::read(asked)?;
     let change = draft(&json)?;
-    let before = world
-        .state
-        .message(channel, id)
-        .ok_or_else(Refusal::unknown_message)?;
+    let before = world.state.message(channel, id).ok_or_else(Refusal::unknown_message)?;
     if before.author != world.state.bot().id {
-        return Err(Refusal::new(
-            403,
-            50_005,
-            "Cannot edit a message authored by another user",
-        ));
+        return Err(Refusal::new(403, 50_005, "Cannot edit a message authored by another user"));
     }
     let has = |name: &str| json.contains_key(name);
     let after = Draft {
-        content: if has("content") {
-            change.content.clone()
-        } else {
-            before.content.clone()
-        },
-        embeds: if has("embeds") {
-            change.embeds.clone()
-        } else {
-            before.embeds.clone()
-        },
-        components: if has("components") {
-            change.components.clone()
-        } else {
-            before.components.clone()
-        },
+        content: if has("content") { change.content.clone() } else { before.content.clone() },
+        embeds: if has("embeds") { change.embeds.clone() } else { before.embeds.clone() },
+        components: if has("components") { change.components.clone() } else { before.components.clone() },
         ..Draft::default()
     };
     if is_empty(&after) && before.attachments.is_empty() {
@@ -179,10 +125,7 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
 /// Deletes a message: the bot's own, or anybody's when it has the right to.
 pub fn delete(world: &mut World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
-    let message = world
-        .state
-        .message(channel, id)
-        .ok_or_else(Refusal::unknown_message)?;
+    let message = world.state.message(channel, id).ok_or_else(Refusal::unknown_message)?;
     if message.author != world.state.bot().id {
         writable(world, channel, may::MANAGE_MESSAGES)?;
     }
@@ -201,26 +144,15 @@ pub fn typing(world: &mut World, channel: ChannelId) -> Outcome {
 /// Accepts a reaction, which nobody sees.
 pub fn react(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
-    world
-        .state
-        .message(channel, id)
-        .map(|_| Answer::nothing())
-        .ok_or_else(Refusal::unknown_message)
+    world.state.message(channel, id).map(|_| Answer::nothing()).ok_or_else(Refusal::unknown_message)
 }
 
 fn readable(world: &World, channel: ChannelId) -> Result<(), Refusal> {
-    world
-        .state
-        .channel(channel)
-        .map(|_| ())
-        .ok_or_else(Refusal::unknown_channel)
+    world.state.channel(channel).map(|_| ()).ok_or_else(Refusal::unknown_channel)
 }
 
 fn writable(world: &World, id: ChannelId, right: u64) -> Result<(), Refusal> {
-    let channel = world
-        .state
-        .channel(id)
-        .ok_or_else(Refusal::unknown_channel)?;
+    let channel = world.state.channel(id).ok_or_else(Refusal::unknown_channel)?;
     let guild = channel.guild.and_then(|guild| world.state.guild(guild));
     let lacks = guild.is_some_and(|guild| guild.permissions(world.state.bot().id) & right != right);
     if lacks || world.script.forbidden.contains(&id) {

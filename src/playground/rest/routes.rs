@@ -90,10 +90,7 @@ pub enum Lookup {
 /// Looks a request up.
 #[must_use]
 pub fn find(method: &Method, path: &str) -> Lookup {
-    let Some(path) = path
-        .strip_prefix("/api/v10/")
-        .or_else(|| path.strip_prefix("/api/v9/"))
-    else {
+    let Some(path) = path.strip_prefix("/api/v10/").or_else(|| path.strip_prefix("/api/v9/")) else {
         return Lookup::NoSuchPath;
     };
     let segments: Vec<&str> = path.trim_end_matches('/').split('/').collect();
@@ -101,21 +98,12 @@ pub fn find(method: &Method, path: &str) -> Lookup {
     if known.is_empty() {
         return Lookup::NoSuchPath;
     }
-    let fits = |name: &str| {
-        name.split_once(' ')
-            .is_some_and(|(verb, _)| verb == method.as_str())
-    };
+    let fits = |name: &str| name.split_once(' ').is_some_and(|(verb, _)| verb == method.as_str());
     let Some((name, call)) = known.into_iter().find(|(name, _)| fits(name)) else {
         return Lookup::NoSuchMethod;
     };
     let (bucket, major, channel) = charged(name, call);
-    Lookup::Found(Route {
-        name,
-        call,
-        bucket,
-        major,
-        channel,
-    })
+    Lookup::Found(Route { name, call, bucket, major, channel })
 }
 
 fn row(segments: &[&str]) -> Vec<(&'static str, Call)> {
@@ -135,10 +123,7 @@ fn row(segments: &[&str]) -> Vec<(&'static str, Call)> {
             ("PUT /applications/{application}/commands", Call::Commands),
         ],
         ["interactions", interaction, _, "callback"] => {
-            vec![(
-                "POST /interactions/{interaction}/{token}/callback",
-                Call::Callback(id(interaction)),
-            )]
+            vec![("POST /interactions/{interaction}/{token}/callback", Call::Callback(id(interaction)))]
         }
         ["guilds", guild, ref rest @ ..] => guild_row(GuildId(id(guild)), rest),
         ["channels", channel, ref rest @ ..] => channel_row(ChannelId(id(channel)), rest),
@@ -152,21 +137,12 @@ fn guild_row(guild: GuildId, rest: &[&str]) -> Vec<(&'static str, Call)> {
         ["channels"] => vec![("GET /guilds/{guild}/channels", Call::GuildChannels(guild))],
         ["roles"] => vec![("GET /guilds/{guild}/roles", Call::GuildRoles(guild))],
         ["members"] => vec![("GET /guilds/{guild}/members", Call::GuildMembers(guild))],
-        ["members", user] => vec![(
-            "GET /guilds/{guild}/members/{user}",
-            Call::GuildMember(guild, UserId(id(user))),
-        )],
+        ["members", user] => vec![("GET /guilds/{guild}/members/{user}", Call::GuildMember(guild, UserId(id(user))))],
         ["members", user, "roles", role] => {
             let (user, role) = (UserId(id(user)), RoleId(id(role)));
             vec![
-                (
-                    "PUT /guilds/{guild}/members/{user}/roles/{role}",
-                    Call::SetRole(guild, user, (role, true)),
-                ),
-                (
-                    "DELETE /guilds/{guild}/members/{user}/roles/{role}",
-                    Call::SetRole(guild, user, (role, false)),
-                ),
+                ("PUT /guilds/{guild}/members/{user}/roles/{role}", Call::SetRole(guild, user, (role, true))),
+                ("DELETE /guilds/{guild}/members/{user}/roles/{role}", Call::SetRole(guild, user, (role, false))),
             ]
         }
         _ => Vec::new(),
@@ -179,39 +155,21 @@ fn channel_row(channel: ChannelId, rest: &[&str]) -> Vec<(&'static str, Call)> {
         ["typing"] => vec![("POST /channels/{channel}/typing", Call::Typing(channel))],
         ["messages"] => vec![
             (CREATE_MESSAGE, Call::CreateMessage(channel)),
-            (
-                "GET /channels/{channel}/messages",
-                Call::ListMessages(channel),
-            ),
+            ("GET /channels/{channel}/messages", Call::ListMessages(channel)),
         ],
         ["messages", message] => {
             let message = MessageId(id(message));
             vec![
-                (
-                    "GET /channels/{channel}/messages/{message}",
-                    Call::Message(channel, message),
-                ),
-                (
-                    "PATCH /channels/{channel}/messages/{message}",
-                    Call::EditMessage(channel, message),
-                ),
-                (
-                    "DELETE /channels/{channel}/messages/{message}",
-                    Call::DeleteMessage(channel, message),
-                ),
+                ("GET /channels/{channel}/messages/{message}", Call::Message(channel, message)),
+                ("PATCH /channels/{channel}/messages/{message}", Call::EditMessage(channel, message)),
+                ("DELETE /channels/{channel}/messages/{message}", Call::DeleteMessage(channel, message)),
             ]
         }
         ["messages", message, "reactions", _, "@me"] => {
             let message = MessageId(id(message));
             vec![
-                (
-                    "PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me",
-                    Call::React(channel, message),
-                ),
-                (
-                    "DELETE /channels/{channel}/messages/{message}/reactions/{emoji}/@me",
-                    Call::React(channel, message),
-                ),
+                ("PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me", Call::React(channel, message)),
+                ("DELETE /channels/{channel}/messages/{message}/reactions/{emoji}/@me", Call::React(channel, message)),
             ]
         }
         _ => Vec::new(),
@@ -226,17 +184,11 @@ fn id(segment: &str) -> u64 {
 fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
     let in_channel = |bucket, channel: ChannelId| (bucket, channel.0, Some(channel));
     match call {
-        Call::CreateMessage(channel) | Call::EditMessage(channel, _) => {
-            in_channel(Bucket::Writes, channel)
-        }
-        Call::ListMessages(channel) | Call::Message(channel, _) => {
-            in_channel(Bucket::Reads, channel)
-        }
+        Call::CreateMessage(channel) | Call::EditMessage(channel, _) => in_channel(Bucket::Writes, channel),
+        Call::ListMessages(channel) | Call::Message(channel, _) => in_channel(Bucket::Reads, channel),
         Call::DeleteMessage(channel, _) => in_channel(Bucket::Deletes, channel),
         Call::Typing(channel) => in_channel(Bucket::Typing, channel),
-        Call::Channel(channel) | Call::React(channel, _) => {
-            in_channel(Bucket::Other(name), channel)
-        }
+        Call::Channel(channel) | Call::React(channel, _) => in_channel(Bucket::Other(name), channel),
         Call::SetRole(guild, ..) => (Bucket::Roles, guild.0, None),
         Call::Guild(guild)
         | Call::GuildChannels(guild)

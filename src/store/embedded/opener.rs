@@ -39,13 +39,15 @@ impl Opener {
     /// # Errors
     /// The file is in use, or the directory does not let us.
     pub fn open(&self) -> Result<Embedded, OpenError> {
-        let failed =
-            |what: &str, error: &dyn std::fmt::Display| OpenError::Failed(format!("{what} in {}: {error}", self.dir.display()));
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            OpenError::Failed(format!("{what} in {}: {error}", self.dir.display()))
+        };
         make_dir(&self.dir).map_err(|error| failed("cannot make the data directory", &error))?;
         let path = self.dir.join(FILE);
         let database = match self.open_file(&path) {
             Err(Refusal::Damaged(reason)) => {
-                let aside = self.put_aside(&path).map_err(|error| failed("cannot put the damaged store aside", &error))?;
+                let aside =
+                    self.put_aside(&path).map_err(|error| failed("cannot put the damaged store aside", &error))?;
                 tracing::error!(
                     file = %path.display(), aside = %aside.display(), reason,
                     "the store's file is damaged; it was put aside and a new one is begun"

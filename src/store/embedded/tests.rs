@@ -67,7 +67,12 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
     let (opener, clock) = opener(dir.path());
     let store = opener.open().unwrap();
     let mut writes: Vec<_> = (0..SWEEP_ROWS + 5).map(|n| put_for(&format!("k{n}"), "x", 10)).collect();
-    writes.extend([put_for("later", "x", 11), put("never", "x"), put_for("changed", "x", 10), put_for("gone", "x", 10)]);
+    writes.extend([
+        put_for("later", "x", 11),
+        put("never", "x"),
+        put_for("changed", "x", 10),
+        put_for("gone", "x", 10),
+    ]);
     store.apply(writes).await.unwrap();
     store.apply(vec![put_for("changed", "y", 20), delete("gone")]).await.unwrap();
     let all = SWEEP_ROWS as u64 + 5;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::ids::Timestamp;
-use crate::ports::Write;
 use crate::domain::keys;
+use crate::ports::Write;
 
 /// What an entry weighs besides its key and its value.
 const ENTRY_OVERHEAD: usize = 128;

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::shared::Shared;
 use super::{SWEEP_AGAIN, panic_text};
-use crate::ports::{StoreStatus, Write};
 use crate::domain::keys;
+use crate::ports::{StoreStatus, Write};
 use crate::store::{Backend, BackendError, OpenError};
 
 /// Opens the backend; may block.
@@ -235,7 +235,11 @@ impl<B: Backend> Writer<B> {
     fn report_dropped(&self) {
         let dropped = std::mem::take(&mut self.shared.lock().dropped);
         if dropped > 0 {
-            tracing::warn!(event = "store.dropped", keys = dropped, "the store's memory is full; the oldest keys were dropped");
+            tracing::warn!(
+                event = "store.dropped",
+                keys = dropped,
+                "the store's memory is full; the oldest keys were dropped"
+            );
         }
     }
 }
