@@ -67,7 +67,7 @@ enum Command {
 }
 
 /// Runs one command and gives the process its exit code.
-pub fn main(cli: Cli) -> ExitCode {
+pub fn main(cli: &Cli) -> ExitCode {
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("a cryptography provider was installed twice; this is a defect of the program");
         return ExitCode::from(exit::GAVE_UP);
@@ -81,11 +81,11 @@ pub fn main(cli: Cli) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match cli.command {
-            Command::Run => commands::run(&cli).await,
-            Command::Playground => playground::run(&cli).await,
-            Command::Health => commands::health(&cli).await,
+            Command::Run => commands::run(cli).await,
+            Command::Playground => playground::run(cli).await,
+            Command::Health => commands::health(cli).await,
             Command::Tree { markdown } => commands::tree(markdown),
-            Command::Config => commands::config(&cli),
+            Command::Config => commands::config(cli),
         }
     });
     // Blocking work that is still under way (a file that hangs) must not keep the process alive.

@@ -14,5 +14,5 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(app::exit::USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    app::main(cli)
+    app::main(&cli)
 }

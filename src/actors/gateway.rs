@@ -115,7 +115,7 @@ impl Gateway {
             return;
         };
         // A journal that is down drops the receipt, and the event comes back.
-        let _ = self.journal.cast(JournalMsg::Accept(Accepted { turn, answer, permit, receipt }));
+        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer, permit, receipt })));
     }
 }
 

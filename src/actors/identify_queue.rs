@@ -1,4 +1,4 @@
-//! identify_queue: asks the platform for its advice, and lets shards identify within `max_concurrency` and the daily budget.
+//! `identify_queue`: asks the platform for its advice, and lets shards identify within `max_concurrency` and the daily budget.
 //!
 //! Supervised by: discord (permanent).
 //! Receives: requests to identify from shards.

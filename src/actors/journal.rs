@@ -40,7 +40,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// What the journal is told and asked.
 pub enum JournalMsg {
     /// The gateway accepted a turn. It is recorded and offered; the receipt is settled once the record is durable.
-    Accept(Accepted),
+    Accept(Box<Accepted>),
     /// The records of an earlier life were read.
     Loaded(Vec<(String, String)>),
     /// A conversation found the answer. It is recorded and handed to the outbox.
@@ -132,8 +132,8 @@ impl Actor for Journal {
     ) -> Result<(), Crash> {
         match message {
             JournalMsg::Accept(accepted) => match &mut state.waiting {
-                Some(waiting) => waiting.push(accepted),
-                None => self.accept(me, state, accepted),
+                Some(waiting) => waiting.push(*accepted),
+                None => self.accept(me, state, *accepted),
             },
             JournalMsg::Loaded(records) => self.load(me, state, records),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),

@@ -1,4 +1,4 @@
-//! llm_dispatcher: hands out model permits, keeps a breaker for each model, knows the order of fallbacks.
+//! `llm_dispatcher`: hands out model permits, keeps a breaker for each model, knows the order of fallbacks.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: requests for a permit and reports of calls, both from turns.

@@ -206,7 +206,7 @@ impl Outbox {
         let task = job.task.clone();
         let (there, back) = (place.clone(), place);
         me.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
-            OutboxMsg::CourierReturned(back, courier::Returned::panicked(task, panic))
+            OutboxMsg::CourierReturned(back, courier::Returned::panicked(task, &panic))
         });
     }
 

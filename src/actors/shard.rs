@@ -150,7 +150,7 @@ impl Actor for ShardActor {
             // A connection that was already given up may still have had a word on the way.
             ShardMsg::Happened(..) => {}
             ShardMsg::Settled(ticket) => state.settle(ticket),
-            ShardMsg::Returned(ticket) => self.returned(me, state, ticket),
+            ShardMsg::Returned(ticket) => state.returned(me, ticket),
             ShardMsg::HandOn(ticket) => self.hand_on(me, state, ticket),
             ShardMsg::CaughtUp(guild, messages, done) => {
                 for posted in messages {
@@ -334,19 +334,6 @@ impl ShardActor {
         let _ = self.parts.gateway.cast(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
     }
 
-    fn returned(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
-        let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
-        pending.returns += 1;
-        if pending.returns > RETURNS_MAX {
-            tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
-            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
-            metrics::counter!("staffai_turns_lost_total").increment(1);
-            state.unsettled.remove(&ticket);
-            return;
-        }
-        me.after(AGAIN_AFTER, ShardMsg::HandOn(ticket));
-    }
-
     /// Writes down what changed; none when nothing did.
     fn save(&self, state: &mut ShardState) -> Option<futures_util::future::BoxFuture<'static, bool>> {
         let mut writes = Vec::new();
@@ -379,6 +366,19 @@ impl ShardState {
     fn safe_sequence(&self) -> u64 {
         let oldest = self.unsettled.values().filter_map(|pending| pending.sequence).min();
         oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
+    }
+
+    fn returned(&mut self, me: &mut Me<ShardMsg>, ticket: u64) {
+        let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
+        pending.returns += 1;
+        if pending.returns > RETURNS_MAX {
+            tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
+            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
+            metrics::counter!("staffai_turns_lost_total").increment(1);
+            self.unsettled.remove(&ticket);
+            return;
+        }
+        me.after(AGAIN_AFTER, ShardMsg::HandOn(ticket));
     }
 
     fn settle(&mut self, ticket: u64) {

@@ -288,7 +288,7 @@ impl Stream {
                 self.pass(sequence);
             }
             Event::Posted(posted) => {
-                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) })
+                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {
                 let last = messages.len().saturating_sub(1);
@@ -336,6 +336,7 @@ impl Stream {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "what was dropped ends here")]
     fn drop_frame(&mut self, dropped: Dropped) -> Result<(), Closed> {
         count(dropped.kind);
         tracing::debug!(

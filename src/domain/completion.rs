@@ -118,6 +118,6 @@ impl std::ops::AddAssign for Usage {
         self.prompt = self.prompt.saturating_add(other.prompt);
         self.completion = self.completion.saturating_add(other.completion);
         self.cached = self.cached.saturating_add(other.cached);
-        self.estimated |= other.estimated;
+        self.estimated = self.estimated || other.estimated;
     }
 }

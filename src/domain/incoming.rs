@@ -6,6 +6,7 @@ use super::ids::{MessageId, Person, Place, Timestamp};
 
 /// Something that happened at a door.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "it travels in a box")]
 pub enum Incoming {
     /// Somebody posted a message.
     Posted(Posted),

@@ -194,6 +194,7 @@ pub enum Outcome {
 /// Where a turn stands, as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "it lives only while a record is written or read")]
 pub enum Custody {
     /// Accepted and not answered yet.
     Open {

@@ -166,10 +166,10 @@ async fn a_message_can_be_edited_deleted_and_sent_with_files() {
         ("name=\"payload_json\"\r\nContent-Type: application/json", payload.as_str()),
         ("name=\"files[0]\"; filename=\"sum.png\"\r\nContent-Type: image/png", "12345"),
     ];
-    let mut form: String = parts
-        .iter()
-        .map(|(head, body)| format!("--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n"))
-        .collect();
+    let mut form = String::new();
+    for (head, body) in parts {
+        form.push_str(&format!("--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n"));
+    }
     form.push_str("--xx--\r\n");
     let path = format!("/channels/{general}/messages");
     let request =

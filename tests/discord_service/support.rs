@@ -22,6 +22,7 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 /// Everything but presences: guilds, members, messages, typing, direct messages, content.
 pub const INTENTS: u64 = 1 | 1 << 1 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 14 | 1 << 15;
 
+#[expect(clippy::disallowed_methods, reason = "the service under test runs on real time")]
 pub fn clock() -> Arc<dyn Fn() -> u64 + Send + Sync> {
     Arc::new(|| {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -66,7 +67,7 @@ impl Gateway {
         Self { socket, inflate, seq: 0 }
     }
 
-    /// Connects, identifies, and reads up to GUILD_CREATE. Returns READY's data too.
+    /// Connects, identifies, and reads up to `GUILD_CREATE`. Returns READY's data too.
     pub async fn login(service: &Service) -> (Self, Value) {
         let mut gateway = Self::connect(service).await;
         gateway.identify(service.token(), INTENTS).await;

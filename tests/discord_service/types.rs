@@ -13,6 +13,7 @@ use serenity::model::{
 
 use crate::support::{Gateway, Rest, channel, member, start};
 
+#[expect(clippy::needless_pass_by_value, reason = "each body is read once")]
 fn read<T: serde::de::DeserializeOwned>(what: &str, body: Value) -> T {
     serde_json::from_value(body.clone()).unwrap_or_else(|error| panic!("{what}: {error}\n{body:#}"))
 }
@@ -23,7 +24,7 @@ async fn every_event_is_understood() {
     let (general, random, ada) = (channel(&service, "general"), channel(&service, "random"), member(&service, "Ada"));
     let guild = service.guilds()[0].clone();
     let rest = Rest::of(&service);
-    let (mut gateway, _) = (Gateway::connect(&service).await, ());
+    let (mut gateway, ()) = (Gateway::connect(&service).await, ());
     gateway.send(json!({"op": 1, "d": null})).await;
     gateway.identify(service.token(), crate::support::INTENTS).await;
     let first = service.says(ada, general, &format!("<@{}> <@&{}>", service.bot(), guild.roles[2].id), None);

@@ -74,7 +74,7 @@ pub struct Returned {
 }
 
 impl Returned {
-    pub(super) fn panicked(task: Task, panic: String) -> Self {
+    pub(super) fn panicked(task: Task, panic: &str) -> Self {
         Self { task, result: Err(format!("the courier panicked: {panic}")), not_before: None, closed: false }
     }
 }
@@ -214,9 +214,8 @@ impl Courier {
         let request = PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), text };
         for attempt in 0.. {
             match self.perform(&request).await {
-                Ok(_) => break,
                 // Somebody removed our message, or it may no longer be edited: it was answered all the same.
-                Err(PostError::Refused { status: 400..=404, .. }) => break,
+                Ok(_) | Err(PostError::Refused { status: 400..=404, .. }) => break,
                 Err(error) => self.wait_or_refuse(error, attempt, begun).await?,
             }
         }
@@ -290,7 +289,7 @@ impl Courier {
             Err(error) => {
                 match &error {
                     PostError::RateLimited { retry_after, global } => {
-                        self.pacer.lock().limited(now, *retry_after, *global)
+                        self.pacer.lock().limited(now, *retry_after, *global);
                     }
                     PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
                     PostError::Transient(_) => {}

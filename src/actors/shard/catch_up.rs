@@ -10,7 +10,7 @@ use crate::actors::outbox::OutboxMsg;
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::incoming::Posted;
 use crate::domain::keys;
-use crate::ports::{PostRequest, PostResult, Write};
+use crate::ports::{PostError, PostRequest, PostResult, Write};
 
 /// How long the reading of one channel may take, with its waits for budgets.
 const READ_WITHIN: Duration = Duration::from_secs(60);
@@ -60,9 +60,8 @@ async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
         let ask = |reply| OutboxMsg::Read(request.clone(), reply);
         match parts.outbox.call(ask, READ_WITHIN).await {
             Ok(Ok(PostResult::Messages(messages))) => return messages,
-            Ok(Ok(_)) => break,
             // A channel that we may not read has nothing for us.
-            Ok(Err(crate::ports::PostError::Refused { .. })) => break,
+            Ok(Ok(_) | Err(PostError::Refused { .. })) => break,
             Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_secs(1) * attempt).await,
         }
     }

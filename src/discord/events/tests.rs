@@ -20,6 +20,7 @@ fn plain() -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "changes are written in place")]
 fn with(changes: Value) -> Value {
     let mut message = plain();
     for (key, value) in changes.as_object().unwrap() {

@@ -195,7 +195,7 @@ impl Connection {
             }
             (ReceiveMessageErrorType::Reconnect, source) => match self.spare.take() {
                 Some(config) => {
-                    self.library = Box::new(twilight_gateway::Shard::with_config(self.id, config));
+                    *self.library = twilight_gateway::Shard::with_config(self.id, config);
                     self.silent = Instant::now() + HELLO_WITHIN;
                     self.stuck = Some(self.silent);
                     Ok(None)
