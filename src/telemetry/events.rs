@@ -42,6 +42,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("store.unsaved", "the store closed before everything was durable"),
     ("store.corrupt", "a record cannot be read and is skipped or set aside"),
     ("config.reloaded", "new settings are in force"),
+    ("config.warning", "a setting is odd but does not stop the program"),
+    ("metrics.unavailable", "metrics cannot be collected; everything else works"),
     ("config.rejected", "new settings were wrong, and the old ones stay"),
     ("drain.started", "the program finishes what it has and takes nothing new"),
     ("drain.finished", "the program ends"),

@@ -1,5 +1,6 @@
 //! Messages, members, roles, errors and budgets over HTTP.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -168,7 +169,7 @@ async fn a_message_can_be_edited_deleted_and_sent_with_files() {
     ];
     let mut form = String::new();
     for (head, body) in parts {
-        form.push_str(&format!("--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n"));
+        write!(form, "--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n").unwrap();
     }
     form.push_str("--xx--\r\n");
     let path = format!("/channels/{general}/messages");
