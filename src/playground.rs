@@ -11,6 +11,7 @@
 pub mod faults;
 mod gateway;
 pub mod guild;
+pub mod interactions;
 pub mod limits;
 mod line;
 mod rest;

@@ -24,6 +24,7 @@ use super::{
         seed::Seed,
         state::State,
     },
+    interactions::Interactions,
     limits::{Budgets, Limits},
     line::{Door, Line},
     rest,
@@ -147,7 +148,7 @@ pub struct RoleChange {
 /// A running local service that speaks Discord's gateway and REST v10. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Service {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     faults: Faults,
 }
 
@@ -162,6 +163,7 @@ impl Service {
         let address = axum::serve::Listener::local_addr(&door)?;
         let core = Arc::new(assemble(options, address, stop.clone()));
         let app = router(core.clone()).into_make_service_with_connect_info::<Line>();
+        let closed = core.closed.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -171,6 +173,7 @@ impl Service {
                     }
                 }
             }
+            closed.cancel();
         });
         Ok(Self {
             faults: Faults::new(core.clone()),
@@ -178,11 +181,11 @@ impl Service {
         })
     }
 
-    /// Breaks every connection and stops listening. The state stays readable.
+    /// Breaks every connection and stops listening; then the port is free. The state stays
+    /// readable.
     pub async fn stop(&self) {
         self.core.stop.cancel();
-        // The listening task ends at its next turn; give it one, so that the port is free.
-        tokio::task::yield_now().await;
+        self.core.closed.cancelled().await;
     }
 
     /// The address to put into `DISCORD_API_URL`.
@@ -241,8 +244,9 @@ impl Service {
         world.state.direct(with, now)
     }
 
-    /// Somebody writes a message; mentions such as `<@id>` are understood. The id is 0 when there
-    /// is no such channel.
+    /// Somebody writes a message; mentions such as `<@id>`, `<@&id>` and `@everyone` are
+    /// understood, the last two only from who may use them: Chloe, in the default seed. The id is
+    /// 0 when there is no such channel.
     #[must_use]
     pub fn says(
         &self,
@@ -361,6 +365,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
         limits: Limits::new(options.budgets),
         tally: Tally::default(),
         script: Script::default(),
+        interactions: Interactions::default(),
         role_changes: std::collections::VecDeque::new(),
         presences: std::collections::HashMap::new(),
         typing: std::collections::HashMap::<ChannelId, Instant>::new(),
@@ -377,6 +382,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
         frozen: watch::Sender::new(false),
         connected,
         stop,
+        closed: CancellationToken::new(),
         world: std::sync::Mutex::new(world),
     }
 }

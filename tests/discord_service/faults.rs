@@ -60,6 +60,10 @@ async fn answers_can_be_replaced_and_delayed() {
     assert_eq!((status, body["retry_after"].as_f64().unwrap()), (429, 1.5));
     assert_eq!(rest.write(general, json!({"content": "x"})).await.0, 200);
 
+    faults.refuse_next("POST /channels/{channel}/messages", 1, 400, 30_046);
+    let (status, _, body) = rest.write(general, json!({"content": "x"})).await;
+    assert_eq!((status, &body["code"]), (400, &json!(30_046)));
+
     faults.delay_channel(general, Duration::from_secs(600));
     let slow = timeout(
         Duration::from_millis(200),
@@ -239,4 +243,11 @@ async fn stop_breaks_everything_and_frees_the_port() {
     assert_eq!(gateway.end().await, None);
     let rest = Rest::of(&service);
     assert!(rest.send(Method::GET, "/gateway", None).await.is_err());
+    let addr = service
+        .api_url()
+        .trim_start_matches("http://")
+        .parse()
+        .unwrap();
+    Service::start(Options { addr, ..options() }).await.unwrap();
+    assert_eq!(rest.get("/gateway").await.0, 200);
 }

@@ -281,12 +281,10 @@ async fn a_message_can_be_edited_deleted_and_sent_with_files() {
             "12345",
         ),
     ];
-    let mut form: String = parts
-        .iter()
-        .map(|(head, body)| {
-            format!("--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n")
-        })
-        .collect();
+    let part = |(head, body): &(&str, &str)| {
+        format!("--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n")
+    };
+    let mut form = parts.iter().map(part).collect::<Vec<_>>().concat();
     form.push_str("--xx--\r\n");
     let path = format!("/channels/{general}/messages");
     let request = rest

@@ -83,7 +83,7 @@ impl Gateway {
         }
     }
 
-    /// Connects, identifies, and reads up to GUILD_CREATE. Returns READY's data too.
+    /// Connects, identifies, and reads up to `GUILD_CREATE`. Returns READY's data too.
     pub async fn login(service: &Service) -> (Self, Value) {
         let mut gateway = Self::connect(service).await;
         gateway.identify(service.token(), INTENTS).await;

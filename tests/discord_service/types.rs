@@ -13,7 +13,8 @@ use serenity::model::{
 
 use crate::support::{Gateway, Rest, channel, member, start};
 
-fn read<T: serde::de::DeserializeOwned>(what: &str, body: Value) -> T {
+fn read<T: serde::de::DeserializeOwned>(what: &str, body: impl Into<Value>) -> T {
+    let body = body.into();
     serde_json::from_value(body.clone()).unwrap_or_else(|error| panic!("{what}: {error}\n{body:#}"))
 }
 
@@ -27,7 +28,7 @@ async fn every_event_is_understood() {
     );
     let guild = service.guilds()[0].clone();
     let rest = Rest::of(&service);
-    let (mut gateway, _) = (Gateway::connect(&service).await, ());
+    let mut gateway = Gateway::connect(&service).await;
     gateway.send(json!({"op": 1, "d": null})).await;
     gateway
         .identify(service.token(), crate::support::INTENTS)

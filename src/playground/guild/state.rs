@@ -40,6 +40,8 @@ pub struct State {
     guilds: Vec<Guild>,
     direct: Vec<Channel>,
     logs: HashMap<ChannelId, Log>,
+    /// Where each guild is in the list, and each of its channels in its own.
+    places: (HashMap<GuildId, usize>, HashMap<ChannelId, (usize, usize)>),
     snowflakes: Snowflakes,
 }
 
@@ -56,12 +58,35 @@ impl State {
                 channel.guild = Some(guild.id);
             }
         }
-        Self {
+        let mut state = Self {
             bot,
             guilds,
             direct: Vec::new(),
             logs: HashMap::new(),
+            places: Default::default(),
             snowflakes: Snowflakes::default(),
+        };
+        state.find_places();
+        state
+    }
+
+    fn find_places(&mut self) {
+        let (guilds, channels) = &mut self.places;
+        *guilds = self
+            .guilds
+            .iter()
+            .enumerate()
+            .map(|(at, guild)| (guild.id, at))
+            .collect();
+        channels.clear();
+        for (at, guild) in self.guilds.iter().enumerate() {
+            channels.extend(
+                guild
+                    .channels
+                    .iter()
+                    .enumerate()
+                    .map(|(n, channel)| (channel.id, (at, n))),
+            );
         }
     }
 
@@ -80,17 +105,16 @@ impl State {
     /// One guild.
     #[must_use]
     pub fn guild(&self, id: GuildId) -> Option<&Guild> {
-        self.guilds.iter().find(|guild| guild.id == id)
+        self.guilds.get(*self.places.0.get(&id)?)
     }
 
     /// One channel, of a guild or direct.
     #[must_use]
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
-        self.guilds
-            .iter()
-            .flat_map(|guild| &guild.channels)
-            .chain(&self.direct)
-            .find(|channel| channel.id == id)
+        match self.places.1.get(&id) {
+            Some((guild, channel)) => self.guilds.get(*guild)?.channels.get(*channel),
+            None => self.direct.iter().find(|channel| channel.id == id),
+        }
     }
 
     /// All channels, guild by guild, direct ones last.
@@ -132,14 +156,17 @@ impl State {
             .flat_map(|log| &log.messages)
     }
 
+    /// The messages of a channel that everybody sees, oldest first.
+    #[must_use]
+    pub fn public(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Message> {
+        self.messages(channel)
+            .filter(|message| message.only_for.is_none())
+    }
+
     /// The id of a channel's newest message.
     #[must_use]
     pub fn last_message(&self, channel: ChannelId) -> Option<MessageId> {
-        self.logs
-            .get(&channel)?
-            .messages
-            .back()
-            .map(|message| message.id)
+        self.public(channel).next_back().map(|message| message.id)
     }
 
     /// A fresh id.
@@ -177,7 +204,8 @@ impl State {
             .reply_to
             .and_then(|id| self.message(channel, id))
             .map(|message| message.author);
-        let mentions = Mentions::of(&draft.content, &draft.allowed, replied).known(self, guild);
+        let mentions =
+            Mentions::of(&draft.content, &draft.allowed, replied).known(self, guild, author);
         let attachments = draft
             .files
             .into_iter()
@@ -209,6 +237,7 @@ impl State {
             components: draft.components,
             flags: draft.flags,
             tts: draft.tts,
+            only_for: draft.only_for,
             allowed_mentions: draft.allowed.raw,
         };
         self.keep(&message, now);
@@ -251,7 +280,8 @@ impl State {
             .reply_to
             .and_then(|id| self.message(channel, id))
             .map(|original| original.author);
-        let mentions = Mentions::of(&message.content, &allowed, replied).known(self, guild);
+        let mentions =
+            Mentions::of(&message.content, &allowed, replied).known(self, guild, message.author);
         message.mentions = mentions.users;
         message.mention_roles = mentions.roles;
         message.mention_everyone = mentions.everyone;
@@ -308,6 +338,7 @@ impl State {
         }
         self.direct.retain(|channel| channel.id != id);
         self.logs.remove(&id);
+        self.find_places();
         Some(channel)
     }
 

@@ -78,7 +78,7 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
     let older = |than: MessageId, many: usize| -> Vec<&Message> {
         world
             .state
-            .messages(channel)
+            .public(channel)
             .rev()
             .filter(|message| message.id < than)
             .take(many)
@@ -87,7 +87,7 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
     let newer = |than: MessageId, many: usize| -> Vec<&Message> {
         let mut next: Vec<_> = world
             .state
-            .messages(channel)
+            .public(channel)
             .filter(|message| message.id > than)
             .take(many)
             .collect();
