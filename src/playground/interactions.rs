@@ -253,7 +253,7 @@ impl World {
 impl Service {
     /// A member runs a command, presses a button or sends a form. Returns the interaction's id;
     /// none when the channel, the member or the message does not exist.
-    #[must_use]
+    #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn interacts(&self, member: UserId, channel: ChannelId, deed: Deed) -> Option<MessageId> {
         self.core.world().interact(member, channel, deed)
     }

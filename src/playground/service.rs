@@ -231,7 +231,7 @@ impl Service {
     }
 
     /// Adds a member to a guild, or replaces one. False when the guild does not exist.
-    #[must_use]
+    #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn put_member(&self, guild: GuildId, member: Member) -> bool {
         self.core.world().state.put_member(guild, member)
     }
@@ -247,7 +247,7 @@ impl Service {
     /// Somebody writes a message; mentions such as `<@id>`, `<@&id>` and `@everyone` are
     /// understood, the last two only from who may use them: Chloe, in the default seed. The id is
     /// 0 when there is no such channel.
-    #[must_use]
+    #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn says(
         &self,
         member: UserId,

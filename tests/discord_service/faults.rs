@@ -167,7 +167,7 @@ async fn a_silent_service_neither_acknowledges_nor_closes() {
 
     service.faults().stop_acks(true);
     gateway.send(json!({"op": 1, "d": null})).await;
-    let _ = service.says(ada, general, "still there?", None);
+    service.says(ada, general, "still there?", None);
     loop {
         let payload = gateway.next().await.unwrap();
         if payload["t"] == "MESSAGE_CREATE" {
@@ -183,7 +183,7 @@ async fn events_can_come_several_times_and_frames_can_be_anything() {
     let (general, ada) = (channel(&service, "general"), member(&service, "Ada"));
     let (mut gateway, _) = Gateway::login(&service).await;
     service.faults().duplicate_events(2);
-    let _ = service.says(ada, general, "x", None);
+    service.says(ada, general, "x", None);
     let first = gateway.next().await.unwrap();
     assert_eq!(gateway.next().await.unwrap(), first);
     assert_eq!(gateway.next().await.unwrap(), first);

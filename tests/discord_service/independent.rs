@@ -97,14 +97,13 @@ async fn discord_py_logs_in_answers_is_cut_and_resumes() {
 
     service.faults().cut_gateways();
     timeout(DEADLINE, service.disconnected(0)).await.unwrap();
-    let _ = service.says(ada, general, &format!("<@{bot}> and again"), None);
+    service.says(ada, general, &format!("<@{bot}> and again"), None);
     line(&mut lines, "answered_again").await;
-    assert!(
-        timeout(START, lines.recv())
-            .await
-            .expect("the end in time")
-            .is_none()
-    );
+    while timeout(START, lines.recv())
+        .await
+        .expect("the end in time")
+        .is_some()
+    {}
     assert!(client.0.wait().unwrap().success());
 
     let messages = service.messages(general);

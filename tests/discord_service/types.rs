@@ -44,7 +44,7 @@ async fn every_event_is_understood() {
     service.edits(first, general, "edited");
     service.deletes(general, first);
     service.types(ada, general);
-    let _ = service.says(ada, service.direct(ada).unwrap().id, "direct", None);
+    service.says(ada, service.direct(ada).unwrap().id, "direct", None);
     rest.send(
         Method::PUT,
         &format!(
@@ -101,7 +101,7 @@ async fn every_body_is_understood() {
     let guild = service.guilds()[0].id;
     let rest = Rest::of(&service);
     let get = async |path: String| rest.get(&path).await.2;
-    let _ = service.says(ada, general, "a question", None);
+    service.says(ada, general, "a question", None);
     let question = service.messages(general)[0].id;
     let reply = json!({"content": "an answer", "nonce": "n", "message_reference": {"message_id": question}});
     let written: Message = read("create", rest.write(general, reply).await.2);
