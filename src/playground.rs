@@ -1,8 +1,8 @@
 //! The playground: a whole small Discord on this machine.
 //!
 //! [`service`] starts it and speaks for its members. A bot that is told `DISCORD_API_URL` talks to
-//! it over real sockets exactly as it would to Discord: [`rest`] answers version 10 of the REST
-//! interface, [`gateway`] the WebSocket one. Both look at one state ([`guild`]), are drawn as
+//! it over real sockets exactly as it would to Discord: `rest` answers version 10 of the REST
+//! interface, `gateway` the WebSocket one. Both look at one state ([`guild`]), are drawn as
 //! JSON by `wire`, are held to Discord's budgets by `limits`, and misbehave when [`faults`] says so.
 //!
 //! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
@@ -12,6 +12,7 @@ pub mod demo_model;
 pub mod faults;
 mod gateway;
 pub mod guild;
+pub mod interactions;
 pub mod limits;
 mod line;
 pub mod page;

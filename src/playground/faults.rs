@@ -63,6 +63,8 @@ struct Planned {
 pub struct PlannedAnswer {
     /// The HTTP status.
     pub status: u16,
+    /// Discord's own error code, 0 for none.
+    pub code: u32,
     /// The `Retry-After` header.
     pub retry_after: Option<Duration>,
 }
@@ -220,12 +222,13 @@ impl Faults {
     /// Answers the next `times` requests of `route` (as in the stats, or `*` for any) with `status`
     /// and nothing done.
     pub fn answer_next(&self, route: &str, times: u32, status: u16, retry_after: Option<Duration>) {
-        let plan = Planned { route: route.to_owned(), left: times, answer: PlannedAnswer { status, retry_after } };
-        self.script(|script| {
-            if times > 0 && script.planned.len() < PLANS {
-                script.planned.push_back(plan);
-            }
-        });
+        self.plan(route, times, PlannedAnswer { status, code: 0, retry_after });
+    }
+
+    /// The same with one of Discord's error codes, such as 400 and 30046 for an edit of an old
+    /// message.
+    pub fn refuse_next(&self, route: &str, times: u32, status: u16, code: u32) {
+        self.plan(route, times, PlannedAnswer { status, code, retry_after: None });
     }
 
     /// Makes every request of `route` (as in the stats, or `*` for any) wait first, at most ten
@@ -253,6 +256,15 @@ impl Faults {
     /// Deletes a channel for good: `CHANNEL_DELETE`, then 404 (code 10003).
     pub fn delete_channel(&self, channel: ChannelId) {
         self.core.world().remove_channel(channel);
+    }
+
+    fn plan(&self, route: &str, times: u32, answer: PlannedAnswer) {
+        let plan = Planned { route: route.to_owned(), left: times, answer };
+        self.script(|script| {
+            if times > 0 && script.planned.len() < PLANS {
+                script.planned.push_back(plan);
+            }
+        });
     }
 
     fn delay(&self, place: Place, by: Duration) {

@@ -140,6 +140,8 @@ pub struct Message {
     pub flags: u64,
     /// Whether it was to be read aloud.
     pub tts: bool,
+    /// The one person who sees it, if it is not for everybody.
+    pub only_for: Option<UserId>,
     /// The `allowed_mentions` it was sent with, as sent; none when the field was absent.
     pub allowed_mentions: Option<Value>,
 }
@@ -163,6 +165,8 @@ pub struct Draft {
     pub flags: u64,
     /// Whether it is to be read aloud.
     pub tts: bool,
+    /// The one person who is to see it, if it is not for everybody.
+    pub only_for: Option<UserId>,
     /// Who may be notified.
     pub allowed: Allowed,
 }

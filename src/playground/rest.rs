@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    limits::{Standing, Verdict},
+    limits::{Bucket, Standing, Verdict},
     line::Line,
     world::{Core, World},
 };
@@ -23,6 +23,7 @@ mod answer;
 mod body;
 mod draft;
 mod guilds;
+mod interactions;
 mod messages;
 mod routes;
 
@@ -50,13 +51,13 @@ impl Asked {
 pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInfo<Line>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let lookup = routes::find(&parts.method, parts.uri.path());
-    let (name, channel) = match &lookup {
-        Lookup::Found(route) => (route.name, route.channel),
-        Lookup::NoSuchMethod | Lookup::NoSuchPath => ("unknown", None),
+    let (name, channel, exempt) = match &lookup {
+        Lookup::Found(route) => (route.name, route.channel, route.bucket == Bucket::Exempt),
+        Lookup::NoSuchMethod | Lookup::NoSuchPath => ("unknown", None, false),
     };
     let delay = {
         let mut world = core.world();
-        world.tally.request(name, Instant::now());
+        world.tally.request(name, exempt, Instant::now());
         world.script.delay(name, channel)
     };
     if !delay.is_zero() {
@@ -91,7 +92,7 @@ fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (Answe
     if let Some(planned) = world.script.planned(route.name) {
         return (Answer::planned(&planned), None);
     }
-    if !matches!(route.call, Call::Gateway | Call::Callback(..)) && !authorized(core, world, asked) {
+    if route.call.needs_token() && !authorized(core, world, asked) {
         return (Refusal::plain(401).into(), None);
     }
     match world.limits.charge(route.bucket, route.major, Instant::now()) {
@@ -129,7 +130,13 @@ fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) ->
         Call::DeleteMessage(channel, message) => messages::delete(world, channel, message),
         Call::Typing(channel) => messages::typing(world, channel),
         Call::React(channel, message) => messages::react(world, channel, message),
-        Call::Commands | Call::Callback(..) => Err(Refusal::plain(404)),
+        Call::Commands(scope) => Ok(interactions::commands(world, scope)),
+        Call::SetCommands(scope) => interactions::set_commands(world, scope, asked),
+        Call::Callback(id, token) => interactions::callback(world, id, token, asked),
+        Call::FollowUp(token) => interactions::follow_up(world, token, asked),
+        Call::GetAnswer(token, id) => interactions::get(world, token, id),
+        Call::EditAnswer(token, id) => interactions::edit(world, token, id, asked),
+        Call::DeleteAnswer(token, id) => interactions::delete(world, token, id),
     }
 }
 

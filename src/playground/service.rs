@@ -24,6 +24,7 @@ use super::{
         seed::Seed,
         state::State,
     },
+    interactions::Interactions,
     limits::{Budgets, Limits},
     line::{Door, Line},
     rest,
@@ -144,7 +145,7 @@ pub struct RoleChange {
 /// A running local service that speaks Discord's gateway and REST v10. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Service {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     faults: Faults,
 }
 
@@ -159,6 +160,7 @@ impl Service {
         let address = axum::serve::Listener::local_addr(&door)?;
         let core = Arc::new(assemble(options, address, stop.clone()));
         let app = router(core.clone()).into_make_service_with_connect_info::<Line>();
+        let closed = core.closed.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -168,15 +170,16 @@ impl Service {
                     }
                 }
             }
+            closed.cancel();
         });
         Ok(Self { faults: Faults::new(core.clone()), core })
     }
 
-    /// Breaks every connection and stops listening. The state stays readable.
+    /// Breaks every connection and stops listening; then the port is free. The state stays
+    /// readable.
     pub async fn stop(&self) {
         self.core.stop.cancel();
-        // The listening task ends at its next turn; give it one, so that the port is free.
-        tokio::task::yield_now().await;
+        self.core.closed.cancelled().await;
     }
 
     /// The address to put into `DISCORD_API_URL`.
@@ -216,7 +219,7 @@ impl Service {
     }
 
     /// Adds a member to a guild, or replaces one. False when the guild does not exist.
-    #[must_use]
+    #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn put_member(&self, guild: GuildId, member: Member) -> bool {
         self.core.world().state.put_member(guild, member)
     }
@@ -229,9 +232,10 @@ impl Service {
         world.state.direct(with, now)
     }
 
-    /// Somebody writes a message; mentions such as `<@id>` are understood. The id is 0 when there
-    /// is no such channel.
-    #[must_use]
+    /// Somebody writes a message; mentions such as `<@id>`, `<@&id>` and `@everyone` are
+    /// understood, the last two only from who may use them: Chloe, in the default seed. The id is
+    /// 0 when there is no such channel.
+    #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn says(&self, member: UserId, channel: ChannelId, text: &str, reply_to: Option<MessageId>) -> MessageId {
         let content = text.chars().take(MEMBER_MESSAGE).collect();
         let draft = Draft { content, reply_to, ..Draft::default() };
@@ -331,6 +335,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
         limits: Limits::new(options.budgets),
         tally: Tally::default(),
         script: Script::default(),
+        interactions: Interactions::default(),
         role_changes: std::collections::VecDeque::new(),
         presences: std::collections::HashMap::new(),
         typing: std::collections::HashMap::<ChannelId, Instant>::new(),
@@ -347,6 +352,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
         frozen: watch::Sender::new(false),
         connected,
         stop,
+        closed: CancellationToken::new(),
         world: std::sync::Mutex::new(world),
     }
 }

@@ -46,7 +46,7 @@ pub struct Stats {
     pub invalid_requests: u64,
     /// Creates that returned the first message because their nonce was known.
     pub duplicate_nonces: u64,
-    /// The largest number of REST requests in any one second.
+    /// The largest number of REST requests in any one second, without those that no budget covers.
     pub busiest_second: u64,
 }
 
@@ -59,9 +59,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a request that arrives now.
-    pub fn request(&mut self, route: &str, now: Instant) {
+    /// Counts a request that arrives now; exempt ones do not make a second busy.
+    pub fn request(&mut self, route: &str, exempt: bool, now: Instant) {
         *self.stats.by_route.entry(route.to_owned()).or_default() += 1;
+        if exempt {
+            return;
+        }
         while self.recent.front().is_some_and(|first| now.duration_since(*first) >= Duration::from_secs(1)) {
             self.recent.pop_front();
         }

@@ -28,6 +28,7 @@ use super::{
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         state::State,
     },
+    interactions::Interactions,
     limits::Limits,
     service::{Change, RoleChange},
     stats::Tally,
@@ -59,6 +60,8 @@ pub struct Core {
     pub connected: watch::Sender<BTreeSet<u32>>,
     /// Ends everything.
     pub stop: CancellationToken,
+    /// Says that nobody listens any more.
+    pub closed: CancellationToken,
     pub(super) world: Mutex<World>,
 }
 
@@ -100,6 +103,8 @@ pub struct World {
     pub tally: Tally,
     /// Faults.
     pub script: Script,
+    /// Interactions and commands.
+    pub interactions: Interactions,
     /// Role changes, oldest first.
     pub role_changes: VecDeque<RoleChange>,
     /// The presence of each shard as it was last set.
@@ -216,6 +221,9 @@ impl World {
     }
 
     fn publish_message(&mut self, name: &'static str, message: &Message) {
+        if message.only_for.is_some() {
+            return;
+        }
         let guild = self.guild_of(message.channel);
         let data = wire::message_event(&self.state, message);
         let bot = self.state.bot().id;

@@ -38,6 +38,10 @@ async fn answers_can_be_replaced_and_delayed() {
     assert_eq!((status, body["retry_after"].as_f64().unwrap()), (429, 1.5));
     assert_eq!(rest.write(general, json!({"content": "x"})).await.0, 200);
 
+    faults.refuse_next("POST /channels/{channel}/messages", 1, 400, 30_046);
+    let (status, _, body) = rest.write(general, json!({"content": "x"})).await;
+    assert_eq!((status, &body["code"]), (400, &json!(30_046)));
+
     faults.delay_channel(general, Duration::from_secs(600));
     let slow = timeout(Duration::from_millis(200), rest.write(general, json!({"content": "x"})));
     assert!(slow.await.is_err());
@@ -125,7 +129,7 @@ async fn a_silent_service_neither_acknowledges_nor_closes() {
 
     service.faults().stop_acks(true);
     gateway.send(json!({"op": 1, "d": null})).await;
-    let _ = service.says(ada, general, "still there?", None);
+    service.says(ada, general, "still there?", None);
     loop {
         let payload = gateway.next().await.unwrap();
         if payload["t"] == "MESSAGE_CREATE" {
@@ -141,7 +145,7 @@ async fn events_can_come_several_times_and_frames_can_be_anything() {
     let (general, ada) = (channel(&service, "general"), member(&service, "Ada"));
     let (mut gateway, _) = Gateway::login(&service).await;
     service.faults().duplicate_events(2);
-    let _ = service.says(ada, general, "x", None);
+    service.says(ada, general, "x", None);
     let first = gateway.next().await.unwrap();
     assert_eq!(gateway.next().await.unwrap(), first);
     assert_eq!(gateway.next().await.unwrap(), first);
@@ -197,4 +201,7 @@ async fn stop_breaks_everything_and_frees_the_port() {
     assert_eq!(gateway.end().await, None);
     let rest = Rest::of(&service);
     assert!(rest.send(Method::GET, "/gateway", None).await.is_err());
+    let addr = service.api_url().trim_start_matches("http://").parse().unwrap();
+    Service::start(Options { addr, ..options() }).await.unwrap();
+    assert_eq!(rest.get("/gateway").await.0, 200);
 }

@@ -98,7 +98,7 @@ async fn sessions_that_cannot_be_resumed_are_refused_in_discords_ways() {
     drop(gateway);
     timeout(DEADLINE, service.disconnected(0)).await.unwrap();
     for n in 0..9 {
-        let _ = service.says(ada, general, &n.to_string(), None);
+        service.says(ada, general, &n.to_string(), None);
     }
     let mut gateway = Gateway::connect(&service).await;
     gateway.resume(&service, &ready["session_id"], seq).await;
@@ -196,7 +196,7 @@ async fn without_the_content_intent_only_mentions_and_direct_messages_are_readab
         (general, format!("<@{bot}> hello"), &*format!("<@{bot}> hello")),
         (direct, "psst".to_owned(), "psst"),
     ] {
-        let _ = service.says(ada, channel, &text, None);
+        service.says(ada, channel, &text, None);
         assert_eq!(gateway.event("MESSAGE_CREATE").await["content"], heard);
     }
 }

@@ -16,7 +16,6 @@ use crate::support::{DEADLINE, channel, member, options};
 /// Starting an interpreter with its libraries takes a while on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
-#[expect(clippy::disallowed_methods, reason = "only the test runner knows which interpreter to use")]
 fn python() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), PathBuf::from)
@@ -85,9 +84,9 @@ async fn discord_py_logs_in_answers_is_cut_and_resumes() {
 
     service.faults().cut_gateways();
     timeout(DEADLINE, service.disconnected(0)).await.unwrap();
-    let _ = service.says(ada, general, &format!("<@{bot}> and again"), None);
+    service.says(ada, general, &format!("<@{bot}> and again"), None);
     line(&mut lines, "answered_again").await;
-    assert!(timeout(START, lines.recv()).await.expect("the end in time").is_none());
+    while timeout(START, lines.recv()).await.expect("the end in time").is_some() {}
     assert!(client.0.wait().unwrap().success());
 
     let messages = service.messages(general);

@@ -3,6 +3,7 @@
 mod faults;
 mod gateway;
 mod independent;
+mod interactions;
 mod rest;
 mod support;
 mod twilight;

@@ -1,6 +1,5 @@
 //! Messages, members, roles, errors and budgets over HTTP.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -167,10 +166,9 @@ async fn a_message_can_be_edited_deleted_and_sent_with_files() {
         ("name=\"payload_json\"\r\nContent-Type: application/json", payload.as_str()),
         ("name=\"files[0]\"; filename=\"sum.png\"\r\nContent-Type: image/png", "12345"),
     ];
-    let mut form = String::new();
-    for (head, body) in parts {
-        write!(form, "--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n").unwrap();
-    }
+    let part =
+        |(head, body): &(&str, &str)| format!("--xx\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n");
+    let mut form = parts.iter().map(part).collect::<Vec<_>>().concat();
     form.push_str("--xx--\r\n");
     let path = format!("/channels/{general}/messages");
     let request =

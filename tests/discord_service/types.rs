@@ -13,8 +13,8 @@ use serenity::model::{
 
 use crate::support::{Gateway, Rest, channel, member, start};
 
-#[expect(clippy::needless_pass_by_value, reason = "each body is read once")]
-fn read<T: serde::de::DeserializeOwned>(what: &str, body: Value) -> T {
+fn read<T: serde::de::DeserializeOwned>(what: &str, body: impl Into<Value>) -> T {
+    let body = body.into();
     serde_json::from_value(body.clone()).unwrap_or_else(|error| panic!("{what}: {error}\n{body:#}"))
 }
 
@@ -24,7 +24,7 @@ async fn every_event_is_understood() {
     let (general, random, ada) = (channel(&service, "general"), channel(&service, "random"), member(&service, "Ada"));
     let guild = service.guilds()[0].clone();
     let rest = Rest::of(&service);
-    let (mut gateway, ()) = (Gateway::connect(&service).await, ());
+    let mut gateway = Gateway::connect(&service).await;
     gateway.send(json!({"op": 1, "d": null})).await;
     gateway.identify(service.token(), crate::support::INTENTS).await;
     let first = service.says(ada, general, &format!("<@{}> <@&{}>", service.bot(), guild.roles[2].id), None);
@@ -33,7 +33,7 @@ async fn every_event_is_understood() {
     service.edits(first, general, "edited");
     service.deletes(general, first);
     service.types(ada, general);
-    let _ = service.says(ada, service.direct(ada).unwrap().id, "direct", None);
+    service.says(ada, service.direct(ada).unwrap().id, "direct", None);
     rest.send(Method::PUT, &format!("/guilds/{}/members/{ada}/roles/{}", guild.id, guild.roles[1].id), None)
         .await
         .unwrap();
@@ -75,7 +75,7 @@ async fn every_body_is_understood() {
     let guild = service.guilds()[0].id;
     let rest = Rest::of(&service);
     let get = async |path: String| rest.get(&path).await.2;
-    let _ = service.says(ada, general, "a question", None);
+    service.says(ada, general, "a question", None);
     let question = service.messages(general)[0].id;
     let reply = json!({"content": "an answer", "nonce": "n", "message_reference": {"message_id": question}});
     let written: Message = read("create", rest.write(general, reply).await.2);

@@ -93,18 +93,22 @@ impl Connection {
                 }
             }
             let end = tokio::select! {
+                // In this order a fault that was asked for first also happens first, and a heartbeat
+                // that has arrived counts however late this task runs. What clients send is
+                // limited, so it cannot keep the orders waiting for long.
+                biased;
                 () = self.line.broken() => Some(End::Broken),
                 _ = frozen.changed() => None,
+                frame = self.socket.recv() => match frame {
+                    Some(Ok(frame)) => self.take(frame).await,
+                    Some(Err(_)) | None => Some(End::Broken),
+                },
                 () = tokio::time::sleep_until(self.heard + self.core.heartbeat * 2) => {
                     Some(self.close(4009, "session timed out").await)
                 }
                 order = orders.recv() => match order {
                     Some(order) => self.obey(order).await,
                     None => Some(End::Broken),
-                },
-                frame = self.socket.recv() => match frame {
-                    Some(Ok(frame)) => self.take(frame).await,
-                    Some(Err(_)) | None => Some(End::Broken),
                 },
             };
             if let Some(end) = end {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{
     ids::{GuildId, RoleId, UserId},
+    permissions::MENTION_EVERYONE,
     state::State,
 };
 
@@ -108,11 +109,13 @@ impl Mentions {
         found
     }
 
-    /// The same without people and roles that do not exist in `guild`.
+    /// The same without people and roles that do not exist in `guild`, and without everyone and
+    /// roles when the author may not notify those.
     #[must_use]
-    pub fn known(mut self, state: &State, guild: Option<GuildId>) -> Self {
+    pub fn known(mut self, state: &State, guild: Option<GuildId>, author: UserId) -> Self {
         self.users.retain(|user| state.member(guild, *user).is_some());
         let guild = guild.and_then(|guild| state.guild(guild));
+        let guild = guild.filter(|guild| guild.permissions(author) & MENTION_EVERYONE != 0);
         self.roles.retain(|role| guild.is_some_and(|guild| guild.roles.iter().any(|known| known.id == *role)));
         self.everyone &= guild.is_some();
         self

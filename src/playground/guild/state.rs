@@ -38,6 +38,8 @@ pub struct State {
     guilds: Vec<Guild>,
     direct: Vec<Channel>,
     logs: HashMap<ChannelId, Log>,
+    /// Where each guild is in the list, and each of its channels in its own.
+    places: (HashMap<GuildId, usize>, HashMap<ChannelId, (usize, usize)>),
     snowflakes: Snowflakes,
 }
 
@@ -54,7 +56,25 @@ impl State {
                 channel.guild = Some(guild.id);
             }
         }
-        Self { bot, guilds, direct: Vec::new(), logs: HashMap::new(), snowflakes: Snowflakes::default() }
+        let mut state = Self {
+            bot,
+            guilds,
+            direct: Vec::new(),
+            logs: HashMap::new(),
+            places: Default::default(),
+            snowflakes: Snowflakes::default(),
+        };
+        state.find_places();
+        state
+    }
+
+    fn find_places(&mut self) {
+        let (guilds, channels) = &mut self.places;
+        *guilds = self.guilds.iter().enumerate().map(|(at, guild)| (guild.id, at)).collect();
+        channels.clear();
+        for (at, guild) in self.guilds.iter().enumerate() {
+            channels.extend(guild.channels.iter().enumerate().map(|(n, channel)| (channel.id, (at, n))));
+        }
     }
 
     /// The bot's account.
@@ -72,13 +92,16 @@ impl State {
     /// One guild.
     #[must_use]
     pub fn guild(&self, id: GuildId) -> Option<&Guild> {
-        self.guilds.iter().find(|guild| guild.id == id)
+        self.guilds.get(*self.places.0.get(&id)?)
     }
 
     /// One channel, of a guild or direct.
     #[must_use]
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
-        self.guilds.iter().flat_map(|guild| &guild.channels).chain(&self.direct).find(|channel| channel.id == id)
+        match self.places.1.get(&id) {
+            Some((guild, channel)) => self.guilds.get(*guild)?.channels.get(*channel),
+            None => self.direct.iter().find(|channel| channel.id == id),
+        }
     }
 
     /// All channels, guild by guild, direct ones last.
@@ -109,10 +132,16 @@ impl State {
         self.logs.get(&channel).into_iter().flat_map(|log| &log.messages)
     }
 
+    /// The messages of a channel that everybody sees, oldest first.
+    #[must_use]
+    pub fn public(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Message> {
+        self.messages(channel).filter(|message| message.only_for.is_none())
+    }
+
     /// The id of a channel's newest message.
     #[must_use]
     pub fn last_message(&self, channel: ChannelId) -> Option<MessageId> {
-        self.logs.get(&channel)?.messages.back().map(|message| message.id)
+        self.public(channel).next_back().map(|message| message.id)
     }
 
     /// A fresh id.
@@ -135,7 +164,7 @@ impl State {
         let guild = self.channel(channel)?.guild;
         let id = MessageId(self.snowflakes.next(now));
         let replied = draft.reply_to.and_then(|id| self.message(channel, id)).map(|message| message.author);
-        let mentions = Mentions::of(&draft.content, &draft.allowed, replied).known(self, guild);
+        let mentions = Mentions::of(&draft.content, &draft.allowed, replied).known(self, guild, author);
         let attachments = draft.files.into_iter().map(|(filename, content_type, size)| Attachment {
             id: MessageId(self.snowflakes.next(now)),
             filename,
@@ -162,6 +191,7 @@ impl State {
             components: draft.components,
             flags: draft.flags,
             tts: draft.tts,
+            only_for: draft.only_for,
             allowed_mentions: draft.allowed.raw,
         };
         self.keep(&message, now);
@@ -200,7 +230,7 @@ impl State {
         let guild = self.channel(channel)?.guild;
         let allowed = Allowed::read(message.allowed_mentions.as_ref()).unwrap_or_default();
         let replied = message.reply_to.and_then(|id| self.message(channel, id)).map(|original| original.author);
-        let mentions = Mentions::of(&message.content, &allowed, replied).known(self, guild);
+        let mentions = Mentions::of(&message.content, &allowed, replied).known(self, guild, message.author);
         message.mentions = mentions.users;
         message.mention_roles = mentions.roles;
         message.mention_everyone = mentions.everyone;
@@ -244,6 +274,7 @@ impl State {
         }
         self.direct.retain(|channel| channel.id != id);
         self.logs.remove(&id);
+        self.find_places();
         Some(channel)
     }
 

@@ -49,9 +49,9 @@ impl Answer {
     #[must_use]
     pub fn planned(plan: &PlannedAnswer) -> Self {
         if plan.status == 429 {
-            return Self { status: 429, ..Self::limited(plan.retry_after.unwrap_or(Duration::from_secs(1)), false) };
+            return Self::limited(plan.retry_after.unwrap_or(Duration::from_secs(1)), false);
         }
-        let mut answer = Self::from(Refusal::plain(plan.status));
+        let mut answer = Self::from(Refusal { code: plan.code, ..Refusal::plain(plan.status) });
         if let Some(wait) = plan.retry_after {
             answer.headers.push(("retry-after", format!("{:.0}", wait.as_secs_f64().ceil())));
         }

@@ -7,6 +7,9 @@ use super::{Asked, answer::Refusal};
 /// Files in one request.
 const FILES: usize = 10;
 
+/// The longest JSON text, in bytes; files are not kept and may be longer.
+const JSON: usize = 512 << 10;
+
 /// A body that was read.
 pub struct Form {
     /// The JSON object.
@@ -22,8 +25,14 @@ pub struct Form {
 pub fn read(asked: &Asked) -> Result<Form, Refusal> {
     let kind = asked.headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let invalid = || Refusal::new(400, 50_109, "The request body contains invalid JSON.");
+    let parsed = |text: &[u8]| {
+        if text.len() > JSON {
+            return Err(Refusal::new(413, 40_005, "Request entity too large"));
+        }
+        serde_json::from_slice(text).map_err(|_| invalid())
+    };
     let Some((_, boundary)) = kind.split_once("boundary=").filter(|_| kind.starts_with("multipart/form-data")) else {
-        let json = serde_json::from_slice(&asked.body).map_err(|_| invalid())?;
+        let json = parsed(&asked.body)?;
         return Ok(Form { json, files: Vec::new() });
     };
     let boundary = boundary.split(';').next().unwrap_or_default().trim().trim_matches('"');
@@ -31,7 +40,7 @@ pub fn read(asked: &Asked) -> Result<Form, Refusal> {
     for part in parts(&asked.body, boundary) {
         match (attribute(&part.head, "name="), attribute(&part.head, "filename=")) {
             (Some("payload_json"), _) => {
-                form.json = serde_json::from_slice(part.body).map_err(|_| invalid())?;
+                form.json = parsed(part.body)?;
             }
             (_, Some(filename)) if form.files.len() < FILES => {
                 form.files.push((filename.to_owned(), media_type(&part.head).to_owned(), part.body.len()));

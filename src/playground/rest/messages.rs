@@ -60,10 +60,10 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
     };
     let pivot = |name: &str| asked.parameter(name).and_then(|id| id.parse::<MessageId>().ok());
     let older = |than: MessageId, many: usize| -> Vec<&Message> {
-        world.state.messages(channel).rev().filter(|message| message.id < than).take(many).collect()
+        world.state.public(channel).rev().filter(|message| message.id < than).take(many).collect()
     };
     let newer = |than: MessageId, many: usize| -> Vec<&Message> {
-        let mut next: Vec<_> = world.state.messages(channel).filter(|message| message.id > than).take(many).collect();
+        let mut next: Vec<_> = world.state.public(channel).filter(|message| message.id > than).take(many).collect();
         next.reverse();
         next
     };

@@ -27,10 +27,20 @@ pub enum Call {
     OpenDirect,
     /// The bot's application.
     Application,
-    /// The application's commands.
-    Commands,
-    /// The answer to an interaction.
-    Callback(u64),
+    /// The commands of a guild, or of all.
+    Commands(Option<GuildId>),
+    /// Replace them.
+    SetCommands(Option<GuildId>),
+    /// The first answer to an interaction, by id and token.
+    Callback(MessageId, u64),
+    /// A further message to one.
+    FollowUp(u64),
+    /// Read an answer; the first one unless told.
+    GetAnswer(u64, Option<MessageId>),
+    /// Edit an answer.
+    EditAnswer(u64, Option<MessageId>),
+    /// Delete an answer.
+    DeleteAnswer(u64, Option<MessageId>),
     /// A guild.
     Guild(GuildId),
     /// A guild's channels.
@@ -59,6 +69,22 @@ pub enum Call {
     Typing(ChannelId),
     /// Add or remove the bot's own reaction; accepted and forgotten.
     React(ChannelId, MessageId),
+}
+
+impl Call {
+    /// Whether the bot has to show its token; interactions bring their own.
+    #[must_use]
+    pub fn needs_token(self) -> bool {
+        !matches!(
+            self,
+            Self::Gateway
+                | Self::Callback(..)
+                | Self::FollowUp(_)
+                | Self::GetAnswer(..)
+                | Self::EditAnswer(..)
+                | Self::DeleteAnswer(..)
+        )
+    }
 }
 
 /// A request that has a route.
@@ -119,11 +145,29 @@ fn row(segments: &[&str]) -> Vec<(&'static str, Call)> {
         }
         ["applications", "@me"] => vec![("GET /applications/@me", Call::Application)],
         ["applications", _, "commands"] => vec![
-            ("GET /applications/{application}/commands", Call::Commands),
-            ("PUT /applications/{application}/commands", Call::Commands),
+            ("GET /applications/{application}/commands", Call::Commands(None)),
+            ("PUT /applications/{application}/commands", Call::SetCommands(None)),
         ],
-        ["interactions", interaction, _, "callback"] => {
-            vec![("POST /interactions/{interaction}/{token}/callback", Call::Callback(id(interaction)))]
+        ["applications", _, "guilds", guild, "commands"] => {
+            let guild = Some(GuildId(id(guild)));
+            vec![
+                ("GET /applications/{application}/guilds/{guild}/commands", Call::Commands(guild)),
+                ("PUT /applications/{application}/guilds/{guild}/commands", Call::SetCommands(guild)),
+            ]
+        }
+        ["interactions", interaction, token, "callback"] => {
+            let call = Call::Callback(MessageId(id(interaction)), number(token));
+            vec![("POST /interactions/{interaction}/{token}/callback", call)]
+        }
+        ["webhooks", _, token] => vec![("POST /webhooks/{application}/{token}", Call::FollowUp(number(token)))],
+        ["webhooks", _, token, "messages", message] => {
+            let token = number(token);
+            let message = (message != "@original").then(|| MessageId(id(message)));
+            vec![
+                ("GET /webhooks/{application}/{token}/messages/{message}", Call::GetAnswer(token, message)),
+                ("PATCH /webhooks/{application}/{token}/messages/{message}", Call::EditAnswer(token, message)),
+                ("DELETE /webhooks/{application}/{token}/messages/{message}", Call::DeleteAnswer(token, message)),
+            ]
         }
         ["guilds", guild, ref rest @ ..] => guild_row(GuildId(id(guild)), rest),
         ["channels", channel, ref rest @ ..] => channel_row(ChannelId(id(channel)), rest),
@@ -181,6 +225,11 @@ fn id(segment: &str) -> u64 {
     segment.parse().unwrap_or(0)
 }
 
+/// The number in an interaction's token.
+fn number(token: &str) -> u64 {
+    u64::from_str_radix(token, 16).unwrap_or(0)
+}
+
 fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
     let in_channel = |bucket, channel: ChannelId| (bucket, channel.0, Some(channel));
     match call {
@@ -195,7 +244,11 @@ fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
         | Call::GuildRoles(guild)
         | Call::GuildMembers(guild)
         | Call::GuildMember(guild, _) => (Bucket::Other(name), guild.0, None),
-        Call::Callback(_) => (Bucket::Exempt, 0, None),
+        Call::Callback(..)
+        | Call::FollowUp(_)
+        | Call::GetAnswer(..)
+        | Call::EditAnswer(..)
+        | Call::DeleteAnswer(..) => (Bucket::Exempt, 0, None),
         Call::Gateway
         | Call::GatewayBot
         | Call::Me
@@ -203,6 +256,7 @@ fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
         | Call::MyGuilds
         | Call::OpenDirect
         | Call::Application
-        | Call::Commands => (Bucket::Other(name), 0, None),
+        | Call::Commands(_)
+        | Call::SetCommands(_) => (Bucket::Other(name), 0, None),
     }
 }

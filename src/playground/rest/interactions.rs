@@ -1,0 +1,184 @@
+//! Commands, answers to interactions and what follows them.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Asked,
+    answer::{Answer, Refusal},
+    body::{self, Form},
+    draft::{draft, is_empty},
+};
+use crate::playground::{
+    guild::{
+        Draft,
+        ids::{GuildId, MessageId},
+    },
+    interactions::{FIRST_ANSWER_MS, Interaction, TOKEN_LIFETIME_MS},
+    wire,
+    world::World,
+};
+
+type Outcome = Result<Answer, Refusal>;
+
+/// Only the person who began the interaction sees the message.
+const EPHEMERAL: u64 = 1 << 6;
+/// The bot is thinking.
+const LOADING: u64 = 1 << 7;
+
+/// Lists commands.
+pub fn commands(world: &World, scope: Option<GuildId>) -> Answer {
+    Answer::ok(world.interactions.commands(scope).to_vec().into())
+}
+
+/// Replaces all commands.
+pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &Asked) -> Outcome {
+    let invalid = |_| Refusal::new(400, 50_109, "The request body contains invalid JSON.");
+    let list: Vec<Map<String, Value>> = serde_json::from_slice(&asked.body).map_err(invalid)?;
+    let named = list.iter().all(|command| command.get("name").is_some_and(Value::is_string));
+    if !named || !world.set_commands(scope, list) {
+        return Err(Refusal::new(400, 50_035, "Invalid Form Body"));
+    }
+    Ok(commands(world, scope))
+}
+
+/// The first answer to an interaction.
+pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> Outcome {
+    let now = world.now();
+    let unknown = || Refusal::new(404, 10_062, "Unknown interaction");
+    let known = world.interactions.by_token(token).filter(|known| known.id == id).ok_or_else(unknown)?;
+    if now.saturating_sub(known.made_at) > FIRST_ANSWER_MS {
+        return Err(unknown());
+    }
+    if known.answer.is_some() {
+        return Err(Refusal::new(400, 40_060, "Interaction has already been acknowledged."));
+    }
+    let interaction = known.clone();
+    let Form { json, files } = body::read(asked)?;
+    let kind = json.get("type").and_then(Value::as_u64).unwrap_or(0);
+    let data = json.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut original = None;
+    match kind {
+        1 | 6 | 8 | 9 => {}
+        4 => {
+            let spoken = Draft { files, ..spoken(&data)? };
+            original = Some(write(world, &interaction, spoken)?);
+        }
+        5 => {
+            let flags = flags(&data) & EPHEMERAL | LOADING;
+            let thinking = Draft { flags, ..Draft::default() };
+            original = Some(write(world, &interaction, thinking)?);
+        }
+        7 => {
+            let source = interaction.message.ok_or_else(|| Refusal::new(400, 50_035, "Invalid Form Body"))?;
+            rewrite(world, &interaction, source, &data)?;
+            original = Some(source);
+        }
+        _ => {
+            return Err(Refusal::field("type", "BASE_TYPE_CHOICES", "Value must be one of the known types."));
+        }
+    }
+    if let Some(known) = world.interactions.by_token(token) {
+        known.answer = Some(kind);
+        known.answered_at = Some(now);
+        known.original = original.or((kind == 6).then_some(interaction.message).flatten());
+        known.form = (kind == 9).then(|| Value::Object(data).to_string());
+    }
+    Ok(Answer::nothing())
+}
+
+/// A further message.
+pub fn follow_up(world: &mut World, token: u64, asked: &Asked) -> Outcome {
+    let interaction = alive(world, token)?;
+    let Form { json, files } = body::read(asked)?;
+    let draft = Draft { files, ..spoken(&json)? };
+    // The first further message after a deferred answer takes its place.
+    let waiting = interaction
+        .original
+        .filter(|id| world.state.message(interaction.channel, *id).is_some_and(|message| message.flags & LOADING != 0));
+    let id = match waiting {
+        Some(id) => rewrite(world, &interaction, id, &json).map(|()| id)?,
+        None => write(world, &interaction, draft)?,
+    };
+    shown(world, &interaction, id)
+}
+
+/// Reads one of the answers.
+pub fn get(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
+    let interaction = alive(world, token)?;
+    let id = id.or(interaction.original).ok_or_else(Refusal::unknown_message)?;
+    shown(world, &interaction, id)
+}
+
+/// Edits one of the answers.
+pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &Asked) -> Outcome {
+    let interaction = alive(world, token)?;
+    let id = id.or(interaction.original).ok_or_else(Refusal::unknown_message)?;
+    let Form { json, .. } = body::read(asked)?;
+    rewrite(world, &interaction, id, &json)?;
+    shown(world, &interaction, id)
+}
+
+/// Deletes one of the answers.
+pub fn delete(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
+    let interaction = alive(world, token)?;
+    let id = id.or(interaction.original).ok_or_else(Refusal::unknown_message)?;
+    world.delete(interaction.channel, id).ok_or_else(Refusal::unknown_message)?;
+    Ok(Answer::nothing())
+}
+
+fn alive(world: &mut World, token: u64) -> Result<Interaction, Refusal> {
+    let now = world.now();
+    let known = world.interactions.by_token(token).ok_or_else(|| Refusal::new(404, 10_015, "Unknown Webhook"))?;
+    if now.saturating_sub(known.made_at) > TOKEN_LIFETIME_MS {
+        return Err(Refusal::new(401, 50_027, "Invalid Webhook Token"));
+    }
+    Ok(known.clone())
+}
+
+fn flags(data: &Map<String, Value>) -> u64 {
+    data.get("flags").and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn spoken(data: &Map<String, Value>) -> Result<Draft, Refusal> {
+    let mut draft = draft(data)?;
+    if is_empty(&draft) {
+        return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
+    }
+    draft.flags |= flags(data) & EPHEMERAL;
+    Ok(draft)
+}
+
+fn write(world: &mut World, interaction: &Interaction, draft: Draft) -> Result<MessageId, Refusal> {
+    let only_for = (draft.flags & EPHEMERAL != 0).then_some(interaction.member);
+    let bot = world.state.bot().id;
+    let posted = world.post(interaction.channel, bot, Draft { only_for, ..draft });
+    posted.map(|message| message.id).ok_or_else(Refusal::unknown_channel)
+}
+
+fn rewrite(
+    world: &mut World,
+    interaction: &Interaction,
+    id: MessageId,
+    data: &Map<String, Value>,
+) -> Result<(), Refusal> {
+    let change = draft(data)?;
+    let has = |name: &str| data.contains_key(name);
+    let edited = world.edit(interaction.channel, id, |message| {
+        if has("content") {
+            message.content = change.content;
+        }
+        if has("embeds") {
+            message.embeds = change.embeds;
+        }
+        if has("components") {
+            message.components = change.components;
+        }
+        message.flags &= !LOADING;
+    });
+    edited.map(|_| ()).ok_or_else(Refusal::unknown_message)
+}
+
+fn shown(world: &World, interaction: &Interaction, id: MessageId) -> Outcome {
+    let message = world.state.message(interaction.channel, id).ok_or_else(Refusal::unknown_message)?;
+    Ok(Answer::ok(wire::message(&world.state, message)))
+}
