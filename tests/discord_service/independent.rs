@@ -16,6 +16,7 @@ use crate::support::{DEADLINE, channel, member, options};
 /// Starting an interpreter with its libraries takes a while on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
+#[expect(clippy::disallowed_methods, reason = "only the test runner knows which interpreter to use")]
 fn python() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), PathBuf::from)
