@@ -22,7 +22,7 @@ use crate::discord::{self, Access};
 use crate::domain::triage::Rules;
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::llm::client::Client;
-use crate::llm::registry::{self, DefaultRow};
+use crate::llm::registry::{self, DefaultRow, Registry};
 use crate::ports::{Clock, Dice, Faults};
 use crate::store::embedded::opener::Opener;
 use crate::store::resilient::Resilient;
@@ -115,6 +115,14 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
 }
 
 fn models(settings: &Settings, lookup: &Lookup) -> Result<Client, Vec<String>> {
+    Client::new(registry(settings, lookup)?).map_err(|mistake| vec![mistake])
+}
+
+/// The configured model rows.
+///
+/// # Errors
+/// Every mistake in them.
+pub(super) fn registry(settings: &Settings, lookup: &Lookup) -> Result<Registry, Vec<String>> {
     let llm = &settings.llm;
     let text = files::read(&llm.models).map_err(|mistake| vec![mistake])?;
     let path = llm.models.display().to_string();
@@ -125,21 +133,25 @@ fn models(settings: &Settings, lookup: &Lookup) -> Result<Client, Vec<String>> {
         key: llm.key.clone(),
         timeout: llm.timeout,
     };
-    let rows = registry::build(file, &default, lookup.as_ref())?;
-    Client::new(rows).map_err(|mistake| vec![mistake])
+    registry::build(file, &default, lookup.as_ref())
 }
 
-fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+/// How to reach Discord.
+pub(super) fn access(settings: &Settings) -> Access {
     let discord = &settings.discord;
-    let access = Access {
+    Access {
         api_url: discord.api_url.clone(),
         token: discord.token.clone().unwrap_or_default(),
         allow_insecure: discord.allow_insecure,
-    };
+    }
+}
+
+fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+    let access = access(settings);
     let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
     let interests = Interests {
         names: settings.members.aliases.clone(),
-        direct_messages: discord.direct_messages == DirectMessages::Answer,
+        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
     };
     Ok((Gateway::new(access, interests, Arc::clone(&rest)), rest))
 }
