@@ -134,9 +134,7 @@ async fn a_model_that_cannot_be_reached_is_wrong() {
 async fn every_named_model_is_asked() {
     let bench = Bench::start(|_| {}).await;
     let outcome = bench.check(&["--models"], &[("LITELLM_MODELS", "demo, other/model")]).await;
-    outcome
-        .has("ok", "model demo", "structured output: yes")
-        .has("ok", "model other/model", "structured output: yes");
+    outcome.has("ok", "model demo", "structured output: yes").has("ok", "model other/model", "structured output: yes");
     assert_eq!(outcome.code, 0, "{}", outcome.table);
 }
 
