@@ -127,7 +127,7 @@ impl Conversation {
             return;
         }
         let busy = lane.running.is_some();
-        let full = lane.waiting.len() >= self.parts.running.settings.turn.lane;
+        let full = lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);

@@ -20,7 +20,7 @@ use super::handle::Handle;
 use super::identify_queue::IdentifyQueueMsg;
 use super::outbox::OutboxMsg;
 use super::receipt::{Outcome, Receipt};
-use super::running::{Exit, ExitSender, Running};
+use super::running::{Exit, ExitSender, Live};
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
@@ -77,7 +77,7 @@ pub struct ShardParts {
     /// Jitter.
     pub dice: Arc<dyn Dice>,
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// Where the shard's status is shown.
     pub board: Arc<Board>,
     /// Who takes events.
