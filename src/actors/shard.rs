@@ -134,7 +134,7 @@ impl Actor for ShardActor {
             |_| ShardMsg::Loaded(None),
         );
         me.after(SAVE_EVERY, ShardMsg::Save);
-        self.parts.board.down(PartKind::Shard, &self.name(), "connecting");
+        self.parts.board.starting(PartKind::Shard, &self.name());
         Ok(ShardState::default())
     }
 
