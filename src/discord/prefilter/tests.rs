@@ -75,6 +75,7 @@ fn content() -> impl Strategy<Value = String> {
         Just("StaffAI".to_owned()),
         Just("sTAFFai".to_owned()),
         Just("\u{212a}it Éva".to_owned()),
+        Just("東京".to_owned()),
         Just(format!("<@{ME}>")),
         Just("\"guild_id\":\"1\" \"referenced_message\" \\ / \n".to_owned()),
     ];
@@ -169,7 +170,7 @@ proptest! {
         direct in any::<bool>(),
         named in any::<bool>(),
     ) {
-        let names: &[&str] = if named { &["StaffAI", "kit éva"] } else { &[] };
+        let names: &[&str] = if named { &["StaffAI", "kit éva", "東京"] } else { &[] };
         let text = frame(&message, &order, &outer, escaped);
         let whole: Value = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(&whole["d"], &message);
