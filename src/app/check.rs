@@ -8,7 +8,8 @@ use secrecy::SecretString;
 use tokio::time::timeout;
 
 use self::report::{Report, Verdict};
-use super::assemble::Lookup;
+use super::commands::Reading;
+use super::reload::Lookup;
 use super::{Cli, commands, exit, files};
 use crate::config::problem::Layer;
 use crate::config::{Loaded, Settings};
@@ -35,7 +36,7 @@ pub struct Scope {
 
 /// Checks everything and prints the table.
 pub async fn run(cli: &Cli, scope: Scope) -> u8 {
-    let Ok(loaded) = commands::load(cli, |sources| sources) else { return exit::USAGE };
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let variables = loaded.variables.clone();
     let lookup: Lookup = Arc::new(move |name| variables.get(name));
     let report = examine(&loaded, &lookup, scope).await;

@@ -8,8 +8,8 @@ use futures_util::stream;
 use tokio::time::{Instant, timeout};
 
 use super::report::{Report, Verdict};
-use crate::app::assemble::{self, Lookup};
 use crate::app::files;
+use crate::app::reload::{self, Lookup};
 use crate::config::Settings;
 use crate::domain::completion::{Completion, Finish, Request};
 use crate::domain::prompt::{self, Question};
@@ -32,8 +32,8 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
         report.skipped("model rows", "not read: no model is set");
         return None;
     }
-    match assemble::registry(settings, lookup) {
-        Ok(registry) => {
+    match reload::rows(settings, lookup) {
+        Ok((registry, _)) => {
             let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
             report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
             Some(registry)
@@ -97,8 +97,8 @@ fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) ->
             // A name that is no row is a model that the default endpoint may know, as it would be for LITELLM_MODEL.
             let mut chosen = settings.clone();
             chosen.llm.model = Some(name.clone());
-            match assemble::registry(&chosen, lookup) {
-                Ok(registry) => add(registry, vec![name.clone()]),
+            match reload::rows(&chosen, lookup) {
+                Ok((registry, _)) => add(registry, vec![name.clone()]),
                 Err(mistakes) => wrong.push((name.clone(), mistakes.join("; "))),
             }
         }
