@@ -27,7 +27,7 @@ struct Outcome {
 impl Bench {
     async fn start(change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new(Arc::new(|| NOW));
-        options.token = "the-token-of-the-test".to_owned();
+        "the-token-of-the-test".clone_into(&mut options.token);
         change(&mut options);
         Self {
             service: Service::start(options).await.unwrap(),
