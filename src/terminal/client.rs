@@ -86,14 +86,13 @@ impl Client {
                 let Some(event) = parse(&line) else { continue };
                 self.seen = event.number;
                 match event.what {
-                    What::Typing => {}
                     What::Posted { message, text } | What::Edited { message, text } => {
                         shown.update(&message, &text, out).map_err(|error| error.to_string())?;
                     }
                     What::Done { trigger } if trigger == message => {
                         return writeln!(out).map_err(|error| error.to_string());
                     }
-                    What::Done { .. } => {}
+                    What::Typing | What::Done { .. } => {}
                 }
             }
             if buffer.len() > LINE_MAX {
@@ -147,6 +146,8 @@ struct Shown {
 impl Shown {
     /// Writes what is new; what was taken back is written anew on a line of its own.
     fn update(&mut self, message: &str, text: &str, out: &mut impl Write) -> std::io::Result<()> {
+        // What a model writes must not steer the terminal.
+        let text: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
         if self.message == message
             && let Some(more) = text.strip_prefix(self.text.as_str())
         {
@@ -158,7 +159,7 @@ impl Shown {
             write!(out, "{text}")?;
         }
         message.clone_into(&mut self.message);
-        text.clone_into(&mut self.text);
+        self.text = text;
         out.flush()
     }
 }
@@ -171,10 +172,10 @@ mod tests {
     fn growing_text_is_continued_and_changed_text_is_written_anew() {
         let mut shown = Shown::default();
         let mut out = Vec::new();
-        for (message, text) in [("1", "Hel"), ("1", "Hello"), ("1", "Help!"), ("2", "More")] {
+        for (message, text) in [("1", "Hel"), ("1", "Hello"), ("1", "Help!"), ("2", "M\u{1b}[2Jore")] {
             shown.update(message, text, &mut out).unwrap();
         }
-        assert_eq!(String::from_utf8(out).unwrap(), "Hello\nHelp!\nMore");
+        assert_eq!(String::from_utf8(out).unwrap(), "Hello\nHelp!\nM[2Jore");
     }
 
     #[test]
