@@ -127,6 +127,8 @@ impl Children {
             }
             Verdict::Escalate => {
                 stats.enter(LifeState::Stopped);
+                self.list.remove(index);
+                self.shared.roster.leave(path);
                 let Intensity { restarts, period } = self.row.intensity;
                 tracing::error!(
                     event = "actor.escalated", actor = %self.own.path, child = path, restarts, period_s = period.as_secs(),
