@@ -39,3 +39,6 @@ pub mod outbox;
 pub mod config_watcher;
 
 pub mod ops;
+
+#[cfg(test)]
+mod testing;
