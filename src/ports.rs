@@ -2,6 +2,7 @@
 
 pub mod vitals;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -119,7 +120,20 @@ pub trait Models: Send + Sync {
     /// # Errors
     /// See [`ModelError`].
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError>;
+
+    /// The same, telling the answer's text as it grows where the row and its provider can stream. What was told before a
+    /// failure is not taken back; what was told is the beginning of the completion's content.
+    ///
+    /// # Errors
+    /// See [`ModelError`].
+    async fn stream(&self, row: &str, request: &Request, _heard: Heard) -> Result<Completion, ModelError> {
+        self.complete(row, request).await
+    }
 }
+
+/// Who is told the text of a growing answer, piece by piece and in order. Called between two reads from the network, so it
+/// must not take long.
+pub type Heard = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Why a completion failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
