@@ -45,7 +45,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
         }
         Ok(Err(OpenError::InUse(error))) if offline => report.push(STORE, Verdict::Note, error),
         Ok(Err(OpenError::InUse(error))) => match commands::ask_health(settings).await {
-            Ok(_) => report.ok(STORE, format!("embedded; {} is in use by the running service", dir.display())),
+            Ok(()) => report.ok(STORE, format!("embedded; {} is in use by the running service", dir.display())),
             Err(_) => report.wrong_with(STORE, error),
         },
         Ok(Err(OpenError::Failed(error))) => report.wrong_with(STORE, error),
