@@ -247,7 +247,8 @@ fn frames_that_make_no_sense_are_passed_over() {
     story(async {
         let world = World::begin().await;
         let giant = format!(r#"{{"t":"WHATEVER","s":null,"op":0,"d":{{"text":"{}"}}}}"#, "x".repeat(900_000));
-        let deep = format!(r#"{{"t":"MESSAGE_CREATE","s":null,"op":0,"d":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+        let deep =
+            format!(r#"{{"t":"MESSAGE_CREATE","s":null,"op":0,"d":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
         let texts = [
             "",
             "{",

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use staffai::app::assemble::{Launch, Lookup};
+use staffai::app::assemble::Launch;
+use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use staffai::config::sources::Sources;
@@ -56,15 +57,8 @@ pub struct Setup {
 impl Setup {
     pub fn new() -> Self {
         let many = (100_000, Duration::from_secs(1));
-        let budgets = Budgets {
-            writes: many,
-            reads: many,
-            deletes: many,
-            typing: many,
-            roles: many,
-            others: many,
-            global: many,
-        };
+        let budgets =
+            Budgets { writes: many, reads: many, deletes: many, typing: many, roles: many, others: many, global: many };
         let service = Options {
             identify_period: Duration::ZERO,
             session_starts: 1_000,
@@ -186,6 +180,7 @@ impl World {
         let launch = Launch {
             settings: loaded.settings,
             lookup,
+            reread: None,
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
             faults: Arc::clone(&self.faults),
