@@ -149,6 +149,17 @@ async fn offline_contacts_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_cannot_be_reached_is_wrong_and_its_password_never_shown() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("REDIS_URL", "redis://:a-long-password@127.0.0.1:1/0")]).await;
+    outcome.has("wrong", "store", "redis at 127.0.0.1:1");
+    assert_eq!(outcome.code, 1);
+    assert!(!outcome.table.contains("a-long-password"), "{}", outcome.table);
+    let offline = bench.check(&["--offline"], &[("REDIS_URL", "redis://127.0.0.1:1/0")]).await;
+    offline.has("skipped", "store", "--offline");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broken_schema_and_a_missing_token_are_told_together() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("response_schema.json"), "{").unwrap();
