@@ -26,7 +26,9 @@ fn files() -> Vec<File> {
         collect(root, &root.join(folder), &mut found);
     }
     let for_tests: Vec<String> = found.iter().flat_map(File::test_modules).collect();
-    for file in found.iter_mut().filter(|file| for_tests.contains(&file.path)) {
+    let below =
+        |path: &str| for_tests.iter().any(|module| path.starts_with(&format!("{}/", module.trim_end_matches(".rs"))));
+    for file in found.iter_mut().filter(|file| for_tests.contains(&file.path) || below(&file.path)) {
         file.only_for_tests();
     }
     found
