@@ -222,7 +222,7 @@ impl Models for ScriptedModels {
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         match say {
             Say::Text(text) => Ok(Completion {
-                content: json!({ "type": "response", "response": text }).to_string(),
+                content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
                 refusal: None,
                 finish: Finish::Stop,
                 usage: Usage::default(),
