@@ -22,6 +22,7 @@ pub mod identify_queue;
 pub mod shard;
 
 pub mod gateway;
+pub mod intake;
 
 pub mod journal;
 

@@ -48,10 +48,15 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// The most events that are handed on and not settled; further ones are dropped and counted.
 const UNSETTLED_MAX: usize = 10_000;
-/// How often one event is handed on again before it is given up: it may be what kills its receivers.
-const RETURNS_MAX: u32 = 20;
-/// How long a returned event waits before it is handed on again.
-const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// How long a returned event waits before it is handed on again; after the last one it is given up. It may be what kills its
+/// receivers, so the later waits are long enough to stay below the root's restart intensity.
+const AGAIN_AFTER: [Duration; 5] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+];
 
 /// What a shard is told.
 pub enum ShardMsg {
@@ -133,7 +138,7 @@ pub struct ShardState {
 struct Pending {
     incoming: Incoming,
     sequence: Option<u64>,
-    returns: u32,
+    returns: usize,
 }
 
 impl Actor for ShardActor {
@@ -151,7 +156,7 @@ impl Actor for ShardActor {
             |_| ShardMsg::Loaded(None),
         );
         me.after(SAVE_EVERY, ShardMsg::Save);
-        self.parts.board.down(PartKind::Shard, &self.name(), "connecting");
+        self.parts.board.starting(PartKind::Shard, &self.name());
         Ok(ShardState::default())
     }
 
@@ -419,15 +424,15 @@ impl ShardState {
 
     fn returned(&mut self, me: &mut Me<ShardMsg>, ticket: u64) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
-        pending.returns += 1;
-        if pending.returns > RETURNS_MAX {
+        let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
             tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
             metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
             metrics::counter!("staffai_turns_lost_total").increment(1);
             self.unsettled.remove(&ticket);
             return;
-        }
-        me.after(AGAIN_AFTER, ShardMsg::HandOn(ticket));
+        };
+        pending.returns += 1;
+        me.after(*again_after, ShardMsg::HandOn(ticket));
     }
 
     fn settle(&mut self, ticket: u64) {

@@ -57,13 +57,16 @@ impl InFlight {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn enter(self: &Arc<Self>) -> Flight {
+    /// One more, for as long as the guard lives.
+    #[must_use]
+    pub fn enter(self: &Arc<Self>) -> Flight {
         self.0.fetch_add(1, Ordering::SeqCst);
         Flight(Arc::clone(self))
     }
 }
 
-struct Flight(Arc<InFlight>);
+/// One turn in flight.
+pub struct Flight(Arc<InFlight>);
 
 impl Drop for Flight {
     fn drop(&mut self) {
@@ -71,10 +74,8 @@ impl Drop for Flight {
     }
 }
 
-/// Finds the answer to one turn, within its deadline. None when it was cancelled. The answer goes to the journal before this
-/// ends, so that a turn is never neither in flight nor answered.
+/// Finds the answer to one turn, within its deadline. None when it was cancelled.
 pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel: &CancellationToken) -> Option<Answer> {
-    let _flight = parts.in_flight.enter();
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {

@@ -30,15 +30,13 @@ pub async fn run(cli: &Cli) -> u8 {
             return exit::GAVE_UP;
         }
     };
-    let demo = match loaded.llm_configured() {
-        true => None,
-        false => match DemoModel::start(THINKING).await {
-            Ok(demo) => Some(demo),
-            Err(error) => {
-                eprintln!("the demo model cannot start: {error}");
-                return exit::GAVE_UP;
-            }
-        },
+    let demo = if loaded.llm_configured() { None } else { Some(DemoModel::start(THINKING).await) };
+    let demo = match demo.transpose() {
+        Ok(demo) => demo,
+        Err(error) => {
+            eprintln!("the demo model cannot start: {error}");
+            return exit::GAVE_UP;
+        }
     };
     if demo.is_none() && loaded.settings.llm.model.is_none() {
         eprintln!("a model's address is configured but no model: set LITELLM_MODEL");

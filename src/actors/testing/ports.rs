@@ -179,6 +179,7 @@ impl ScriptedModels {
     pub fn new(keys: &[&str]) -> Self {
         let rows = keys.iter().enumerate().map(|(index, key)| Row {
             key: (*key).to_owned(),
+            stream: false,
             timeout: Duration::from_secs(60),
             fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
             temperature: None,
