@@ -29,7 +29,9 @@ async fn world(permits: usize) -> World {
 impl World {
     fn receive(&self, incoming: Incoming) {
         let told = self.told.clone();
-        let receipt = Receipt::new(move |outcome| drop(told.send(outcome)));
+        let receipt = Receipt::new(move |outcome| {
+            let _ = told.send(outcome);
+        });
         self.gateway.cast(GatewayMsg::Received(Box::new(incoming), us(), receipt)).unwrap();
     }
 
@@ -112,7 +114,9 @@ async fn while_the_journal_is_down_events_go_back() {
     let (told, mut receipts) = mpsc::unbounded_channel();
     for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(message("10"))] {
         let told = told.clone();
-        let receipt = Receipt::new(move |outcome| drop(told.send(outcome)));
+        let receipt = Receipt::new(move |outcome| {
+            let _ = told.send(outcome);
+        });
         gateway.cast(GatewayMsg::Received(Box::new(incoming), us(), receipt)).unwrap();
     }
     settle().await;

@@ -47,7 +47,9 @@ async fn world(store: MemoryStore) -> World {
 impl World {
     fn accept(&self, turn: &Turn) {
         let told = self.told.clone();
-        let receipt = Receipt::new(move |outcome| drop(told.send(outcome)));
+        let receipt = Receipt::new(move |outcome| {
+            let _ = told.send(outcome);
+        });
         let permit = Arc::clone(&self.permits).try_acquire_owned().unwrap();
         let accepted = Accepted { turn: turn.clone(), answer: None, permit, receipt };
         self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();

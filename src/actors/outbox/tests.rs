@@ -137,7 +137,7 @@ async fn a_failure_in_the_middle_of_a_long_answer_goes_on_there() {
     let mut world = world().await;
     let text = "words and words ".repeat(15);
     world.deliver("10", "42", &text);
-    world.told().await;
+    assert!(world.told().await.1.is_ok());
     let whole = world.poster.ours(&place("42"));
     world.poster.post_goes(Go::EmptyBucket(Duration::ZERO));
     world.poster.post_goes(transient());
@@ -258,7 +258,7 @@ async fn what_is_missing_of_a_long_answer_is_posted() {
     let mut world = world().await;
     let text = "words and words ".repeat(15);
     world.deliver("10", "43", &text);
-    world.told().await;
+    assert!(world.told().await.1.is_ok());
     let whole = world.poster.ours(&place("43"));
     world.poster.earlier("500", &place("42"), &message("11"), &whole[0]);
     world.deliver_as("11", "42", &text, true);
@@ -312,7 +312,7 @@ async fn an_empty_bucket_is_waited_for_in_its_place_only() {
     let mut world = world().await;
     world.poster.post_goes(Go::EmptyBucket(Duration::from_secs(7)));
     world.deliver("10", "42", "one");
-    world.told().await;
+    assert!(world.told().await.1.is_ok());
     let begun = Instant::now();
     world.deliver("11", "42", "two");
     world.deliver("20", "43", "elsewhere");
@@ -330,7 +330,7 @@ async fn a_global_block_stops_every_place() {
     settle().await;
     let begun = Instant::now();
     world.deliver("20", "43", "elsewhere");
-    world.told().await;
+    assert!(world.told().await.1.is_ok());
     assert!(begun.elapsed() >= Duration::from_millis(8_990), "{:?}", begun.elapsed());
 }
 
@@ -340,7 +340,7 @@ async fn too_many_refusals_silence_the_door_and_nobody_bursts_out_afterwards() {
     for (id, to) in [("10", "1"), ("11", "2"), ("12", "3")] {
         world.poster.post_goes(refused(403));
         world.deliver(id, to, "hello");
-        world.told().await;
+        assert!(world.told().await.1.is_err());
     }
     let begun = Instant::now();
     for number in 0..30 {
@@ -349,7 +349,7 @@ async fn too_many_refusals_silence_the_door_and_nobody_bursts_out_afterwards() {
     assert!(world.told().await.1.is_ok());
     assert!(begun.elapsed() >= Duration::from_secs(599), "{:?}", begun.elapsed());
     for _ in 1..30 {
-        world.told().await;
+        assert!(world.told().await.1.is_ok());
     }
     let times: Vec<Instant> = world.poster.requests.lock().iter().skip(3).map(|(at, _)| *at).collect();
     for window in times.windows(11) {
