@@ -321,6 +321,23 @@ pub enum AfterClose {
     Fatal,
 }
 
+// === Requests in ===
+
+/// The way in for doors that are asked, instead of being told by a platform.
+#[async_trait]
+pub trait Intake: Send + Sync {
+    /// Hands an event on; `us` is our own account at that door. Resolves when the event is durably taken or needs no owner.
+    ///
+    /// # Errors
+    /// It was not taken, and nothing of it was kept.
+    async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted>;
+}
+
+/// An event was not taken, and nothing of it was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not taken")]
+pub struct NotAccepted;
+
 // === Messages out ===
 
 /// What a door can be asked to do over its request API. One attempt each; order, budgets and retries are the outbox's.
@@ -334,6 +351,9 @@ pub trait Poster: Send + Sync {
     /// # Errors
     /// See [`PostError`].
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError>;
+
+    /// Nothing more will be posted about this trigger. Doors whose readers wait for the end tell them.
+    fn delivered(&self, _place: &Place, _trigger: &MessageId) {}
 }
 
 /// One request to a door.

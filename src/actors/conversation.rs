@@ -19,7 +19,7 @@ use super::draft::Slot;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
-use super::turn::{self, Started, TurnParts};
+use super::turn::{self, Flight, Started, TurnParts};
 use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, LaneRule};
@@ -33,14 +33,13 @@ pub enum ConversationMsg {
     Offer(Box<Offered>),
     /// The trigger of this turn was deleted: it ends without an answer.
     Cancel(TurnId),
-    /// A task ended: with an answer, or without one because it was cancelled.
-    Ended(Person, TurnId, Option<Box<Answer>>),
+    /// A task ended: with an answer, or without one because it was cancelled. The turn counts as in flight until the journal
+    /// has the answer.
+    Ended(Person, TurnId, Option<Box<Answer>>, Flight),
     /// A task panicked.
     Panicked(Person, Box<Started>, String),
     /// Time to see whether anybody still needs this conversation.
     CheckIdle,
-    /// The router has forgotten it; it may go.
-    Retire,
     /// No waiting turn begins from now on.
     Drain,
 }
@@ -94,10 +93,11 @@ impl Actor for Conversation {
                 state.seen += 1;
                 state.cancel(&id);
             }
-            ConversationMsg::Ended(person, id, answer) => {
+            ConversationMsg::Ended(person, id, answer, flight) => {
                 if let Some(answer) = answer {
                     self.answer(id, *answer);
                 }
+                drop(flight);
                 self.next(me, state, &person);
             }
             ConversationMsg::Panicked(person, started, panic) => {
@@ -115,7 +115,6 @@ impl Actor for Conversation {
                 }
                 me.after(IDLE_AFTER, ConversationMsg::CheckIdle);
             }
-            ConversationMsg::Retire => me.leave(),
             ConversationMsg::Drain => state.draining = true,
         }
         Ok(())
@@ -132,7 +131,7 @@ impl Conversation {
             return;
         }
         let busy = lane.running.is_some();
-        let full = lane.waiting.len() >= self.parts.running.settings.turn.lane;
+        let full = lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
@@ -158,6 +157,7 @@ impl Conversation {
         let Offered { turn, again } = *offered;
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
+        let flight = self.parts.in_flight.enter();
         let parts = Arc::clone(&self.parts);
         let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default() });
         let kept = started.clone();
@@ -166,7 +166,7 @@ impl Conversation {
             async move {
                 let id = started.turn.id.clone();
                 let answer = turn::drive(&parts, *started, &token).await;
-                ConversationMsg::Ended(there, id, answer.map(Box::new))
+                ConversationMsg::Ended(there, id, answer.map(Box::new), flight)
             },
             move |panic| ConversationMsg::Panicked(back, kept, panic),
         );

@@ -22,29 +22,27 @@ use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::OutboxMsg;
-use super::running::Running;
+use super::running::{Live, Running};
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::history::History;
 use crate::domain::ids::Timestamp;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question};
-use crate::domain::reply;
+use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use crate::ports::{Clock, Dice, Models, Store};
+use crate::ports::{Clock, Dice, Store};
 
 /// What a turn needs of its surroundings.
 pub struct TurnParts {
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// Where memory is kept.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
-    /// Who is asked.
-    pub models: Arc<dyn Models>,
     /// Who lets it ask.
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Who shows typing, and reads from the platform.
@@ -66,13 +64,16 @@ impl InFlight {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn enter(self: &Arc<Self>) -> Flight {
+    /// One more, for as long as the guard lives.
+    #[must_use]
+    pub fn enter(self: &Arc<Self>) -> Flight {
         self.0.fetch_add(1, Ordering::SeqCst);
         Flight(Arc::clone(self))
     }
 }
 
-struct Flight(Arc<InFlight>);
+/// One turn in flight.
+pub struct Flight(Arc<InFlight>);
 
 impl Drop for Flight {
     fn drop(&mut self) {
@@ -93,12 +94,11 @@ pub struct Started {
     pub slot: Slot,
 }
 
-/// Finds the answer to one turn, within its deadline. None when it was cancelled. The answer goes to the journal before this
-/// ends, so that a turn is never neither in flight nor answered.
+/// Finds the answer to one turn, within its deadline. None when it was cancelled.
 pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Option<Answer> {
-    let _flight = parts.in_flight.enter();
     let Started { turn, again, waited_since, slot } = started;
-    let settings = &parts.running.settings.turn;
+    let running = parts.live.now();
+    let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
         return Some(turn.apology(notice::apology(Apology::TimedOut), "waited too long"));
     }
@@ -106,7 +106,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
     // Typing is a courtesy: an outbox that is down shows none.
     let _ = parts.outbox.cast(typing);
-    let thinking = Thinking { parts, turn: &turn, again, slot: &slot, deadline };
+    let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
     let answer = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
@@ -125,7 +125,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         && turn.policy.history == HistoryScope::PersonInPlace
     {
         let history = memory::load(parts, &turn).await;
-        memory::remember(parts, &turn, exchange, history);
+        memory::remember(parts, &running, &turn, exchange, history);
     }
     Some(answer)
 }
@@ -154,6 +154,7 @@ fn exchange(turn: &Turn, answered: String, answered_at: Timestamp) -> Exchange {
 /// What a turn in flight works with.
 struct Thinking<'a> {
     parts: &'a TurnParts,
+    running: &'a Running,
     turn: &'a Turn,
     again: bool,
     slot: &'a Slot,
@@ -162,9 +163,8 @@ struct Thinking<'a> {
 
 impl Thinking<'_> {
     async fn think(&self) -> Answer {
-        let Self { parts, turn, .. } = *self;
-        let running = &parts.running;
-        let recalled = memory::recall(parts, turn).await;
+        let Self { parts, running, turn, .. } = *self;
+        let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
         let question = Question {
             contract: turn.policy.reply,
@@ -193,7 +193,7 @@ impl Thinking<'_> {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
                     effort.usage = usage;
-                    return finish(parts, turn, &reply, effort, recalled.history);
+                    return self.finish(&reply, effort, recalled.history);
                 }
                 Step::GiveUp(reason) => {
                     effort.usage = dialogue.usage();
@@ -203,16 +203,17 @@ impl Thinking<'_> {
             }
         }
     }
-}
 
-fn finish(parts: &TurnParts, turn: &Turn, reply: &reply::Reply, effort: Effort, history: History) -> Answer {
-    let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
-    if turn.policy.history == HistoryScope::PersonInPlace {
-        memory::remember(parts, turn, &exchange, history);
+    fn finish(&self, reply: &Reply, effort: Effort, history: History) -> Answer {
+        let Self { parts, running, turn, .. } = *self;
+        let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
+        if turn.policy.history == HistoryScope::PersonInPlace {
+            memory::remember(parts, running, turn, &exchange, history);
+        }
+        let mut outgoing = turn.reply_with("");
+        outgoing.parts = reply::to_parts(reply);
+        Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
     }
-    let mut outgoing = turn.reply_with("");
-    outgoing.parts = reply::to_parts(reply);
-    Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
 }
 
 fn millis(duration: Duration) -> u64 {

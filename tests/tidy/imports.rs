@@ -37,7 +37,7 @@ const PURE_CRATES: [&str; 11] = [
 ];
 
 /// Crates that stay in these rooms, besides those at the top.
-const OWNED_CRATES: [(&str, &[&str]); 21] = [
+const OWNED_CRATES: [(&str, &[&str]); 22] = [
     ("ractor", &["actors"]),
     ("serenity", &["discord", "playground"]),
     ("twilight_gateway", &["discord"]),
@@ -45,6 +45,7 @@ const OWNED_CRATES: [(&str, &[&str]); 21] = [
     ("async_openai", &["llm"]),
     ("redb", &["store"]),
     ("redis", &["store"]),
+    ("deadpool_redis", &["store"]),
     ("rmcp", &["mcp"]),
     ("slack_morphism", &["slack"]),
     ("async_nats", &["tools", "mcp"]),

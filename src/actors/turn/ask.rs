@@ -83,8 +83,8 @@ impl Thinking<'_> {
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
         let unseen = self.slot.withdraw();
         match self.turn.policy.reply {
-            ReplyContract::Typed if unseen => self.parts.models.stream(row, request, self.reader()).await,
-            ReplyContract::Typed | ReplyContract::Plain => self.parts.models.complete(row, request).await,
+            ReplyContract::Typed if unseen => self.running.models.stream(row, request, self.reader()).await,
+            ReplyContract::Typed | ReplyContract::Plain => self.running.models.complete(row, request).await,
         }
     }
 

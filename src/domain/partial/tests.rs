@@ -130,11 +130,9 @@ proptest! {
         around in 0..5_usize,
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..24),
     ) {
-        let mut fields = vec![
-            r#""type": "text""#.to_owned(),
+        let mut fields = [r#""type": "text""#.to_owned(),
             format!("\"response\" : {}", escaped(&response, mask)),
-            format!("\"data\":{}", escaped(&data, !mask)),
-        ];
+            format!("\"data\":{}", escaped(&data, !mask))];
         fields.rotate_left(order);
         let object = format!("{{{}\n}}", fields.join(", "));
         let text = match around {
