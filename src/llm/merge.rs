@@ -115,13 +115,17 @@ fn grown(name: &str, there: Value, more: Value) -> Value {
             Value::Object(there)
         }
         (Value::Array(mut there), Value::Array(more)) => {
-            more.into_iter().for_each(|item| add(&mut there, item));
+            for item in more {
+                add(&mut there, item);
+            }
             Value::Array(there)
         }
         // Content that changes its form in the middle.
         (Value::String(there), Value::Array(more)) => {
             let mut parts = vec![json!({"type": "text", "text": there})];
-            more.into_iter().for_each(|item| add(&mut parts, item));
+            for item in more {
+                add(&mut parts, item);
+            }
             Value::Array(parts)
         }
         (Value::Array(mut there), Value::String(more)) => {
