@@ -32,6 +32,8 @@ pub mod conversation;
 
 pub mod turn;
 
+pub mod draft;
+
 pub mod llm_dispatcher;
 
 pub mod outbox;
