@@ -399,15 +399,6 @@ impl OutboxState {
         }
     }
 
-    /// Forgets places where nothing waits and nothing has to be remembered.
-    fn tidy(&mut self, now: Instant) {
-        self.lanes.retain(|_, queue| {
-            let paused = queue.not_before.is_some_and(|at| at > now);
-            let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
-            queue.out.is_some() || !queue.jobs.is_empty() || paused || closed
-        });
-    }
-
     fn still_typing(&mut self, now: Instant) -> Vec<Place> {
         for turns in self.typing.values_mut() {
             turns.retain(|_, until| *until > now);
