@@ -1,7 +1,7 @@
 //! What an address means. Nothing of it but hosts and ports ever gets into a text.
 
 use deadpool_redis::redis;
-use redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 /// The port of a sentinel that is given without one.
 const SENTINEL_PORT: u16 = 26_379;
@@ -48,14 +48,21 @@ impl Address {
 
     /// Hosts and ports, for people.
     pub fn place(&self) -> String {
-        let listed = |nodes: &[ConnectionInfo]| {
-            nodes.iter().map(|info| info.addr().to_string()).collect::<Vec<_>>().join(", ")
-        };
+        let listed = |nodes: &[ConnectionInfo]| nodes.iter().map(place).collect::<Vec<_>>().join(", ");
         match self {
-            Self::One(info) => info.addr().to_string(),
+            Self::One(info) => place(info),
             Self::Cluster(nodes) => format!("the cluster of {}", listed(nodes)),
             Self::Sentinel { nodes, master, .. } => format!("the master '{master}' of the sentinels {}", listed(nodes)),
         }
+    }
+}
+
+fn place(info: &ConnectionInfo) -> String {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } if host.contains(':') => {
+            format!("[{host}]:{port}")
+        }
+        other => other.to_string(),
     }
 }
 
@@ -117,7 +124,7 @@ mod tests {
         for node in nodes {
             assert_eq!(node.redis_settings().username(), Some("u"));
             assert_eq!(node.redis_settings().password(), Some("p,w"));
-            assert!(matches!(node.addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
+            assert!(matches!(node.addr(), ConnectionAddr::TcpTls { insecure: false, .. }));
         }
         let text = "redis-sentinel://:word@a,b/3#mine";
         let Address::Sentinel { nodes, master, login, tls } = Address::parse(text).unwrap() else { panic!() };
@@ -127,7 +134,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_without_the_address() {
-        for text in ["secret", "redis://", "ftp://secret", "redis://h:port/", "redis-cluster://", "redis-sentinel://a/0"] {
+        for text in
+            ["secret", "redis://", "ftp://secret", "redis://h:port/", "redis-cluster://", "redis-sentinel://a/0"]
+        {
             let told = Address::parse(text).expect_err(text);
             assert!(told.starts_with("must ") && !told.contains("secret"), "{told}");
         }
