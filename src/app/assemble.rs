@@ -121,17 +121,22 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
     Ok(Arc::new(store.map_err(in_use)?))
 }
 
-fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+/// How to reach Discord.
+pub(super) fn access(settings: &Settings) -> Access {
     let discord = &settings.discord;
-    let access = Access {
+    Access {
         api_url: discord.api_url.clone(),
         token: discord.token.clone().unwrap_or_default(),
         allow_insecure: discord.allow_insecure,
-    };
+    }
+}
+
+fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+    let access = access(settings);
     let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
     let interests = Interests {
         names: settings.members.aliases.clone(),
-        direct_messages: discord.direct_messages == DirectMessages::Answer,
+        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
     };
     Ok((Gateway::new(access, interests, Arc::clone(&rest)), rest))
 }
