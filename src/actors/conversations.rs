@@ -115,3 +115,6 @@ impl Conversations {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
