@@ -150,6 +150,7 @@ impl Conversation {
             state.lanes.remove(person);
             return;
         };
+        self.parts.timeline.started(&turn.id);
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
         let parts = Arc::clone(&self.parts);

@@ -23,6 +23,7 @@ use super::roster::Roster;
 use super::running::{ExitSender, Running};
 use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
+use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
 use super::turn::{InFlight, TurnParts};
 use crate::config::edges::Shards;
@@ -60,6 +61,8 @@ pub struct Parts {
     pub roster: Arc<Roster>,
     /// How the parts are; the listener reads it.
     pub board: Arc<Board>,
+    /// When the last turns did what; the listener reads it.
+    pub timeline: Arc<Timeline>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -205,9 +208,12 @@ impl Wiring {
             outbox: handles.outbox.clone(),
             journal: handles.journal.clone(),
             in_flight,
+            timeline: Arc::clone(&parts.timeline),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
+        parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
+        parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
         let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
         Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)) }
     }
@@ -242,6 +248,7 @@ impl Wiring {
             running: Arc::clone(&self.parts.running),
             conversations: self.handles.conversations.clone(),
             outbox: self.handles.outbox.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 
@@ -259,6 +266,7 @@ impl Wiring {
             models: Arc::clone(&self.parts.models),
             permits: Arc::clone(&self.model_permits),
             board: Arc::clone(&self.parts.board),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 

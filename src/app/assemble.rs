@@ -11,6 +11,7 @@ use super::files;
 use crate::actors::board::Board;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Running};
+use crate::actors::timeline::Timeline;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::Parts;
 use crate::api::{Api, ApiOptions, Limits};
@@ -80,9 +81,11 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
     let store = Resilient::start(move || opener.open(), Arc::clone(&clock)).await;
     let store = Arc::new(store.map_err(|error| StartError::InUse(error.to_string()))?);
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
+    let timeline = Arc::new(Timeline::default());
     let vitals = TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),
+        timeline: Arc::clone(&timeline),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock),
     };
@@ -109,6 +112,7 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
         listener: Arc::new(listener),
         roster,
         board,
+        timeline,
         exit: Arc::new(exit),
     };
     Ok((parts, exited))

@@ -35,15 +35,13 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: where it is, its media type, its text.
-const FILES: [(&str, &str, &str); 8] = [
+const FILES: [(&str, &str, &str); 6] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
     ("/playground/composer.js", SCRIPT, include_str!("page/composer.js")),
     ("/playground/message.js", SCRIPT, include_str!("page/message.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
-    ("/playground/tree.js", SCRIPT, include_str!("page/tree.js")),
-    ("/playground/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 

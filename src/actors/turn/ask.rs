@@ -49,6 +49,7 @@ pub(super) async fn ask(
         }
         tries += 1;
         let row = lease.row.key.clone();
+        parts.timeline.asked(&turn.id, "model", &row);
         let begun = Instant::now();
         let result = parts.models.complete(&row, request).await;
         drop(lease);

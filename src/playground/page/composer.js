@@ -1,7 +1,7 @@
 // The message box: mentions with suggestions, replies, edits, and what is sent in the end.
 
 import { avatar } from "./message.js";
-import { make } from "./text.js";
+import { make } from "/dashboard/dom.js";
 
 const LETTERS = 2000;
 const WARN_AT = 1800;

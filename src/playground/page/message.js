@@ -1,6 +1,7 @@
 // One message as an element: who, when, what it answers, its text, embeds and files.
 
-import { draw, link, make, plain } from "./text.js";
+import { draw, link, plain } from "./text.js";
+import { make } from "/dashboard/dom.js";
 
 /** Messages of one person that follow each other within this time stand under one name. */
 const GROUP_MS = 5 * 60 * 1000;
@@ -14,7 +15,7 @@ export function avatar(member, size = "") {
   circle.setAttribute("aria-hidden", "true");
   if (member?.bot) {
     const image = make("img");
-    image.src = "/playground/icon.svg";
+    image.src = "/dashboard/icon.svg";
     image.alt = "";
     circle.append(image);
   } else {

@@ -2,8 +2,9 @@
 
 import { editMessage, forget, invite, prefill, replyTo, startComposer } from "./composer.js";
 import { avatar, dayLine, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
-import { make, plain } from "./text.js";
-import { watchTree } from "./tree.js";
+import { plain } from "./text.js";
+import { mountBoard } from "/dashboard/board.js";
+import { make } from "/dashboard/dom.js";
 
 /** Messages of a channel that are kept here. */
 const KEPT = 300;
@@ -234,7 +235,7 @@ function welcome() {
     return button;
   });
   const image = make("img", "welcome-mark");
-  image.src = "/playground/icon.svg";
+  image.src = "/dashboard/icon.svg";
   image.alt = "";
   return make("li", "welcome", image, make("h3", "", `Welcome to #${channel}`),
     make("p", "", `Nobody has said anything here yet. ${bot} answers when it is mentioned or replied to.`),
@@ -459,9 +460,12 @@ function watchTreePanel() {
     toggle.focus();
   });
   document.addEventListener("keydown", (event) => event.key === "Escape" && panel.classList.contains("open") && close.click());
-  watchTree((id) => {
-    const channel = world.channels.find((channel) => channel.id === id);
-    return channel ? `#${channel.name}` : world.members.get(id)?.name;
+  mountBoard(at("board"), {
+    nameOf: (id) => {
+      const channel = world.channels.find((channel) => channel.id === id);
+      return channel ? `#${channel.name}` : world.members.get(id)?.name;
+    },
+    summed: (total) => (at("tree-toggle-dot").className = `dot ${total.bad ? "bad" : "good"}`),
   });
 }
 
