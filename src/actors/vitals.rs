@@ -8,10 +8,11 @@ use tokio::time::Instant;
 use super::board::{Board, PartKind, PartState, Phase};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
+use super::running::Live;
 use super::timeline::Timeline;
 use super::tree::TREE;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Part, Readiness, Status, TreeNode, Turns};
+use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns};
 use crate::ports::{Clock, Store, StoreStatus, Vitals};
 
 /// The vital signs of one tree.
@@ -26,6 +27,8 @@ pub struct TreeVitals {
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// What runs.
+    pub live: Live,
 }
 
 impl Vitals for TreeVitals {
@@ -53,7 +56,8 @@ impl Vitals for TreeVitals {
             Phase::Serving => Status::Degraded,
         };
         let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
-        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), parts }
+        let configuration = Configuration { version: self.live.now().version.clone(), rejected: self.live.rejected() };
+        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts }
     }
 
     fn tree(&self) -> TreeNode {
