@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::service::Service;
 
 mod api;
+mod deeds;
 mod events;
 
 #[cfg(test)]
@@ -28,6 +29,8 @@ use api::Refusal;
 
 /// The largest request body, in bytes; a message of the greatest length fits in with every letter escaped.
 const BODY_BYTES: usize = 32 * 1024;
+/// The largest body of a message with files, in bytes: one file of the greatest length in base64, and some room.
+const UPLOAD_BYTES: usize = 12 << 20;
 /// Open streams of events; each tab of a browser has one.
 const STREAMS: usize = 64;
 /// Nothing may be loaded from elsewhere, and nobody may frame the page.
@@ -70,9 +73,15 @@ pub fn router_until(service: Service, closing: CancellationToken) -> Router {
     router
         .route("/playground/state", get(api::state))
         .route("/playground/events", get(events::stream))
-        .route("/playground/messages", post(api::say))
+        .route("/playground/messages", post(api::say).layer(DefaultBodyLimit::max(UPLOAD_BYTES)))
         .route("/playground/messages/{channel}/{id}", patch(api::edit).delete(api::delete))
         .route("/playground/typing", post(api::types))
+        .route("/playground/commands", get(deeds::list_commands).post(deeds::command))
+        .route("/playground/presses", post(deeds::press))
+        .route("/playground/interactions/{id}", get(deeds::interaction))
+        .route("/playground/threads", post(deeds::thread))
+        .route("/playground/roles", post(deeds::role))
+        .route("/playground/files/{id}/{name}", get(deeds::file))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))
         .with_state(desk)

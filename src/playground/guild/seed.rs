@@ -103,7 +103,15 @@ fn guild(number: u32, name: &str, bot: UserId) -> Guild {
 }
 
 fn text(id: u64, name: &str) -> Channel {
-    Channel { id: ChannelId(id), guild: None, name: name.to_owned(), kind: ChannelKind::Text, recipient: None, parent: None, opener: None }
+    Channel {
+        id: ChannelId(id),
+        guild: None,
+        name: name.to_owned(),
+        kind: ChannelKind::Text,
+        recipient: None,
+        parent: None,
+        opener: None,
+    }
 }
 
 fn account(guild: &Guild, bot: UserId) -> Member {

@@ -198,7 +198,7 @@ async fn what_makes_no_sense_is_refused_with_a_sentence() {
     let refused = [
         (json!({"member": ada, "channel": general, "text": "  "}), 400),
         (json!({"member": ada, "channel": general, "text": "x".repeat(2_001)}), 400),
-        (json!({"member": ada, "channel": general, "text": "x".repeat(BODY_BYTES)}), 413),
+        (json!({"member": ada, "channel": general, "text": "x".repeat(UPLOAD_BYTES)}), 413),
         (json!({"member": ada, "channel": general}), 400),
         (json!({"member": ada, "channel": general, "text": "x", "colour": "red"}), 400),
         (json!({"member": "nobody", "channel": general, "text": "x"}), 400),
@@ -309,3 +309,5 @@ async fn streams_are_bounded() {
     assert_eq!(response.status(), 503);
     assert!(open[0].next().await.is_some(), "those that are open go on");
 }
+
+mod deeds;

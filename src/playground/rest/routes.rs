@@ -247,7 +247,9 @@ fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
         Call::ListMessages(channel) | Call::Message(channel, _) => in_channel(Bucket::Reads, channel),
         Call::DeleteMessage(channel, _) => in_channel(Bucket::Deletes, channel),
         Call::Typing(channel) => in_channel(Bucket::Typing, channel),
-        Call::Channel(channel) | Call::React(channel, _) | Call::OpenThread(channel, _) => in_channel(Bucket::Other(name), channel),
+        Call::Channel(channel) | Call::React(channel, _) | Call::OpenThread(channel, _) => {
+            in_channel(Bucket::Other(name), channel)
+        }
         Call::SetRole(guild, ..) => (Bucket::Roles, guild.0, None),
         Call::Guild(guild)
         | Call::GuildChannels(guild)
