@@ -38,12 +38,15 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: where it is, its media type, its text.
-const FILES: [(&str, &str, &str); 6] = [
+const FILES: [(&str, &str, &str); 9] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
     ("/playground/composer.js", SCRIPT, include_str!("page/composer.js")),
     ("/playground/message.js", SCRIPT, include_str!("page/message.js")),
+    ("/playground/files.js", SCRIPT, include_str!("page/files.js")),
+    ("/playground/commands.js", SCRIPT, include_str!("page/commands.js")),
+    ("/playground/roles.js", SCRIPT, include_str!("page/roles.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
 ];
 const SCRIPT: &str = "text/javascript; charset=utf-8";

@@ -64,7 +64,8 @@ function build(root) {
   const turns = section("Last turns", [], key, axis, none, turnList, all);
   const about = section("Parts", [], parts);
   const money = section("Limits and costs", [], meters, spent);
-  turns.element.classList.add("wide");
+  // Where there is one column only, what happens now comes first.
+  [tree, turns, money, about].forEach((one, n) => one.element.style.setProperty("--place", n));
   const left = make("div", "column-of-parts", tree.element, about.element);
   const right = make("div", "column-of-parts", turns.element, money.element);
   root.classList.add("board");
