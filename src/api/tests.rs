@@ -297,6 +297,26 @@ async fn stopping_lets_an_answer_finish_and_takes_no_more() {
 }
 
 #[tokio::test]
+async fn an_answer_without_end_is_told_of_the_stop() {
+    let entered = Arc::new(Notify::new());
+    let inside = entered.clone();
+    let endless = async move |stopping: axum::Extension<CancellationToken>| {
+        inside.notify_one();
+        stopping.cancelled().await;
+        "told"
+    };
+    let page = Router::new().route("/endless", get(endless));
+    let served = Arc::new(Served::new(&[], Some(page), Limits { grace: PATIENCE * 2, ..Limits::default() }).await);
+    let asking = served.clone();
+    let answer = tokio::spawn(async move { asking.get("/endless", &[]).await });
+    entered.notified().await;
+    served.stop.cancel();
+    assert_eq!(answer.await.unwrap(), (StatusCode::OK, "told".to_owned()));
+    let served = Arc::into_inner(served).unwrap();
+    assert_eq!(tokio::time::timeout(PATIENCE, served.task).await.unwrap().unwrap(), Ok(()));
+}
+
+#[tokio::test]
 async fn stopping_does_not_wait_longer_than_the_grace() {
     let entered = Arc::new(Notify::new());
     let inside = entered.clone();

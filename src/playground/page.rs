@@ -14,7 +14,6 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 use super::service::Service;
 
@@ -56,19 +55,13 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 struct Desk {
     service: Service,
     streams: Arc<Semaphore>,
-    closing: CancellationToken,
 }
 
-/// The page at `/`, its parts and its interface under `/playground/`. The page also reads `/api/v1/tree`, which
-/// is served by somebody else. Streams of events stay open until their reader leaves; use [`router_until`] when
-/// the listener must be able to drain.
+/// The page at `/`, its parts and its interface under `/playground/`. The page also shows the dashboard, which is served
+/// by somebody else. A stream of events stays open until its reader leaves, or until the listener stops: it tells so by a
+/// [`tokio_util::sync::CancellationToken`] among the request's extensions.
 pub fn router(service: Service) -> Router {
-    router_until(service, CancellationToken::new())
-}
-
-/// As [`router`]; `closing` ends the streams of events.
-pub fn router_until(service: Service, closing: CancellationToken) -> Router {
-    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), closing };
+    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)) };
     let mut router = Router::new();
     for (path, kind, text) in FILES {
         router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));

@@ -70,7 +70,7 @@ function build(root) {
   const right = make("div", "column-of-parts", turns.element, money.element);
   root.classList.add("board");
   root.append(make("div", "board-inner", status, tiles, make("div", "grid", left, right)));
-  return { root, state, stateNote, tiles, meters, spent, treeList, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, moneySum: money.sum };
+  return { root, state, stateNote, tiles, meters, spent, treeList, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function legend() {
@@ -123,7 +123,10 @@ function pill(element, status, text) {
 function showState(board, readiness) {
   pill(board.state, readiness.status, WORDS[readiness.status] ?? readiness.status);
   const troubled = readiness.parts.filter((part) => part.status !== "ready");
-  set(board.stateNote, troubled.length ? `${troubled.map((part) => `${part.kind} ${part.name}`).join(", ")} down` : "");
+  const notes = troubled.length ? [`${troubled.map((part) => `${part.kind} ${part.name}`).join(", ")} down`] : [];
+  if (readiness.configuration.rejected) notes.push(`new configuration rejected: ${readiness.configuration.rejected}`);
+  set(board.stateNote, notes.join("; "));
+  board.partSum.textContent = `configuration ${readiness.configuration.version}`;
   board.told(readiness);
   const now = Date.now();
   board.parts.replaceChildren(...readiness.parts.map((part) => {
@@ -197,5 +200,4 @@ function showMoney(board, { limits, spent }) {
     const figures = `${row.calls} ${row.calls === 1 ? "call" : "calls"}${failed}; ${short(row.prompt_tokens)} in${cached}, ${short(row.completion_tokens)} out`;
     return make("li", "", make("span", "name", row.model), make("span", "figure", figures), make("span", "price", row.dollars === null ? "no price" : dollars(row.dollars)));
   }));
-  board.moneySum.textContent = "";
 }

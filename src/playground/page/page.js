@@ -495,7 +495,7 @@ function reload() {
 async function openThread(id) {
   const known = world.channels.find((channel) => channel.id === id && channel.kind === "thread");
   try {
-    const text = plain(view.find(id)?.content ?? "", view.names).replace(/\s+/g, " ").trim();
+    const text = plain(view.find(id)?.content ?? "", view.names).replace(/^(@\S+\s+)+/, "").replace(/\s+/g, " ").trim();
     const name = [...text].slice(0, THREAD_LETTERS).join("") || "thread";
     const thread = known ?? await ask("POST", "/playground/threads", { member: view.me, channel: here, message: id, name });
     changes.thread_opened({ change: "", ...thread });
@@ -560,7 +560,7 @@ function watchTreePanel() {
   mountBoard(at("board"), {
     nameOf: (id) => {
       const channel = world.channels.find((channel) => channel.id === id);
-      return channel ? `#${channel.name}` : world.members.get(id)?.name;
+      return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;
     },
     summed: (total) => (at("tree-toggle-dot").className = `dot ${total.bad ? "bad" : "good"}`),
   });

@@ -8,6 +8,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::playground::service::Options;
@@ -28,7 +29,7 @@ impl Place {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let service = Service::start(Options::new(Arc::new(|| 1_760_000_000_000))).await.expect("a loopback port");
         let closing = CancellationToken::new();
-        let app = router_until(service.clone(), closing.clone());
+        let app = router(service.clone()).layer(axum::Extension(closing.clone()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let addr = listener.local_addr().expect("an address");
         let closed = closing.clone();
