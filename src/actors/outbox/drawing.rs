@@ -70,7 +70,9 @@ impl Courier {
     /// if it comes to light all the same, the platform knows its nonce.
     async fn look_for(&mut self, place: &Place, turn: &TurnId, drawn: &mut Drawn) -> bool {
         self.pace.drawn_at = Some(Instant::now());
-        let Ok(found) = self.find(place, Some(&turn.trigger()), &[String::new()], Instant::now()).await else { return false };
+        let Ok(found) = self.find(place, Some(&turn.trigger()), &[String::new()], Instant::now()).await else {
+            return false;
+        };
         if let Some((message, text)) = found.pieces.into_iter().next() {
             *drawn = Drawn { message: Some(message), text, doubtful: false, ..drawn.clone() };
             drawn.first_visible.get_or_insert_with(Instant::now);
