@@ -35,4 +35,6 @@ pub mod llm_dispatcher;
 
 pub mod outbox;
 
+pub mod config_watcher;
+
 pub mod ops;

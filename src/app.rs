@@ -10,6 +10,8 @@ mod files;
 
 mod playground;
 
+pub mod reload;
+
 mod signals;
 
 use std::path::PathBuf;
@@ -136,6 +138,11 @@ impl App {
                 Ok(None) | Err(_) => Ended::GaveUp,
             },
         }
+    }
+
+    /// Reads the configuration again when called.
+    pub fn reload(&self) -> impl Fn() + Send + use<> {
+        self.tree.reload()
     }
 
     /// Finishes what is in flight, stops the tree in order, and writes everything down. True when nothing was left open.

@@ -18,7 +18,7 @@ use super::conversations::ConversationsMsg;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
-use super::turn::{self, TurnParts};
+use super::turn::{self, Flight, TurnParts};
 use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, LaneRule, Turn};
@@ -32,8 +32,9 @@ pub enum ConversationMsg {
     Offer(Box<Turn>),
     /// The trigger of this turn was deleted: it ends without an answer.
     Cancel(TurnId),
-    /// A task ended: with an answer, or without one because it was cancelled.
-    Ended(Person, TurnId, Option<Box<Answer>>),
+    /// A task ended: with an answer, or without one because it was cancelled. The turn counts as in flight until the journal
+    /// has the answer.
+    Ended(Person, TurnId, Option<Box<Answer>>, Flight),
     /// A task panicked.
     Panicked(Person, Box<Turn>, String),
     /// Time to see whether anybody still needs this conversation.
@@ -93,10 +94,11 @@ impl Actor for Conversation {
                 state.seen += 1;
                 state.cancel(&id);
             }
-            ConversationMsg::Ended(person, id, answer) => {
+            ConversationMsg::Ended(person, id, answer, flight) => {
                 if let Some(answer) = answer {
                     self.answer(id, *answer);
                 }
+                drop(flight);
                 self.next(me, state, &person);
             }
             ConversationMsg::Panicked(person, turn, panic) => {
@@ -127,7 +129,7 @@ impl Conversation {
             return;
         }
         let busy = lane.running.is_some();
-        let full = lane.waiting.len() >= self.parts.running.settings.turn.lane;
+        let full = lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
@@ -152,6 +154,7 @@ impl Conversation {
         };
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
+        let flight = self.parts.in_flight.enter();
         let parts = Arc::clone(&self.parts);
         let (asked, kept) = (turn.clone(), turn);
         let (there, back) = (person.clone(), person.clone());
@@ -159,7 +162,7 @@ impl Conversation {
             async move {
                 let id = asked.id.clone();
                 let answer = turn::drive(&parts, *asked, since, &token).await;
-                ConversationMsg::Ended(there, id, answer.map(Box::new))
+                ConversationMsg::Ended(there, id, answer.map(Box::new), flight)
             },
             move |panic| ConversationMsg::Panicked(back, kept, panic),
         );

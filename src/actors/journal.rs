@@ -17,7 +17,7 @@ use super::conversations::ConversationsMsg;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg};
 use super::receipt::Receipt;
-use super::running::Running;
+use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
@@ -80,7 +80,7 @@ pub struct Journal {
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// Who finds answers.
     pub conversations: Handle<ConversationsMsg>,
     /// Who posts them.
@@ -183,7 +183,7 @@ impl Journal {
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
-                    let late = self.clock.now().since(turn.at) > self.running.settings.catch_up.age;
+                    let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
                         None if late => Some(turn.apology(notice::interrupted(), "interrupted")),
                         known => known,
@@ -273,7 +273,7 @@ impl Journal {
         if let Some(exchange) = &answer.exchange
             && let Ok(value) = serde_json::to_string(exchange)
         {
-            let ttl = self.running.settings.history.ttl;
+            let ttl = self.live.now().settings.history.ttl;
             let ttl = if ttl.is_zero() { keys::ANSWERED_TTL } else { ttl };
             for message in &delivery.posted {
                 writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
@@ -310,7 +310,7 @@ impl Journal {
 
     /// The backstop: a turn that nobody finished within every bound is answered with an apology.
     fn sweep(&self, state: &mut JournalState) {
-        let turn = &self.running.settings.turn;
+        let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
         let late: Vec<TurnId> = state.open.values().filter(late).map(|entry| entry.turn.id.clone()).collect();

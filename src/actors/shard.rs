@@ -20,7 +20,7 @@ use super::handle::Handle;
 use super::identify_queue::IdentifyQueueMsg;
 use super::outbox::OutboxMsg;
 use super::receipt::{Outcome, Receipt};
-use super::running::{Exit, ExitSender, Running};
+use super::running::{Exit, ExitSender, Live};
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
@@ -38,10 +38,15 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// The most events that are handed on and not settled; further ones are dropped and counted.
 const UNSETTLED_MAX: usize = 10_000;
-/// How often one event is handed on again before it is given up: it may be what kills its receivers.
-const RETURNS_MAX: u32 = 20;
-/// How long a returned event waits before it is handed on again.
-const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// How long a returned event waits before it is handed on again; after the last one it is given up. It may be what kills its
+/// receivers, so the later waits are long enough to stay below the root's restart intensity.
+const AGAIN_AFTER: [Duration; 5] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+];
 
 /// What a shard is told.
 pub enum ShardMsg {
@@ -77,7 +82,7 @@ pub struct ShardParts {
     /// Jitter.
     pub dice: Arc<dyn Dice>,
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// Where the shard's status is shown.
     pub board: Arc<Board>,
     /// Who takes events.
@@ -119,7 +124,7 @@ pub struct ShardState {
 struct Pending {
     incoming: Incoming,
     sequence: Option<u64>,
-    returns: u32,
+    returns: usize,
 }
 
 impl Actor for ShardActor {
@@ -134,7 +139,7 @@ impl Actor for ShardActor {
             |_| ShardMsg::Loaded(None),
         );
         me.after(SAVE_EVERY, ShardMsg::Save);
-        self.parts.board.down(PartKind::Shard, &self.name(), "connecting");
+        self.parts.board.starting(PartKind::Shard, &self.name());
         Ok(ShardState::default())
     }
 
@@ -370,15 +375,15 @@ impl ShardState {
 
     fn returned(&mut self, me: &mut Me<ShardMsg>, ticket: u64) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
-        pending.returns += 1;
-        if pending.returns > RETURNS_MAX {
+        let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
             tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
             metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
             metrics::counter!("staffai_turns_lost_total").increment(1);
             self.unsettled.remove(&ticket);
             return;
-        }
-        me.after(AGAIN_AFTER, ShardMsg::HandOn(ticket));
+        };
+        pending.returns += 1;
+        me.after(*again_after, ShardMsg::HandOn(ticket));
     }
 
     fn settle(&mut self, ticket: u64) {

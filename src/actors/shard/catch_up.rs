@@ -32,7 +32,7 @@ pub(super) async fn read_back(
         drop(parts.store.write(vec![Write::Put { key, value: now.0.to_string(), ttl: Some(keys::WATERMARK_TTL) }]));
         return;
     };
-    let age = u64::try_from(parts.running.settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
+    let age = u64::try_from(parts.live.now().settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
     let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
     for (place, last) in newest {
         if last <= since {
@@ -54,7 +54,7 @@ pub(super) async fn read_back(
 }
 
 async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
-    let limit = parts.running.settings.catch_up.per_channel.min(PAGE);
+    let limit = parts.live.now().settings.catch_up.per_channel.min(PAGE);
     let request = PostRequest::History { place, after: None, limit: u8::try_from(limit).unwrap_or(u8::MAX) };
     for attempt in 1..=TRIES {
         let ask = |reply| OutboxMsg::Read(request.clone(), reply);
