@@ -85,7 +85,7 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
             scenes::overhead(&pair, size, table).await?;
         }
         if wanted("m2") {
-            scenes::saturation(&pair, size, table).await?;
+            scenes::saturation(&pair, on_core, size, table).await?;
         }
         if wanted("m4") {
             noise::run(&pair, size, table).await?;
@@ -116,7 +116,7 @@ fn machine(cores: usize, on_core: bool, quick: bool) {
     let pinned = if on_core { "bot on core 0, rig on core 1 (taskset)" } else { "not pinned" };
     println!("pinned    {pinned}");
     println!(
-        "build     bench profile (release without link-time optimisation); log at WARN, embedded store, limits on"
+        "build     bench profile (release without link-time optimisation); log at WARN unless said, embedded store"
     );
     println!("size      {}", if quick { "quick" } else { "full" });
     println!("ratios    median of the rounds [quartiles]");

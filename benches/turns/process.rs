@@ -26,6 +26,17 @@ pub enum Kind {
     Floor,
 }
 
+/// What it logs, and where to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// Warnings, into nothing.
+    Warnings,
+    /// Everything that it logs by default, into nothing.
+    Default,
+    /// The same, to be listened to.
+    Heard,
+}
+
 /// A process under test with a rig of its own.
 pub struct Bot {
     /// Its rig.
@@ -35,20 +46,20 @@ pub struct Bot {
     kind: Kind,
     child: Child,
     data: TempDir,
-    log: &'static str,
+    log: Log,
     on_core: bool,
 }
 
 impl Bot {
-    /// Starts one and waits for its session.
+    /// Starts one and waits for its session. It logs warnings only.
     pub async fn start(kind: Kind, on_core: bool) -> Result<Self, String> {
-        let mut bot = Self::launch(kind, on_core, "WARN").await?;
+        let bot = Self::launch(kind, on_core, Log::Warnings).await?;
         bot.up().await?;
         Ok(bot)
     }
 
     /// Starts one.
-    pub async fn launch(kind: Kind, on_core: bool, log: &'static str) -> Result<Self, String> {
+    pub async fn launch(kind: Kind, on_core: bool, log: Log) -> Result<Self, String> {
         let rig = Rig::start().await.map_err(|error| format!("the rig cannot listen: {error}"))?;
         let data = TempDir::new().map_err(|error| error.to_string())?;
         let executed = Instant::now();
@@ -57,14 +68,14 @@ impl Bot {
     }
 
     /// Waits for its session.
-    pub async fn up(&mut self) -> Result<(), String> {
+    pub async fn up(&self) -> Result<(), String> {
         if self.rig.until(UP_WITHIN, |state| !state.readied.is_empty()).await {
             return Ok(());
         }
-        Err(format!("no session within {} s; the process says: {:?}", UP_WITHIN.as_secs(), self.child.try_wait()))
+        Err(format!("no session within {} s", UP_WITHIN.as_secs()))
     }
 
-    /// When a log line with this text comes; for processes that log at info.
+    /// When a log line with this text comes; for processes that are listened to.
     pub fn when_logged(&mut self, text: &'static str) -> oneshot::Receiver<Instant> {
         let (tell, told) = oneshot::channel();
         let out = self.child.stdout.take();
@@ -97,8 +108,17 @@ impl Bot {
 
     /// Resident memory, in bytes.
     pub fn rss(&self) -> f64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The part of it that is no mapped file, in bytes.
+    pub fn own_memory(&self) -> f64 {
+        self.memory("RssAnon:")
+    }
+
+    fn memory(&self, key: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok()).unwrap_or(0.0) * 1024.0
     }
 
@@ -155,7 +175,7 @@ fn cpu_of(pid: u32) -> f64 {
     (ticks(11) + ticks(12)) / TICKS
 }
 
-fn spawn(kind: Kind, rig: &Rig, data: &Path, log: &str, on_core: bool) -> Result<Child, String> {
+fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<Child, String> {
     let program = match kind {
         Kind::Us => program(),
         Kind::Floor => std::env::current_exe().map_err(|error| error.to_string())?,
@@ -168,7 +188,8 @@ fn spawn(kind: Kind, rig: &Rig, data: &Path, log: &str, on_core: bool) -> Result
         Kind::Us => command.arg("run"),
         Kind::Floor => command.arg("--floor").arg(rig.api.to_string()).arg(rig.gateway.to_string()),
     };
-    let out = if log == "WARN" { Stdio::null() } else { Stdio::piped() };
+    let level = if log == Log::Warnings { "WARN" } else { "INFO" };
+    let out = if log == Log::Heard { Stdio::piped() } else { Stdio::null() };
     command
         .current_dir(data)
         .env_clear()
@@ -184,7 +205,7 @@ fn spawn(kind: Kind, rig: &Rig, data: &Path, log: &str, on_core: bool) -> Result
         .env("TOKEN_RATE_LIMIT_COUNT", "1000000000")
         .env("RESPONSE_CHANCE", "0")
         .env("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0")
-        .env("LOG_LEVEL", log)
+        .env("LOG_LEVEL", level)
         .stdin(Stdio::null())
         .stdout(out)
         .stderr(Stdio::inherit());

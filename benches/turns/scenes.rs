@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::figures::{Steal, Table, median, percentile, plain};
-use crate::process::{Bot, Kind, as_f64, own_cpu};
+use crate::process::{Bot, Kind, Log, as_f64, own_cpu};
 use crate::rig::{Rig, Span};
 use crate::wire::Seat;
 
@@ -224,7 +224,7 @@ pub async fn overhead(pair: &Pair, size: Size, table: &mut Table) -> Result<(), 
 }
 
 /// M2: bursts of a thousand mentions.
-pub async fn saturation(pair: &Pair, size: Size, table: &mut Table) -> Result<(), String> {
+pub async fn saturation(pair: &Pair, on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let many = size.bursts * 1000;
     let mut rig_cpu = Vec::new();
@@ -246,6 +246,13 @@ pub async fn saturation(pair: &Pair, size: Size, table: &mut Table) -> Result<()
     let floor = format!("{} us, {} /s", plain(rounds.floors(|s| s.cpu)), plain(rounds.floors(|s| s.rate)));
     table.told("M2 floor, cpu a turn and turns a second", &floor, &steal);
     table.told("M2 us : floor, cpu a turn", &format!("{:.2} x", median(&rounds.ratios(|s| s.cpu))), &steal);
+    let talkative = Bot::launch(Kind::Us, on_core, Log::Default).await?;
+    talkative.up().await?;
+    let mut cpu = Vec::new();
+    for number in 0..size.bursts * 3 {
+        cpu.push(burst(&talkative, number * 1000, 1000, crowd).await?.cpu);
+    }
+    table.at_most("M2 cpu a turn with the default log, every turn told", (median(&cpu), "us"), 200.0, &steal);
     let rig = median(&rig_cpu);
     table.told("   the rig itself: cpu a turn, its ceiling", &format!("{rig:.0} us, {:.0} /s", 1e6 / rig), &steal);
     Ok(())
