@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use redb::{Database, Durability, ReadableDatabase, StorageError, Table, TableDefinition};
+use tokio::sync::Semaphore;
 
 use self::recent::Recent;
 use crate::domain::ids::Timestamp;
@@ -30,6 +31,9 @@ pub const FILE: &str = "staffai.redb";
 
 /// How many keys one sweep removes, so that no sweep holds up the commits behind it.
 const SWEEP_ROWS: usize = 1_000;
+
+/// How many reads are under way at once. Each takes a thread, and a disk does not get faster by more of them.
+const READS: usize = 8;
 
 /// Smaller files are never compacted.
 const COMPACT_FROM_BYTES: u64 = 8 * 1024 * 1024;
@@ -55,6 +59,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     /// What the file holds of keys that are asked for again and again.
     recent: Mutex<Recent>,
+    /// One permit for each read under way.
+    reads: Arc<Semaphore>,
     /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
     suspect: Arc<AtomicBool>,
 }
@@ -62,7 +68,21 @@ struct Inner {
 impl Embedded {
     fn new(database: Database, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
         let (database, recent) = (RwLock::new(Some(database)), Mutex::default());
-        Self { inner: Arc::new(Inner { database, path, clock, recent, suspect }) }
+        let reads = Arc::new(Semaphore::new(READS));
+        Self { inner: Arc::new(Inner { database, path, clock, recent, reads, suspect }) }
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database, Timestamp) -> Result<T, redb::Error> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        let permit = Arc::clone(&self.inner.reads).acquire_owned().await;
+        // The permit goes with the work: a reader that stops waiting leaves its thread busy.
+        self.call(move |database, now| {
+            let _permit = permit;
+            work(database, now)
+        })
+        .await
     }
 
     async fn call<T: Send + 'static>(
@@ -107,7 +127,7 @@ impl Backend for Embedded {
             return Ok(known);
         }
         let key = key.to_owned();
-        self.call(move |database, now| {
+        self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
             let Some(row) = values.get(key.as_str())? else { return Ok(None) };
             let (end, text) = row.value();
@@ -118,7 +138,7 @@ impl Backend for Embedded {
 
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
         let prefix = prefix.to_owned();
-        self.call(move |database, now| {
+        self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
             let mut found = Vec::new();
             for row in values.range(prefix.as_str()..)? {
