@@ -336,7 +336,10 @@ impl Courier {
         }
         let mut slot = self.pacer.lock().reserve(Instant::now());
         loop {
-            tokio::time::sleep_until(slot).await;
+            // A timer waits for the end of its millisecond, also when its moment has come already.
+            if slot > Instant::now() {
+                tokio::time::sleep_until(slot).await;
+            }
             let renewed = self.pacer.lock().renew(slot);
             if renewed <= slot {
                 break;
