@@ -51,7 +51,7 @@ pub enum JournalMsg {
     Undeliverable(TurnId, String),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
-    /// The actor at this path failed and was restarted or given up: what it held is offered again.
+    /// The actor at this path runs anew or is gone: what it may have held is offered again.
     ActorRecovered(String),
     /// Time to look at deadlines.
     Sweep,
@@ -91,8 +91,8 @@ pub struct Journal {
 pub struct JournalState {
     open: HashMap<TurnId, Entry>,
     closed: Remembered,
-    /// Turns that came while the records were still being read; none afterwards.
-    waiting: Option<Vec<Accepted>>,
+    /// What came while the records were still being read; none afterwards.
+    early: Option<Vec<JournalMsg>>,
     draining: bool,
 }
 
@@ -119,7 +119,7 @@ impl Actor for Journal {
         Ok(JournalState {
             open: HashMap::new(),
             closed: Remembered::default(),
-            waiting: Some(Vec::new()),
+            early: Some(Vec::new()),
             draining: false,
         })
     }
@@ -130,12 +130,23 @@ impl Actor for Journal {
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
+        if let Some(message) = state.put_off(message) {
+            self.act(me, message, state);
+        }
+        Ok(())
+    }
+}
+
+impl Journal {
+    fn act(&self, me: &mut Me<JournalMsg>, message: JournalMsg, state: &mut JournalState) {
         match message {
-            JournalMsg::Accept(accepted) => match &mut state.waiting {
-                Some(waiting) => waiting.push(*accepted),
-                None => self.accept(me, state, *accepted),
-            },
-            JournalMsg::Loaded(records) => self.load(me, state, records),
+            JournalMsg::Accept(accepted) => self.accept(me, state, *accepted),
+            JournalMsg::Loaded(records) => {
+                self.load(state, records);
+                for message in state.early.take().unwrap_or_default() {
+                    self.act(me, message, state);
+                }
+            }
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
@@ -151,11 +162,8 @@ impl Actor for Journal {
                 let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
             }
         }
-        Ok(())
     }
-}
 
-impl Journal {
     fn accept(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, accepted: Accepted) {
         let Accepted { turn, answer, permit, receipt } = accepted;
         if state.open.contains_key(&turn.id) || state.closed.contains(&turn.id) {
@@ -177,7 +185,7 @@ impl Journal {
         self.offer(state, &id);
     }
 
-    fn load(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, records: Vec<(String, String)>) {
+    fn load(&self, state: &mut JournalState, records: Vec<(String, String)>) {
         for (key, value) in records {
             match serde_json::from_str(&value) {
                 Ok(Custody::Open { turn, answer }) => {
@@ -206,9 +214,6 @@ impl Journal {
         for id in resumed {
             self.offer(state, &id);
         }
-        for accepted in state.waiting.take().unwrap_or_default() {
-            self.accept(me, state, accepted);
-        }
     }
 
     /// Hands an open turn to whoever has to do the next step.
@@ -217,8 +222,7 @@ impl Journal {
         if state.draining && entry.answer.is_none() {
             return;
         }
-        entry.offers += 1;
-        if entry.offers > OFFERS_MAX && entry.answer.is_none() {
+        if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
             let answer = entry.turn.apology(notice::apology(Apology::Internal), "crashed again and again");
             return self.answered(state, id, answer);
         }
@@ -230,7 +234,8 @@ impl Journal {
                 let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check });
             }
             None => {
-                let _ = self.conversations.cast(ConversationsMsg::Offer(Box::new(entry.turn.clone())));
+                let offered = self.conversations.cast(ConversationsMsg::Offer(Box::new(entry.turn.clone())));
+                entry.offers += u32::from(offered.is_ok());
             }
         }
     }
@@ -317,6 +322,22 @@ impl Journal {
         for id in late {
             let answer = state.open[&id].turn.apology(notice::apology(Apology::TimedOut), "no progress");
             self.answered(state, &id, answer);
+        }
+    }
+}
+
+impl JournalState {
+    /// Until the records are read nothing can be judged by them: what needs them waits. Restarts of others need not be
+    /// remembered, because everything is offered then.
+    fn put_off(&mut self, message: JournalMsg) -> Option<JournalMsg> {
+        let Some(early) = &mut self.early else { return Some(message) };
+        match message {
+            JournalMsg::Loaded(_) | JournalMsg::Sweep | JournalMsg::Drain => Some(message),
+            JournalMsg::ActorRecovered(_) => None,
+            message => {
+                early.push(message);
+                None
+            }
         }
     }
 }

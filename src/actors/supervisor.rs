@@ -65,7 +65,8 @@ pub struct Shared {
     pub dice: Arc<dyn Dice>,
     /// Who lives.
     pub roster: Arc<Roster>,
-    /// Told the path of each actor that failed, after it runs again or is given up.
+    /// Told the path of each actor that begins to run, for the first time or again, and of each child of a template that is
+    /// gone: whatever was sent to it before may be lost.
     pub recovered: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -251,6 +252,10 @@ impl Children {
             Ok(cell) => {
                 child.cell = Some(cell);
                 tracing::info!(event = "actor.started", actor = %child.path(), "actor started");
+                // A child of a template was started because of what is sent to it next.
+                if !child.spec.row.is_template() {
+                    (self.shared.recovered)(child.path());
+                }
                 Ok(())
             }
             Err(error) => self.ended(index, Some(error.to_string())).await,
@@ -265,9 +270,7 @@ impl Children {
         let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
         metrics::counter!("staffai_actor_restarts_total", "actor" => stats.kind().to_owned()).increment(1);
         tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
-        self.spawn(index).await?;
-        (self.shared.recovered)(path);
-        Ok(())
+        self.spawn(index).await
     }
 
     async fn notice(&mut self, event: SupervisionEvent) -> Result<(), Crash> {
@@ -308,9 +311,8 @@ impl Children {
                 stats.enter(LifeState::Stopped);
                 self.list.remove(index);
                 self.shared.roster.leave(path);
-                if failure.is_some() {
-                    (self.shared.recovered)(path);
-                }
+                // Also one that left in order may have been sent something in its last moment.
+                (self.shared.recovered)(path);
                 Ok(())
             }
             Verdict::RestartAfter(delay) => {
