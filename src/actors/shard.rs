@@ -10,7 +10,7 @@
 
 mod catch_up;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::outbox::OutboxMsg;
 use super::receipt::{Outcome, Receipt};
 use super::running::{Exit, ExitSender, Running};
 use super::supervisor::{Actor, Crash, Me};
-use crate::domain::ids::{Door, Timestamp};
+use crate::domain::ids::{Door, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::keys;
 use crate::domain::restart::Backoff;
@@ -112,9 +112,12 @@ pub struct ShardState {
     saved: Option<(String, u64)>,
     /// The newest settled message of each guild, not yet written down.
     watermarks: HashMap<String, Timestamp>,
-    /// Guilds whose gap is still being read back: their watermark stays.
-    catching_up: HashSet<String>,
+    /// Guilds whose gap is still being read back: their watermark stays. A further gap that came meanwhile is read back next.
+    catching_up: HashMap<String, Option<Newest>>,
 }
+
+/// The newest message of each place of a guild.
+type Newest = Vec<(Place, Timestamp)>;
 
 struct Pending {
     incoming: Incoming,
@@ -156,8 +159,8 @@ impl Actor for ShardActor {
                 for posted in messages {
                     self.take(me, state, Incoming::Posted(posted), None);
                 }
-                if done {
-                    state.catching_up.remove(&guild);
+                if done && let Some(Some(newest)) = state.catching_up.remove(&guild) {
+                    self.read_back(me, state, guild, newest);
                 }
             }
             ShardMsg::Save => {
@@ -259,20 +262,27 @@ impl ShardActor {
             StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
             StreamEvent::Places { sequence, guild, newest } => {
                 state.latest = state.latest.max(sequence);
-                if state.catching_up.insert(guild.clone()) {
-                    let (handle, last_guild) = (me.handle().clone(), guild.clone());
-                    let parts = self.parts.clone();
-                    me.task(
-                        async move {
-                            catch_up::read_back(&parts, &guild, newest, &handle).await;
-                            ShardMsg::CaughtUp(guild, Vec::new(), true)
-                        },
-                        move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
-                    );
-                }
+                self.read_back(me, state, guild, newest);
             }
             StreamEvent::Closed(closed) => self.closed(me, state, &closed),
         }
+    }
+
+    fn read_back(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, guild: String, newest: Newest) {
+        if let Some(next) = state.catching_up.get_mut(&guild) {
+            *next = Some(newest);
+            return;
+        }
+        state.catching_up.insert(guild.clone(), None);
+        let (handle, last_guild) = (me.handle().clone(), guild.clone());
+        let parts = self.parts.clone();
+        me.task(
+            async move {
+                catch_up::read_back(&parts, &guild, newest, &handle).await;
+                ShardMsg::CaughtUp(guild, Vec::new(), true)
+            },
+            move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
+        );
     }
 
     fn closed(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, closed: &Closed) {
@@ -348,9 +358,10 @@ impl ShardActor {
                 state.saved = Some(now);
             }
         }
-        let catching_up = &state.catching_up;
+        let (catching_up, unsettled) = (&state.catching_up, oldest_unsettled(&state.unsettled));
         state.watermarks.retain(|guild, at| {
-            if catching_up.contains(guild) {
+            // A watermark never passes a message that nobody durably owns.
+            if catching_up.contains_key(guild) || unsettled.get(guild.as_str()).is_some_and(|oldest| oldest < at) {
                 return true;
             }
             let key = keys::watermark(&self.parts.door, guild);
@@ -359,6 +370,18 @@ impl ShardActor {
         });
         (!writes.is_empty()).then(|| self.parts.store.write(writes))
     }
+}
+
+/// When the oldest message was posted that is handed on and not settled, for each guild.
+fn oldest_unsettled(unsettled: &BTreeMap<u64, Pending>) -> HashMap<String, Timestamp> {
+    let mut oldest: HashMap<String, Timestamp> = HashMap::new();
+    for pending in unsettled.values() {
+        if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = &pending.incoming {
+            let first = oldest.entry(guild.clone()).or_insert(*at);
+            *first = (*first).min(*at);
+        }
+    }
+    oldest
 }
 
 impl ShardState {

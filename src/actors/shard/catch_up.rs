@@ -35,11 +35,12 @@ pub(super) async fn read_back(
     let age = u64::try_from(parts.running.settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
     let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
     for (place, last) in newest {
-        if last <= since {
+        // Messages of one millisecond have no order here, so the watermark's own is read as well.
+        if last < since {
             continue;
         }
         let mut messages = read_place(parts, place.clone()).await;
-        messages.retain(|posted| posted.at > since);
+        messages.retain(|posted| posted.at >= since);
         for posted in &mut messages {
             posted.guild = Some(guild.to_owned());
         }
