@@ -95,6 +95,8 @@ pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
     typing: HashMap<Place, HashMap<TurnId, Instant>>,
+    /// Places that refused us: no typing is shown there until then.
+    mute: HashMap<Place, Instant>,
 }
 
 #[derive(Default)]
@@ -114,7 +116,7 @@ impl Actor for Outbox {
 
     fn start(&self, me: &mut Me<OutboxMsg>) -> Result<OutboxState, Crash> {
         me.after(TYPING_EVERY, OutboxMsg::ShowTyping);
-        Ok(OutboxState { lanes: HashMap::new(), notices: 0, typing: HashMap::new() })
+        Ok(OutboxState { lanes: HashMap::new(), notices: 0, typing: HashMap::new(), mute: HashMap::new() })
     }
 
     async fn handle(&self, me: &mut Me<OutboxMsg>, message: OutboxMsg, state: &mut OutboxState) -> Result<(), Crash> {
@@ -125,6 +127,7 @@ impl Actor for Outbox {
                 self.enqueue(me, state, place, Job { task: Task::Turn(turn), outgoing, check });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
+            OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
                 turns.insert(turn, until);
@@ -138,6 +141,7 @@ impl Actor for Outbox {
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
             OutboxMsg::ShowTyping => {
                 let now = Instant::now();
+                state.mute.retain(|_, until| *until > now);
                 for place in state.still_typing(now) {
                     self.show_typing(me, place);
                 }
@@ -145,6 +149,7 @@ impl Actor for Outbox {
             }
             OutboxMsg::TypingRefused(place) => {
                 state.typing.remove(&place);
+                state.mute.insert(place, Instant::now() + CLOSED_FOR);
             }
         }
         Ok(())
