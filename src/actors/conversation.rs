@@ -2,7 +2,7 @@
 //!
 //! Supervised by: conversations (temporary: it is not restarted, the next turn makes a new one).
 //! Receives: turns and cancellations from the router, results from the tasks that it started.
-//! Sends: answers to the journal.
+//! Sends: apologies to the journal; answers go there from the tasks themselves.
 //! A crash loses: the running tasks; the journal offers their turns again.
 //!
 //! One turn at a time in a lane, lanes side by side. The work of a turn is a monitored task, never this actor's own.
@@ -32,8 +32,8 @@ pub enum ConversationMsg {
     Offer(Box<Turn>),
     /// The trigger of this turn was deleted: it ends without an answer.
     Cancel(TurnId),
-    /// A task ended: with an answer, or without one because it was cancelled.
-    Ended(Person, TurnId, Option<Box<Answer>>),
+    /// A task ended: the journal has its answer, or it was cancelled.
+    Ended(Person),
     /// A task panicked.
     Panicked(Person, Box<Turn>, String),
     /// Time to see whether anybody still needs this conversation.
@@ -93,12 +93,7 @@ impl Actor for Conversation {
                 state.seen += 1;
                 state.cancel(&id);
             }
-            ConversationMsg::Ended(person, id, answer) => {
-                if let Some(answer) = answer {
-                    self.answer(id, *answer);
-                }
-                self.next(me, state, &person);
-            }
+            ConversationMsg::Ended(person) => self.next(me, state, &person),
             ConversationMsg::Panicked(person, turn, panic) => {
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
                 self.answer(turn.id.clone(), turn.apology(notice::apology(Apology::Internal), "panic"));
@@ -157,9 +152,8 @@ impl Conversation {
         let (there, back) = (person.clone(), person.clone());
         me.task(
             async move {
-                let id = asked.id.clone();
-                let answer = turn::drive(&parts, *asked, since, &token).await;
-                ConversationMsg::Ended(there, id, answer.map(Box::new))
+                turn::drive(&parts, *asked, since, &token).await;
+                ConversationMsg::Ended(there)
             },
             move |panic| ConversationMsg::Panicked(back, kept, panic),
         );

@@ -73,10 +73,22 @@ impl Drop for Flight {
     }
 }
 
-/// Finds the answer to one turn, within its deadline. None when it was cancelled. The answer goes to the journal before this
-/// ends, so that a turn is never neither in flight nor answered.
-pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel: &CancellationToken) -> Option<Answer> {
+/// Finds the answer to one turn, within its deadline; there is none when it was cancelled. The answer goes to the journal
+/// before this ends, so that a turn is never neither in flight nor answered.
+pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel: &CancellationToken) {
     let _flight = parts.in_flight.enter();
+    if let Some(answer) = find_answer(parts, &turn, waited_since, cancel).await {
+        // A journal that is down has the turn in its records and offers it again.
+        let _ = parts.journal.cast(JournalMsg::Answered(turn.id, Box::new(answer)));
+    }
+}
+
+async fn find_answer(
+    parts: &TurnParts,
+    turn: &Turn,
+    waited_since: Instant,
+    cancel: &CancellationToken,
+) -> Option<Answer> {
     let settings = &parts.running.settings.turn;
     if waited_since.elapsed() > settings.queue {
         return Some(turn.apology(notice::apology(Apology::TimedOut), "waited too long"));
@@ -88,7 +100,7 @@ pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel:
     let answer = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        thought = tokio::time::timeout_at(deadline, think(parts, &turn, deadline)) => Some(match thought {
+        thought = tokio::time::timeout_at(deadline, think(parts, turn, deadline)) => Some(match thought {
             Ok(answer) => answer,
             Err(_) => turn.apology(notice::apology(Apology::TimedOut), "deadline"),
         }),
