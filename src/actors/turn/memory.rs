@@ -29,6 +29,8 @@ pub(super) async fn recall(parts: &TurnParts, turn: &Turn) -> Recalled {
         HistoryScope::PersonInPlace => load(parts, turn).await,
         HistoryScope::Nothing => History::default(),
     };
+    // A turn that is resumed may have got as far as its memory in an earlier life.
+    history.forget(&turn.text, turn.at);
     let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None } };
     let seen = match &quoted.seen {
         Some(seen) => Some(seen.clone()),
