@@ -122,7 +122,7 @@ fn a_peer_that_fell_silent_is_left() {
         let world = World::with(setup).await;
         world.service.faults().freeze(true);
         let said = world.says("Ada", "general", "@staffai are you there?");
-        world.service.disconnected(0).await;
+        world.until("a new connection", || (world.service.stats().connections > 1).then_some(())).await;
         world.service.faults().freeze(false);
         world.all_answered(&[said], Duration::from_secs(30)).await;
     });
@@ -146,6 +146,23 @@ fn posts_whose_answer_is_lost_are_not_doubled() {
         world.service.faults().drop_answers(20);
         let said = burst(&world, 10, Duration::from_millis(1)).await;
         world.all_answered(&said, Duration::from_secs(30)).await;
+    });
+}
+
+#[test]
+fn everything_at_once_loses_nothing_and_doubles_nothing() {
+    story(async {
+        let world = World::begin().await;
+        let faults = world.service.faults();
+        faults.cut_randomly(3, 20);
+        faults.duplicate_events(1);
+        faults.drop_answers(10);
+        faults.answer_next(CREATE, 5, 500, None);
+        faults.answer_next(CREATE, 2, 429, Some(Duration::from_millis(300)));
+        faults.delay_channel(world.channel("help"), Duration::from_millis(50));
+        let said = burst(&world, 25, Duration::from_millis(8)).await;
+        faults.cut_randomly(3, 0);
+        world.all_answered(&said, Duration::from_secs(40)).await;
     });
 }
 
@@ -247,7 +264,8 @@ fn frames_that_make_no_sense_are_passed_over() {
     story(async {
         let world = World::begin().await;
         let giant = format!(r#"{{"t":"WHATEVER","s":null,"op":0,"d":{{"text":"{}"}}}}"#, "x".repeat(900_000));
-        let deep = format!(r#"{{"t":"MESSAGE_CREATE","s":null,"op":0,"d":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+        let deep =
+            format!(r#"{{"t":"MESSAGE_CREATE","s":null,"op":0,"d":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
         let texts = [
             "",
             "{",
@@ -277,10 +295,10 @@ fn frames_that_make_no_sense_are_passed_over() {
 #[test]
 fn a_gateway_that_is_away_for_a_while_is_waited_for() {
     story(async {
-        let world = World::begin().await;
-        world.service.faults().refuse_connects(3);
-        world.service.faults().cut_gateways();
-        let said = world.says("Ada", "general", "@staffai hello");
-        world.all_answered(&[said], Duration::from_secs(30)).await;
+        comes_back_from(|world| {
+            world.service.faults().refuse_connects(3);
+            world.service.faults().cut_gateways();
+        })
+        .await;
     });
 }

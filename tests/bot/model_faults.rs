@@ -52,7 +52,9 @@ fn an_answer_that_was_cut_off_shows_its_words_only() {
 #[test]
 fn an_answer_of_another_shape_never_shows_its_json() {
     story(async {
-        for content in [r#"{"answer": 42}"#, "[1, 2]", "null", r#"{"type": "text"}"#, r#"{"type":7,"response":8,"data":9}"#] {
+        for content in
+            [r#"{"answer": 42}"#, "[1, 2]", "null", r#"{"type": "text"}"#, r#"{"type":7,"response":8,"data":9}"#]
+        {
             let words = member_reads(Act::content(content)).await;
             assert!(!words.contains('{') && !words.contains('['), "{content}: {words}");
         }
@@ -158,7 +160,9 @@ fn a_model_that_keeps_failing_is_left_alone_for_a_while_and_then_tried_again() {
             world.answer_to(said).await;
         }
         let body = world.becomes("degraded").await;
-        assert!(body["parts"].as_array().unwrap().iter().any(|part| part["kind"] == "model" && part["status"] == "down"));
+        assert!(
+            body["parts"].as_array().unwrap().iter().any(|part| part["kind"] == "model" && part["status"] == "down")
+        );
         let calls = world.model.calls();
         let said = world.says("Ada", "general", "@staffai anybody?");
         assert!(world.words_to(said).await.starts_with("Sorry, "));

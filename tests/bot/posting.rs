@@ -13,16 +13,18 @@ fn a_long_answer_comes_in_parts_in_order() {
         world.model.always(Act::says(words.join(" ")));
         let said = world.says("Ada", "general", "@staffai tell me everything");
         let first = world.answer_to(said).await;
-        world.until("all parts", || {
-            world.spoken(said.channel).last().is_some_and(|part| part.content.ends_with("word899")).then_some(())
-        })
-        .await;
+        world
+            .until("all parts", || {
+                world.spoken(said.channel).last().is_some_and(|part| part.content.ends_with("word899")).then_some(())
+            })
+            .await;
         let parts = world.spoken(said.channel);
         assert!(parts.len() > 2);
         assert_eq!(parts[0].id, first.id, "the first is the reply");
         assert!(parts[1..].iter().all(|part| part.reply_to.is_none()), "and the others are not");
         assert!(parts.iter().all(|part| part.content.chars().count() <= 2_000));
-        let said: Vec<String> = parts.iter().flat_map(|part| part.content.split_whitespace().map(str::to_owned)).collect();
+        let said: Vec<String> =
+            parts.iter().flat_map(|part| part.content.split_whitespace().map(str::to_owned)).collect();
         assert_eq!(said, words, "every word once and in order");
     });
 }

@@ -16,7 +16,11 @@ fn a_mention_is_answered() {
         let heard = world.hears("general").await;
         assert_eq!(heard.reply_to, Some(said.id));
         insta::assert_snapshot!(heard.content, @"You said: hello");
-        insta::assert_snapshot!(world.model.last().talk(), @"user: hello");
+        let ask = world.model.last();
+        insta::assert_snapshot!(ask.talk(), @"user: hello");
+        assert_eq!(ask.body["model"], "scripted");
+        assert_eq!(ask.body["response_format"]["type"], "json_schema");
+        assert_eq!(ask.messages[0].0, "system");
     });
 }
 
@@ -121,10 +125,7 @@ fn a_bare_mention_gets_a_hint_and_costs_nothing() {
         let world = World::begin().await;
         for text in ["@staffai", "  @staffai \n", "@staffai @staffai"] {
             let said = world.says("Ada", "general", text);
-            assert_eq!(
-                world.words_to(said).await,
-                "Hi! Write your question in the same message and I will answer it."
-            );
+            assert_eq!(world.words_to(said).await, "Hi! Write your question in the same message and I will answer it.");
         }
         assert_eq!(world.model.calls(), 0);
     });
@@ -203,7 +204,8 @@ fn text_of_any_script_is_answered() {
             "line\nbreak\r\nand\ttab",
         ];
         world.crowd(corpus.len() as u64);
-        let say = |(n, text): (usize, &&str)| world.says(&format!("member-{n}"), "general", &format!("@staffai {text}"));
+        let say =
+            |(n, text): (usize, &&str)| world.says(&format!("member-{n}"), "general", &format!("@staffai {text}"));
         let said: Vec<_> = corpus.iter().enumerate().map(say).collect();
         world.all_answered(&said, Duration::from_secs(20)).await;
         for said in said {
