@@ -74,6 +74,8 @@ pub struct ShardParts {
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// When this process began to listen.
+    pub began: Timestamp,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
     /// What this process runs with.

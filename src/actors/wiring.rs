@@ -281,6 +281,7 @@ impl Wiring {
             source: Arc::clone(&self.parts.source),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
+            began: self.parts.clock.now(),
             dice: Arc::clone(&self.parts.dice),
             running: Arc::clone(&self.parts.running),
             board: Arc::clone(&self.parts.board),

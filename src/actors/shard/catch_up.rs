@@ -28,10 +28,14 @@ pub(super) async fn read_back(
 ) {
     let key = keys::watermark(&parts.door, guild);
     let now = parts.clock.now();
-    let Some(watermark) = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp) else {
-        drop(parts.store.write(vec![Write::Put { key, value: now.0.to_string(), ttl: Some(keys::WATERMARK_TTL) }]));
-        return;
-    };
+    let stored = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp);
+    // A guild without a watermark is new to us: what was said before this process began was not said to us. What came since
+    // may have been lost with a connection that broke before anything of it was heard.
+    let watermark = stored.unwrap_or(parts.began);
+    if stored.is_none() {
+        let value = watermark.0.to_string();
+        drop(parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
+    }
     let age = u64::try_from(parts.running.settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
     let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
     for (place, last) in newest {
