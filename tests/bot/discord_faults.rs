@@ -194,7 +194,7 @@ fn a_pause_that_discord_asks_for_is_kept() {
 fn the_budget_of_a_channel_is_kept_without_being_refused() {
     story(async {
         let world = World::with(Setup::new().real_budgets()).await;
-        let said = burst(&world, 9, Duration::from_millis(1)).await;
+        let said = burst(&world, 7, Duration::from_millis(1)).await;
         world.all_answered(&said, Duration::from_secs(40)).await;
         let stats = world.service.stats();
         let refused = stats.by_status.get(&429).copied().unwrap_or_default();
@@ -209,7 +209,7 @@ fn the_budget_of_the_whole_bot_is_obeyed() {
         let mut setup = Setup::new();
         setup.service.budgets = Budgets { global: (10, Duration::from_secs(1)), ..setup.service.budgets };
         let world = World::with(setup).await;
-        let said = burst(&world, 15, Duration::from_millis(1)).await;
+        let said = burst(&world, 8, Duration::from_millis(1)).await;
         world.all_answered(&said, Duration::from_secs(40)).await;
         assert!(world.service.stats().invalid_requests < 100, "{:?}", world.service.stats().by_status);
     });
@@ -288,6 +288,17 @@ fn frames_that_make_no_sense_are_passed_over() {
         }
         world.service.faults().send_binary(&[0, 159, 146, 150]);
         let said = world.says("Ada", "general", "@staffai still there?");
+        world.all_answered(&[said], Duration::from_secs(20)).await;
+    });
+}
+
+#[test]
+fn a_first_session_that_broke_before_it_was_heard_of_is_read_back() {
+    story(async {
+        let world = World::begin().await;
+        world.service.faults().forget_sessions();
+        world.service.faults().cut_gateways();
+        let said = world.says("Ada", "general", "@staffai hello");
         world.all_answered(&[said], Duration::from_secs(20)).await;
     });
 }

@@ -42,8 +42,10 @@ pub fn story(told: impl Future<Output = ()>) {
     });
     show_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let begun = Instant::now();
     let ended = runtime.block_on(async { tokio::time::timeout(STORY, told).await });
     runtime.shutdown_timeout(Duration::from_secs(1));
+    println!("took {:?}", begun.elapsed());
     assert!(ended.is_ok(), "the story took longer than {STORY:?}");
 }
 
