@@ -67,6 +67,11 @@ impl Default for Board {
 }
 
 impl Board {
+    /// A part begins; it does not do its work yet.
+    pub fn starting(&self, kind: PartKind, name: &str) {
+        self.change(kind, name, false, None);
+    }
+
     /// A part does its work.
     pub fn up(&self, kind: PartKind, name: &str) {
         self.change(kind, name, true, None);

@@ -2,7 +2,7 @@
 //!
 //! Supervised by: conversations (temporary: it is not restarted, the next turn makes a new one).
 //! Receives: turns and cancellations from the router, results from the tasks that it started.
-//! Sends: apologies to the journal; answers go there from the tasks themselves.
+//! Sends: answers to the journal.
 //! A crash loses: the running tasks; the journal offers their turns again.
 //!
 //! One turn at a time in a lane, lanes side by side. The work of a turn is a monitored task, never this actor's own.
@@ -18,7 +18,7 @@ use super::conversations::ConversationsMsg;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
-use super::turn::{self, TurnParts};
+use super::turn::{self, Flight, TurnParts};
 use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, LaneRule, Turn};
@@ -32,14 +32,13 @@ pub enum ConversationMsg {
     Offer(Box<Turn>),
     /// The trigger of this turn was deleted: it ends without an answer.
     Cancel(TurnId),
-    /// A task ended: the journal has its answer, or it was cancelled.
-    Ended(Person),
+    /// A task ended: with an answer, or without one because it was cancelled. The turn counts as in flight until the journal
+    /// has the answer.
+    Ended(Person, TurnId, Option<Box<Answer>>, Flight),
     /// A task panicked.
     Panicked(Person, Box<Turn>, String),
     /// Time to see whether anybody still needs this conversation.
     CheckIdle,
-    /// The router has forgotten it; it may go.
-    Retire,
     /// No waiting turn begins from now on.
     Drain,
 }
@@ -93,7 +92,13 @@ impl Actor for Conversation {
                 state.seen += 1;
                 state.cancel(&id);
             }
-            ConversationMsg::Ended(person) => self.next(me, state, &person),
+            ConversationMsg::Ended(person, id, answer, flight) => {
+                if let Some(answer) = answer {
+                    self.answer(id, *answer);
+                }
+                drop(flight);
+                self.next(me, state, &person);
+            }
             ConversationMsg::Panicked(person, turn, panic) => {
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
                 self.answer(turn.id.clone(), turn.apology(notice::apology(Apology::Internal), "panic"));
@@ -106,7 +111,6 @@ impl Actor for Conversation {
                 }
                 me.after(IDLE_AFTER, ConversationMsg::CheckIdle);
             }
-            ConversationMsg::Retire => me.leave(),
             ConversationMsg::Drain => state.draining = true,
         }
         Ok(())
@@ -122,7 +126,7 @@ impl Conversation {
             return;
         }
         let busy = lane.running.is_some();
-        let full = lane.waiting.len() >= self.parts.running.settings.turn.lane;
+        let full = lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
@@ -147,13 +151,15 @@ impl Conversation {
         };
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
+        let flight = self.parts.in_flight.enter();
         let parts = Arc::clone(&self.parts);
         let (asked, kept) = (turn.clone(), turn);
         let (there, back) = (person.clone(), person.clone());
         me.task(
             async move {
-                turn::drive(&parts, *asked, since, &token).await;
-                ConversationMsg::Ended(there)
+                let id = asked.id.clone();
+                let answer = turn::drive(&parts, *asked, since, &token).await;
+                ConversationMsg::Ended(there, id, answer.map(Box::new), flight)
             },
             move |panic| ConversationMsg::Panicked(back, kept, panic),
         );

@@ -16,7 +16,7 @@ use super::handle::Handle;
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::OutboxMsg;
 use super::receipt::Receipt;
-use super::running::Running;
+use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::incoming::{Incoming, Posted};
@@ -38,7 +38,7 @@ pub enum GatewayMsg {
 /// The behaviour and its arguments.
 pub struct Gateway {
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// One permit for each open turn; they outlive this actor.
     pub permits: Arc<Semaphore>,
     /// Who takes custody.
@@ -83,7 +83,7 @@ impl Actor for Gateway {
 
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
-        match triage::triage(posted, &self.running.rules, us) {
+        match triage::triage(posted, &self.live.now().rules, us) {
             Verdict::Ignore(reason) => {
                 tracing::debug!(event = "gateway.dropped", reason = reason.as_str(), "message dropped");
                 receipt.settle();
@@ -133,3 +133,6 @@ impl GatewayState {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

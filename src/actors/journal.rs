@@ -17,7 +17,7 @@ use super::conversations::ConversationsMsg;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg};
 use super::receipt::Receipt;
-use super::running::Running;
+use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
@@ -29,6 +29,11 @@ use crate::ports::{Clock, Store, Write};
 const CLOSED_MAX: usize = 20_000;
 /// The most records read at start.
 const LOAD_MAX: usize = 50_000;
+/// How long reading them may take; then the journal fails and its supervisor decides.
+const LOAD_WITHIN: Duration = Duration::from_secs(60);
+/// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
+/// return their events, answers are asked for again, and posts are seen in their channel.
+const EARLY_MAX: usize = 20_000;
 /// How often a turn is offered again before it is answered with an apology: a turn that crashes its conversation must not do
 /// so for ever.
 const OFFERS_MAX: u32 = 4;
@@ -43,6 +48,8 @@ pub enum JournalMsg {
     Accept(Box<Accepted>),
     /// The records of an earlier life were read.
     Loaded(Vec<(String, String)>),
+    /// They could not be read. Without them open turns would be forgotten and answered ones answered again.
+    Unreadable(String),
     /// A conversation found the answer. It is recorded and handed to the outbox.
     Answered(TurnId, Box<Answer>),
     /// The outbox posted an answer. The turn is closed.
@@ -80,7 +87,7 @@ pub struct Journal {
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// Who finds answers.
     pub conversations: Handle<ConversationsMsg>,
     /// Who posts them.
@@ -103,6 +110,8 @@ struct Entry {
     offers: u32,
     /// Something may be in the channel already, from an earlier life or an outbox that crashed.
     maybe_posted: bool,
+    /// The last offer found nobody.
+    unheard: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -112,9 +121,15 @@ impl Actor for Journal {
 
     fn start(&self, me: &mut Me<JournalMsg>) -> Result<JournalState, Crash> {
         let store = Arc::clone(&self.store);
-        me.task(async move { JournalMsg::Loaded(store.scan(keys::TURN_PREFIX, LOAD_MAX).await) }, |_| {
-            JournalMsg::Loaded(Vec::new())
-        });
+        me.task(
+            async move {
+                match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
+                    Ok(records) => JournalMsg::Loaded(records),
+                    Err(_) => JournalMsg::Unreadable("the store did not answer in time".to_owned()),
+                }
+            },
+            JournalMsg::Unreadable,
+        );
         me.after(SWEEP_EVERY, JournalMsg::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
@@ -130,23 +145,51 @@ impl Actor for Journal {
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
-        if let Some(message) = state.put_off(message) {
-            self.act(me, message, state);
+        match &mut state.early {
+            Some(early) if message.needs_records() => {
+                if early.len() < EARLY_MAX {
+                    early.push(message);
+                } else {
+                    tracing::warn!(
+                        event = "turn.shed",
+                        r#where = "journal",
+                        "too much came before the records were read"
+                    );
+                    metrics::counter!("staffai_shed_total", "where" => "journal").increment(1);
+                }
+                Ok(())
+            }
+            Some(_) | None => self.apply(me, state, message),
         }
-        Ok(())
+    }
+}
+
+impl JournalMsg {
+    /// Whether it is about turns that may stand in records of an earlier life.
+    const fn needs_records(&self) -> bool {
+        match self {
+            Self::Accept(_)
+            | Self::Answered(..)
+            | Self::Delivered(..)
+            | Self::Undeliverable(..)
+            | Self::Cancel(_)
+            | Self::Undelivered(_) => true,
+            Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
+        }
     }
 }
 
 impl Journal {
-    fn act(&self, me: &mut Me<JournalMsg>, message: JournalMsg, state: &mut JournalState) {
+    fn apply(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, message: JournalMsg) -> Result<(), Crash> {
         match message {
             JournalMsg::Accept(accepted) => self.accept(me, state, *accepted),
             JournalMsg::Loaded(records) => {
                 self.load(state, records);
-                for message in state.early.take().unwrap_or_default() {
-                    self.act(me, message, state);
+                for early in state.early.take().unwrap_or_default() {
+                    self.apply(me, state, early)?;
                 }
             }
+            JournalMsg::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
@@ -162,6 +205,7 @@ impl Journal {
                 let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
             }
         }
+        Ok(())
     }
 
     fn accept(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, accepted: Accepted) {
@@ -174,8 +218,15 @@ impl Journal {
         let trigger = turn.trigger.as_str();
         tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
         let id = turn.id.clone();
-        let entry =
-            Entry { turn, answer, taken: Instant::now(), offers: 0, maybe_posted: false, _permit: Some(permit) };
+        let entry = Entry {
+            turn,
+            answer,
+            taken: Instant::now(),
+            offers: 0,
+            maybe_posted: false,
+            unheard: false,
+            _permit: Some(permit),
+        };
         let durable = self.store.write(vec![record(&entry)]);
         me.background(async move {
             durable.await;
@@ -191,13 +242,14 @@ impl Journal {
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
-                    let late = self.clock.now().since(turn.at) > self.running.settings.catch_up.age;
+                    let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
                         None if late => Some(turn.apology(notice::interrupted(), "interrupted")),
                         known => known,
                     };
                     let taken = Instant::now();
-                    let entry = Entry { turn, answer, taken, offers: 0, maybe_posted: true, _permit: None };
+                    let entry =
+                        Entry { turn, answer, taken, offers: 0, maybe_posted: true, unheard: false, _permit: None };
                     state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed { .. }) => {
@@ -226,16 +278,18 @@ impl Journal {
             let answer = entry.turn.apology(notice::apology(Apology::Internal), "crashed again and again");
             return self.answered(state, id, answer);
         }
-        // A neighbour that is down gets the turn when its supervisor reports it back.
+        // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the first
+        // time, with the next look at deadlines.
         match &entry.answer {
             Some(answer) => {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
                 let outgoing = answer.outgoing.clone();
-                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check });
+                entry.unheard = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check }).is_err();
             }
             None => {
-                let offered = self.conversations.cast(ConversationsMsg::Offer(Box::new(entry.turn.clone())));
-                entry.offers += u32::from(offered.is_ok());
+                let offer = ConversationsMsg::Offer(Box::new(entry.turn.clone()));
+                entry.unheard = self.conversations.cast(offer).is_err();
+                entry.offers += u32::from(!entry.unheard);
             }
         }
     }
@@ -269,16 +323,17 @@ impl Journal {
 
     fn delivered(&self, state: &mut JournalState, id: &TurnId, delivery: &Delivery) {
         let Some(entry) = state.open.remove(id) else { return };
-        let Some(answer) = &entry.answer else { return };
         if delivery.doubled {
             metrics::counter!("staffai_turns_doubled_total").increment(1);
         }
-        report_reply(&entry, answer, delivery);
+        if let Some(answer) = &entry.answer {
+            report_reply(&entry, answer, delivery);
+        }
         let mut writes = Vec::with_capacity(1 + delivery.posted.len());
-        if let Some(exchange) = &answer.exchange
+        if let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref())
             && let Ok(value) = serde_json::to_string(exchange)
         {
-            let ttl = self.running.settings.history.ttl;
+            let ttl = self.live.now().settings.history.ttl;
             let ttl = if ttl.is_zero() { keys::ANSWERED_TTL } else { ttl };
             for message in &delivery.posted {
                 writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
@@ -313,31 +368,19 @@ impl Journal {
         drop(self.store.write(writes));
     }
 
-    /// The backstop: a turn that nobody finished within every bound is answered with an apology.
+    /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.
     fn sweep(&self, state: &mut JournalState) {
-        let turn = &self.running.settings.turn;
+        let unheard = state.open.values().filter(|entry| entry.unheard);
+        for id in unheard.map(|entry| entry.turn.id.clone()).collect::<Vec<_>>() {
+            self.offer(state, &id);
+        }
+        let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
         let late: Vec<TurnId> = state.open.values().filter(late).map(|entry| entry.turn.id.clone()).collect();
         for id in late {
             let answer = state.open[&id].turn.apology(notice::apology(Apology::TimedOut), "no progress");
             self.answered(state, &id, answer);
-        }
-    }
-}
-
-impl JournalState {
-    /// Until the records are read nothing can be judged by them: what needs them waits. Restarts of others need not be
-    /// remembered, because everything is offered then.
-    fn put_off(&mut self, message: JournalMsg) -> Option<JournalMsg> {
-        let Some(early) = &mut self.early else { return Some(message) };
-        match message {
-            JournalMsg::Loaded(_) | JournalMsg::Sweep | JournalMsg::Drain => Some(message),
-            JournalMsg::ActorRecovered(_) => None,
-            message => {
-                early.push(message);
-                None
-            }
         }
     }
 }
@@ -408,3 +451,6 @@ impl Remembered {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

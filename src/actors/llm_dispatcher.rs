@@ -13,12 +13,13 @@ use tokio::time::Instant;
 
 use super::board::{Board, PartKind};
 use super::handle::Reply;
+use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::breaker::{Breaker, Change};
 use crate::domain::completion::Completion;
 use crate::domain::ids::TurnId;
 use crate::domain::model::Row;
-use crate::ports::{ModelError, ModelErrorKind, Models};
+use crate::ports::{ModelError, ModelErrorKind};
 
 /// What the dispatcher is told and asked.
 pub enum LlmDispatcherMsg {
@@ -81,8 +82,8 @@ impl From<&Completion> for Summary {
 
 /// The behaviour and its arguments.
 pub struct LlmDispatcher {
-    /// The configured models.
-    pub models: Arc<dyn Models>,
+    /// What this process runs with: the models are asked by row.
+    pub live: Live,
     /// The permits; they outlive this actor.
     pub permits: Arc<Semaphore>,
     /// Where the status of each model is shown.
@@ -100,7 +101,7 @@ impl Actor for LlmDispatcher {
     type State = LlmDispatcherState;
 
     fn start(&self, _me: &mut Me<LlmDispatcherMsg>) -> Result<LlmDispatcherState, Crash> {
-        for row in self.models.rows() {
+        for row in self.live.now().models.rows() {
             self.board.up(PartKind::Model, &row.key);
         }
         Ok(LlmDispatcherState { breakers: HashMap::new(), origin: Instant::now() })
@@ -130,7 +131,7 @@ impl LlmDispatcher {
         mut reply: Reply<Result<Lease, NoModel>>,
     ) {
         let row = match self.choose(state, row, tried) {
-            Ok(row) => row.clone(),
+            Ok(row) => row,
             Err(none) => {
                 // A turn that stopped waiting needs no answer.
                 let _ = reply.send(Err(none));
@@ -156,8 +157,9 @@ impl LlmDispatcher {
     }
 
     /// The first row of the chain (the one asked for, then its fallbacks) that was not tried and whose breaker lets it.
-    fn choose(&self, state: &mut LlmDispatcherState, row: Option<&str>, tried: &[String]) -> Result<&Row, NoModel> {
-        let rows = self.models.rows();
+    fn choose(&self, state: &mut LlmDispatcherState, row: Option<&str>, tried: &[String]) -> Result<Row, NoModel> {
+        let running = self.live.now();
+        let rows = running.models.rows();
         let find = |key: &str| rows.iter().find(|row| row.key == key);
         let Some(first) = row.and_then(find).or(rows.first()) else { return Err(NoModel::Exhausted) };
         let now = state.origin.elapsed();
@@ -167,7 +169,7 @@ impl LlmDispatcher {
                 continue;
             }
             if state.breakers.entry(candidate.key.clone()).or_default().allow(now) {
-                return Ok(candidate);
+                return Ok(candidate.clone());
             }
             none = NoModel::Open;
         }
@@ -218,7 +220,8 @@ impl LlmDispatcher {
     /// Dollars, when the row has prices.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     fn cost(&self, row: &str, usage: crate::domain::completion::Usage) -> Option<f64> {
-        let price = self.models.rows().iter().find(|known| known.key == row)?.price?;
+        let running = self.live.now();
+        let price = running.models.rows().iter().find(|known| known.key == row)?.price?;
         let fresh = usage.prompt.saturating_sub(usage.cached) as f64;
         let dollars = fresh * price.input + usage.cached as f64 * price.cached + usage.completion as f64 * price.output;
         Some(dollars / 1e6)
@@ -232,3 +235,6 @@ fn count_tokens(row: &str, usage: crate::domain::completion::Usage) {
             .record(tokens as f64);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
+
 use crate::config::Settings;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::triage::Rules;
+use crate::ports::Models;
 
 /// Settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -17,6 +20,69 @@ pub struct Running {
     pub schema: Arc<Schema>,
     /// Who is answered, made of the settings.
     pub rules: Rules,
+    /// The models.
+    pub models: Arc<dyn Models>,
+    /// Names this content: the same content has the same version.
+    pub version: String,
+}
+
+impl Running {
+    /// Settings that differ from those of the start and are only read there.
+    #[must_use]
+    pub fn fixed_at_start(&self, before: &Self) -> Vec<&'static str> {
+        let (new, old) = (&self.settings, &before.settings);
+        let changed = [
+            ("discord.api_url", new.discord.api_url != old.discord.api_url),
+            ("discord.requests_per_second", new.discord.requests_per_second != old.discord.requests_per_second),
+            ("turn.open", new.turn.open != old.turn.open),
+            ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
+            ("http.addr", new.http.addr != old.http.addr),
+            ("store.dir", new.store.dir != old.store.dir),
+            ("members.aliases", new.members.aliases != old.members.aliases),
+        ];
+        changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    }
+}
+
+/// What runs now. Cheap to clone; everybody who holds one sees a reload. Whoever needs several settings that belong together
+/// takes [`Live::now`] once.
+#[derive(Clone)]
+pub struct Live(Arc<LiveInner>);
+
+struct LiveInner {
+    now: RwLock<Arc<Running>>,
+    rejected: Mutex<Option<String>>,
+}
+
+impl Live {
+    /// Begins with what was read at start.
+    #[must_use]
+    pub fn new(running: Running) -> Self {
+        Self(Arc::new(LiveInner { now: RwLock::new(Arc::new(running)), rejected: Mutex::new(None) }))
+    }
+
+    /// What runs now.
+    #[must_use]
+    pub fn now(&self) -> Arc<Running> {
+        Arc::clone(&self.0.now.read())
+    }
+
+    /// Why the files as they are now do not run; none when they do.
+    #[must_use]
+    pub fn rejected(&self) -> Option<String> {
+        self.0.rejected.lock().clone()
+    }
+
+    /// From now on this runs. Turns in flight keep what they began with.
+    pub(super) fn replace(&self, running: Running) {
+        *self.0.now.write() = Arc::new(running);
+        *self.0.rejected.lock() = None;
+    }
+
+    /// The files are wrong; what runs goes on.
+    pub(super) fn reject(&self, reason: String) {
+        *self.0.rejected.lock() = Some(reason);
+    }
 }
 
 /// Why the process must end by itself.

@@ -10,9 +10,11 @@
 
 mod catch_up;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::board::{Board, PartKind};
 use super::gateway::GatewayMsg;
@@ -20,7 +22,7 @@ use super::handle::Handle;
 use super::identify_queue::IdentifyQueueMsg;
 use super::outbox::OutboxMsg;
 use super::receipt::{Outcome, Receipt};
-use super::running::{Exit, ExitSender, Running};
+use super::running::{Exit, ExitSender, Live};
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
@@ -30,18 +32,31 @@ use crate::ports::{
     AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit, Session, Shard, Store, StreamEvent, Write,
 };
 
-/// Waits before a connection is tried again, after a first try at once. Only a session that began or went on resets it.
+/// Waits before a connection is tried again, after a first try at once. Only a session that lasted resets it.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// How long a session must last to count as a good one: a platform that lets us in and throws us out is not asked at once.
+const LASTED: Duration = Duration::from_secs(10);
+/// How long the stored session may take to be read; then a new one begins.
+const LOAD_WITHIN: Duration = Duration::from_secs(10);
+/// How many communities are read back at once. Each waits for a request at a time, so answers keep their share of the budget.
+const CATCH_UPS: usize = 4;
+/// How long the gap of one community may take to be read back.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// How often the session is written down.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// How long a shard waits for its turn to identify before it tries a new connection.
 const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// The most events that are handed on and not settled; further ones are dropped and counted.
 const UNSETTLED_MAX: usize = 10_000;
-/// How often one event is handed on again before it is given up: it may be what kills its receivers.
-const RETURNS_MAX: u32 = 20;
-/// How long a returned event waits before it is handed on again.
-const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// How long a returned event waits before it is handed on again; after the last one it is given up. It may be what kills its
+/// receivers, so the later waits are long enough to stay below the root's restart intensity.
+const AGAIN_AFTER: [Duration; 5] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+];
 
 /// What a shard is told.
 pub enum ShardMsg {
@@ -79,7 +94,7 @@ pub struct ShardParts {
     /// Jitter.
     pub dice: Arc<dyn Dice>,
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// Where the shard's status is shown.
     pub board: Arc<Board>,
     /// Who takes events.
@@ -106,6 +121,8 @@ pub struct ShardState {
     session: Option<Session>,
     generation: u64,
     failures: u32,
+    /// When the present session began or went on.
+    up_since: Option<Instant>,
     /// Events handed on and not settled, by ticket.
     unsettled: BTreeMap<u64, Pending>,
     next_ticket: u64,
@@ -114,17 +131,18 @@ pub struct ShardState {
     saved: Option<(String, u64)>,
     /// The newest settled message of each guild, not yet written down.
     watermarks: HashMap<String, Timestamp>,
-    /// Guilds whose gap is still being read back: their watermark stays. A further gap that came meanwhile is read back next.
-    catching_up: HashMap<String, Option<Newest>>,
+    /// Guilds whose gap is still being read back: their watermark stays.
+    catching_up: HashSet<String>,
+    /// Those of them that wait for their turn, with the newest message of each of their places.
+    gaps: VecDeque<(String, Vec<(Place, Timestamp)>)>,
+    /// Further gaps of those that are being read back already: they come next.
+    further: HashMap<String, Vec<(Place, Timestamp)>>,
 }
-
-/// The newest message of each place of a guild.
-type Newest = Vec<(Place, Timestamp)>;
 
 struct Pending {
     incoming: Incoming,
     sequence: Option<u64>,
-    returns: u32,
+    returns: usize,
 }
 
 impl Actor for ShardActor {
@@ -135,11 +153,14 @@ impl Actor for ShardActor {
         let store = Arc::clone(&self.parts.store);
         let key = self.session_key();
         me.task(
-            async move { ShardMsg::Loaded(store.get(&key).await.and_then(|text| serde_json::from_str(&text).ok())) },
+            async move {
+                let stored = tokio::time::timeout(LOAD_WITHIN, store.get(&key)).await.ok().flatten();
+                ShardMsg::Loaded(stored.and_then(|text| serde_json::from_str(&text).ok()))
+            },
             |_| ShardMsg::Loaded(None),
         );
         me.after(SAVE_EVERY, ShardMsg::Save);
-        self.parts.board.down(PartKind::Shard, &self.name(), "connecting");
+        self.parts.board.starting(PartKind::Shard, &self.name());
         Ok(ShardState::default())
     }
 
@@ -161,8 +182,12 @@ impl Actor for ShardActor {
                 for posted in messages {
                     self.take(me, state, Incoming::Posted(posted), None);
                 }
-                if done && let Some(Some(newest)) = state.catching_up.remove(&guild) {
-                    self.read_back(me, state, guild, newest);
+                if done {
+                    match state.further.remove(&guild) {
+                        Some(newest) => state.gaps.push_back((guild, newest)),
+                        None => drop(state.catching_up.remove(&guild)),
+                    }
+                    self.catch_up(me, state);
                 }
             }
             ShardMsg::Save => {
@@ -243,7 +268,7 @@ impl ShardActor {
                     total = self.shard.total,
                     "session began"
                 );
-                state.failures = 0;
+                state.up_since = Some(Instant::now());
                 state.latest = session.sequence;
                 state.session = Some(session);
                 for pending in state.unsettled.values_mut() {
@@ -254,7 +279,7 @@ impl ShardActor {
             }
             StreamEvent::Resumed => {
                 tracing::info!(event = "gateway.resumed", shard = self.shard.number, "session resumed");
-                state.failures = 0;
+                state.up_since = Some(Instant::now());
                 self.parts.board.up(PartKind::Shard, &self.name());
             }
             StreamEvent::Incoming { sequence, incoming } => {
@@ -264,27 +289,34 @@ impl ShardActor {
             StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
             StreamEvent::Places { sequence, guild, newest } => {
                 state.latest = state.latest.max(sequence);
-                self.read_back(me, state, guild, newest);
+                if state.catching_up.insert(guild.clone()) {
+                    state.gaps.push_back((guild, newest));
+                    self.catch_up(me, state);
+                } else {
+                    state.further.insert(guild, newest);
+                }
             }
             StreamEvent::Closed(closed) => self.closed(me, state, &closed),
         }
     }
 
-    fn read_back(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, guild: String, newest: Newest) {
-        if let Some(next) = state.catching_up.get_mut(&guild) {
-            *next = Some(newest);
-            return;
+    /// Begins to read back the next communities, as many as may at once.
+    fn catch_up(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
+        while state.catching_up.len() - state.gaps.len() < CATCH_UPS
+            && let Some((guild, newest)) = state.gaps.pop_front()
+        {
+            let (handle, last_guild) = (me.handle().clone(), guild.clone());
+            let parts = self.parts.clone();
+            me.task(
+                async move {
+                    let reading = catch_up::read_back(&parts, &guild, newest, &handle);
+                    // What cannot be read in time is older than anybody still waits for.
+                    let _ = tokio::time::timeout(CATCH_UP_WITHIN, reading).await;
+                    ShardMsg::CaughtUp(guild, Vec::new(), true)
+                },
+                move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
+            );
         }
-        state.catching_up.insert(guild.clone(), None);
-        let (handle, last_guild) = (me.handle().clone(), guild.clone());
-        let parts = self.parts.clone();
-        me.task(
-            async move {
-                catch_up::read_back(&parts, &guild, newest, &handle).await;
-                ShardMsg::CaughtUp(guild, Vec::new(), true)
-            },
-            move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
-        );
     }
 
     fn closed(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, closed: &Closed) {
@@ -308,11 +340,14 @@ impl ShardActor {
             }
             AfterClose::Resume => {}
         }
+        if state.up_since.take().is_some_and(|since| since.elapsed() >= LASTED) {
+            state.failures = 0;
+        }
         let delay = match state.failures {
             0 => Duration::ZERO,
             failures => RECONNECT.delay(failures, self.parts.dice.roll()),
         };
-        state.failures += 1;
+        state.failures = state.failures.saturating_add(1);
         let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         tracing::warn!(event = "gateway.closed", shard = self.shard.number, reason, next = ?next, again_in_ms = ms, "connection closed");
         me.after(delay, ShardMsg::Connect);
@@ -360,30 +395,21 @@ impl ShardActor {
                 state.saved = Some(now);
             }
         }
-        let (catching_up, unsettled) = (&state.catching_up, oldest_unsettled(&state.unsettled));
+        let oldest = state.oldest_unsettled();
+        let catching_up = &state.catching_up;
         state.watermarks.retain(|guild, at| {
-            // A watermark never passes a message that nobody durably owns.
-            if catching_up.contains_key(guild) || unsettled.get(guild.as_str()).is_some_and(|oldest| oldest < at) {
+            if catching_up.contains(guild) {
                 return true;
             }
+            // Never past a message that nobody durably owns; what lies behind it is written when that is settled.
+            let held = oldest.get(guild).filter(|oldest| **oldest <= *at);
+            let safe = held.map_or(*at, |oldest| Timestamp(oldest.0.saturating_sub(1)));
             let key = keys::watermark(&self.parts.door, guild);
-            writes.push(Write::Put { key, value: at.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
-            false
+            writes.push(Write::Put { key, value: safe.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
+            held.is_some()
         });
         (!writes.is_empty()).then(|| self.parts.store.write(writes))
     }
-}
-
-/// When the oldest message was posted that is handed on and not settled, for each guild.
-fn oldest_unsettled(unsettled: &BTreeMap<u64, Pending>) -> HashMap<String, Timestamp> {
-    let mut oldest: HashMap<String, Timestamp> = HashMap::new();
-    for pending in unsettled.values() {
-        if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = &pending.incoming {
-            let first = oldest.entry(guild.clone()).or_insert(*at);
-            *first = (*first).min(*at);
-        }
-    }
-    oldest
 }
 
 impl ShardState {
@@ -393,17 +419,29 @@ impl ShardState {
         oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
     }
 
+    /// The oldest message of each community that nobody durably owns yet.
+    fn oldest_unsettled(&self) -> HashMap<String, Timestamp> {
+        let mut oldest: HashMap<String, Timestamp> = HashMap::new();
+        for pending in self.unsettled.values() {
+            if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = &pending.incoming {
+                let first = oldest.entry(guild.clone()).or_insert(*at);
+                *first = (*first).min(*at);
+            }
+        }
+        oldest
+    }
+
     fn returned(&mut self, me: &mut Me<ShardMsg>, ticket: u64) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
-        pending.returns += 1;
-        if pending.returns > RETURNS_MAX {
+        let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
             tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
             metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
             metrics::counter!("staffai_turns_lost_total").increment(1);
             self.unsettled.remove(&ticket);
             return;
-        }
-        me.after(AGAIN_AFTER, ShardMsg::HandOn(ticket));
+        };
+        pending.returns += 1;
+        me.after(*again_after, ShardMsg::HandOn(ticket));
     }
 
     fn settle(&mut self, ticket: u64) {
@@ -414,3 +452,6 @@ impl ShardState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,6 +39,7 @@ pub enum Kind {
     LlmDispatcher,
     Conversations,
     Conversation,
+    ConfigWatcher,
     Gateway,
     Discord,
     IdentifyQueue,
@@ -89,6 +90,11 @@ pub static TREE: Row = Row {
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
         },
+        leaf(
+            Kind::ConfigWatcher,
+            "config_watcher",
+            "reads changed files again, and puts them in force when they are right",
+        ),
         leaf(Kind::Gateway, "gateway", "the one way in: triage, permit, journal"),
         Row {
             intensity: BRANCH,

@@ -17,27 +17,25 @@ use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::OutboxMsg;
-use super::running::Running;
+use super::running::{Live, Running};
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::history::History;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question};
-use crate::domain::reply;
+use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use crate::ports::{Clock, Dice, Models, Store};
+use crate::ports::{Clock, Dice, Store};
 
 /// What a turn needs of its surroundings.
 pub struct TurnParts {
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
     /// Where memory is kept.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
-    /// Who is asked.
-    pub models: Arc<dyn Models>,
     /// Who lets it ask.
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Who shows typing, and reads from the platform.
@@ -59,13 +57,16 @@ impl InFlight {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn enter(self: &Arc<Self>) -> Flight {
+    /// One more, for as long as the guard lives.
+    #[must_use]
+    pub fn enter(self: &Arc<Self>) -> Flight {
         self.0.fetch_add(1, Ordering::SeqCst);
         Flight(Arc::clone(self))
     }
 }
 
-struct Flight(Arc<InFlight>);
+/// One turn in flight.
+pub struct Flight(Arc<InFlight>);
 
 impl Drop for Flight {
     fn drop(&mut self) {
@@ -73,23 +74,10 @@ impl Drop for Flight {
     }
 }
 
-/// Finds the answer to one turn, within its deadline; there is none when it was cancelled. The answer goes to the journal
-/// before this ends, so that a turn is never neither in flight nor answered.
-pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel: &CancellationToken) {
-    let _flight = parts.in_flight.enter();
-    if let Some(answer) = find_answer(parts, &turn, waited_since, cancel).await {
-        // A journal that is down has the turn in its records and offers it again.
-        let _ = parts.journal.cast(JournalMsg::Answered(turn.id, Box::new(answer)));
-    }
-}
-
-async fn find_answer(
-    parts: &TurnParts,
-    turn: &Turn,
-    waited_since: Instant,
-    cancel: &CancellationToken,
-) -> Option<Answer> {
-    let settings = &parts.running.settings.turn;
+/// Finds the answer to one turn, within its deadline. None when it was cancelled.
+pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel: &CancellationToken) -> Option<Answer> {
+    let running = parts.live.now();
+    let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
         return Some(turn.apology(notice::apology(Apology::TimedOut), "waited too long"));
     }
@@ -100,7 +88,7 @@ async fn find_answer(
     let answer = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        thought = tokio::time::timeout_at(deadline, think(parts, turn, deadline)) => Some(match thought {
+        thought = tokio::time::timeout_at(deadline, think(parts, &running, &turn, deadline)) => Some(match thought {
             Ok(answer) => answer,
             Err(_) => turn.apology(notice::apology(Apology::TimedOut), "deadline"),
         }),
@@ -109,9 +97,8 @@ async fn find_answer(
     answer
 }
 
-async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
-    let running = &parts.running;
-    let recalled = memory::recall(parts, turn).await;
+async fn think(parts: &TurnParts, running: &Running, turn: &Turn, deadline: Instant) -> Answer {
+    let recalled = memory::recall(parts, running, turn).await;
     let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
     let question =
         Question { contract: turn.policy.reply, history: &live, quoted: recalled.quoted.as_ref(), text: &turn.text };
@@ -122,7 +109,7 @@ async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
     loop {
         match dialogue.next(event) {
             Step::AskModel(request) => {
-                event = match ask::ask(parts, turn, &request, deadline).await {
+                event = match ask::ask(parts, running, turn, &request, deadline).await {
                     Ok(Asked { completion, row, took }) => {
                         effort.model = Some(row);
                         effort.waited_ms += millis(took);
@@ -136,7 +123,7 @@ async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
                     tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                 }
                 effort.usage = usage;
-                return finish(parts, turn, &reply, effort, recalled.history);
+                return finish(parts, running, turn, Found { reply, effort, history: recalled.history });
             }
             Step::GiveUp(reason) => {
                 effort.usage = dialogue.usage();
@@ -147,7 +134,15 @@ async fn think(parts: &TurnParts, turn: &Turn, deadline: Instant) -> Answer {
     }
 }
 
-fn finish(parts: &TurnParts, turn: &Turn, reply: &reply::Reply, effort: Effort, history: History) -> Answer {
+/// A reply, what it took, and the history that it continues.
+struct Found {
+    reply: Reply,
+    effort: Effort,
+    history: History,
+}
+
+fn finish(parts: &TurnParts, running: &Running, turn: &Turn, found: Found) -> Answer {
+    let Found { reply, effort, history } = found;
     let exchange = Exchange {
         person: turn.person.clone(),
         asked: turn.text.clone(),
@@ -156,10 +151,10 @@ fn finish(parts: &TurnParts, turn: &Turn, reply: &reply::Reply, effort: Effort, 
         answered_at: parts.clock.now(),
     };
     if turn.policy.history == HistoryScope::PersonInPlace {
-        memory::remember(parts, turn, &exchange, history);
+        memory::remember(parts, running, turn, &exchange, history);
     }
     let mut outgoing = turn.reply_with("");
-    outgoing.parts = reply::to_parts(reply);
+    outgoing.parts = reply::to_parts(&reply);
     Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
 }
 

@@ -8,9 +8,10 @@ use tokio::time::Instant;
 use super::board::{Board, PartKind, PartState, Phase};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
+use super::running::Live;
 use super::tree::TREE;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Part, Readiness, Status, TreeNode};
+use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode};
 use crate::ports::{Clock, Store, StoreStatus, Vitals};
 
 /// The vital signs of one tree.
@@ -23,6 +24,8 @@ pub struct TreeVitals {
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// What runs.
+    pub live: Live,
 }
 
 impl Vitals for TreeVitals {
@@ -50,7 +53,8 @@ impl Vitals for TreeVitals {
             Phase::Serving => Status::Degraded,
         };
         let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
-        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), parts }
+        let configuration = Configuration { version: self.live.now().version.clone(), rejected: self.live.rejected() };
+        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts }
     }
 
     fn tree(&self) -> TreeNode {

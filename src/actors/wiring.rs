@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::board::Board;
+use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
 use super::conversations::{Conversations, ConversationsMsg};
 use super::discord::{Discord, DiscordMsg};
 use super::gateway::{Gateway, GatewayMsg};
@@ -20,14 +21,14 @@ use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Pacer};
 use super::roster::Roster;
-use super::running::{ExitSender, Running};
+use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::tree::{Kind, Row, TREE};
 use super::turn::{InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Models, Poster, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
@@ -37,7 +38,9 @@ const STOP_WITHIN: Duration = Duration::from_secs(30);
 /// Everything that the tree is built from.
 pub struct Parts {
     /// What this process runs with.
-    pub running: Arc<Running>,
+    pub live: Live,
+    /// The files behind it.
+    pub files: Arc<dyn Files>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
@@ -46,8 +49,6 @@ pub struct Parts {
     pub faults: Arc<dyn Faults>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// The models.
-    pub models: Arc<dyn Models>,
     /// The door's name.
     pub door: Door,
     /// The door's events.
@@ -73,6 +74,7 @@ struct Handles {
     outbox: Handle<OutboxMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
+    config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
     discord: Handle<DiscordMsg>,
     identify_queue: Handle<IdentifyQueueMsg>,
@@ -88,6 +90,7 @@ impl Handles {
             outbox: Handle::new(&at("outbox:discord")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
+            config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
             discord: Handle::new(&at("discord")),
             identify_queue: Handle::new(&at("discord/identify_queue")),
@@ -154,6 +157,15 @@ impl Tree {
         false
     }
 
+    /// Reads the configuration again, as when a file changed.
+    pub fn reload(&self) -> impl Fn() + Send + use<> {
+        let watcher = self.handles.config_watcher.clone();
+        move || {
+            // A watcher that is down reads everything when it is back.
+            let _ = watcher.cast(ConfigWatcherMsg::Reload);
+        }
+    }
+
     /// Stops all actors in the reverse of their start order.
     pub async fn stop(self) {
         if self.root.drain_and_wait(Some(STOP_WITHIN)).await.is_err() {
@@ -194,13 +206,13 @@ struct Wiring {
 
 impl Wiring {
     fn new(parts: Parts, handles: Handles, in_flight: Arc<InFlight>) -> Self {
-        let settings = &parts.running.settings;
+        let running = parts.live.now();
+        let settings = &running.settings;
         let turn_parts = Arc::new(TurnParts {
-            running: Arc::clone(&parts.running),
+            live: parts.live.clone(),
             store: Arc::clone(&parts.store),
             clock: Arc::clone(&parts.clock),
             dice: Arc::clone(&parts.dice),
-            models: Arc::clone(&parts.models),
             dispatcher: handles.llm_dispatcher.clone(),
             outbox: handles.outbox.clone(),
             journal: handles.journal.clone(),
@@ -215,8 +227,18 @@ impl Wiring {
     /// The child that a row stands for, with its own children.
     fn child(&self, row: &'static Row) -> ChildSpec {
         let below = row.children.iter().filter(|row| !row.is_template()).map(|row| self.child(row)).collect();
-        let Handles { root, ops, journal, outbox, llm_dispatcher, conversations, gateway, discord, identify_queue } =
-            &self.handles;
+        let Handles {
+            root,
+            ops,
+            journal,
+            outbox,
+            llm_dispatcher,
+            conversations,
+            config_watcher,
+            gateway,
+            discord,
+            identify_queue,
+        } = &self.handles;
         match row.kind {
             Kind::Root => ChildSpec::new(row, root, Root, below),
             Kind::Ops => ChildSpec::new(row, ops, self.ops(), below),
@@ -224,6 +246,7 @@ impl Wiring {
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
             Kind::IdentifyQueue => ChildSpec::new(row, identify_queue, self.identify_queue(), below),
@@ -239,7 +262,7 @@ impl Wiring {
         Journal {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
-            running: Arc::clone(&self.parts.running),
+            live: self.parts.live.clone(),
             conversations: self.handles.conversations.clone(),
             outbox: self.handles.outbox.clone(),
         }
@@ -256,7 +279,7 @@ impl Wiring {
 
     fn llm_dispatcher(&self) -> LlmDispatcher {
         LlmDispatcher {
-            models: Arc::clone(&self.parts.models),
+            live: self.parts.live.clone(),
             permits: Arc::clone(&self.model_permits),
             board: Arc::clone(&self.parts.board),
         }
@@ -266,9 +289,13 @@ impl Wiring {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
+    fn config_watcher(&self) -> ConfigWatcher {
+        ConfigWatcher { files: Arc::clone(&self.parts.files), live: self.parts.live.clone() }
+    }
+
     fn gateway(&self) -> Gateway {
         Gateway {
-            running: Arc::clone(&self.parts.running),
+            live: self.parts.live.clone(),
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
             outbox: self.handles.outbox.clone(),
@@ -283,7 +310,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             began: self.parts.clock.now(),
             dice: Arc::clone(&self.parts.dice),
-            running: Arc::clone(&self.parts.running),
+            live: self.parts.live.clone(),
             board: Arc::clone(&self.parts.board),
             gateway: self.handles.gateway.clone(),
             outbox: self.handles.outbox.clone(),
@@ -296,7 +323,7 @@ impl Wiring {
     fn identify_queue(&self) -> IdentifyQueue {
         IdentifyQueue {
             source: Arc::clone(&self.parts.source),
-            shards: match self.parts.running.settings.discord.shards {
+            shards: match self.parts.live.now().settings.discord.shards {
                 Shards::Auto => None,
                 Shards::Count(count) => Some(count),
             },
@@ -311,3 +338,6 @@ impl Wiring {
 fn template(row: &'static Row) -> &'static Row {
     row.children.iter().find(|child| child.is_template()).unwrap_or(row)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Part, Readiness, Status, TreeNode};
+use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode};
 
 /// Longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -36,7 +36,12 @@ impl Vitals for Known {
             restarts: 1,
             last_error: Some("closed".to_owned()),
         };
-        Readiness { status: *self.status.lock().unwrap(), version: "0.1.0".to_owned(), parts: vec![part] }
+        Readiness {
+            status: *self.status.lock().unwrap(),
+            version: "0.1.0".to_owned(),
+            configuration: Configuration { version: "1".to_owned(), rejected: None },
+            parts: vec![part],
+        }
     }
 
     fn tree(&self) -> TreeNode {
@@ -118,7 +123,7 @@ async fn readiness_has_a_status_for_every_state_and_names_the_parts() {
             "restarts": 1, "last_error": "closed"});
         assert_eq!(
             serde_json::from_str::<Value>(&body).unwrap(),
-            json!({"status": name, "version": "0.1.0", "parts": [part]})
+            json!({"status": name, "version": "0.1.0", "configuration": {"version": "1", "rejected": null}, "parts": [part]})
         );
     }
 }

@@ -1,16 +1,14 @@
 //! From settings to everything that the tree is built from.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Router;
-use secrecy::SecretString;
 use tokio::sync::watch;
 
-use super::files;
+use super::reload::{self, Configured, Lookup, Watched};
 use crate::actors::board::Board;
 use crate::actors::roster::Roster;
-use crate::actors::running::{Exit, Running};
+use crate::actors::running::{Exit, Live};
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::Parts;
 use crate::api::{Api, ApiOptions, Limits};
@@ -19,16 +17,9 @@ use crate::config::edges::DirectMessages;
 use crate::discord::gateway::{Gateway, Interests};
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
-use crate::domain::triage::Rules;
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
-use crate::llm::client::Client;
-use crate::llm::registry::{self, DefaultRow};
-use crate::ports::{Clock, Dice, Faults};
-use crate::store::embedded::opener::Opener;
+use crate::ports::{Clock, Dice, Faults, Store};
 use crate::store::resilient::Resilient;
-
-/// Looks up the value of a variable by name, for files that name one.
-pub type Lookup = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
+use crate::store::{OpenError, embedded, redis};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -36,6 +27,8 @@ pub struct Launch {
     pub settings: Settings,
     /// Values of variables by name.
     pub lookup: Lookup,
+    /// How the configuration is read again; none reads only the files that the settings name.
+    pub reread: Option<Watched>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
@@ -67,24 +60,24 @@ pub enum StartError {
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<Exit>>), StartError> {
-    let Launch { settings, lookup, clock, dice, faults, page, metrics } = launch;
+    let Launch { settings, lookup, reread, clock, dice, faults, page, metrics } = launch;
     let mut mistakes = Vec::new();
-    let prompts = files::prompts(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
-    let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
-    let models = models(&settings, &lookup).map_err(|more| mistakes.extend(more)).ok();
     let door = door(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
-    let (Some(prompts), Some(schema), Some(models), Some((source, poster))) = (prompts, schema, models, door) else {
+    let configured = Configured { settings: settings.clone(), lookup };
+    let running = reload::running(configured.clone()).map_err(|more| mistakes.extend(more)).ok();
+    let (Some((source, poster)), Some(running)) = (door, running) else {
         return Err(StartError::Configuration(mistakes));
     };
-    let opener = Opener::new(settings.store.dir.clone(), Arc::clone(&clock));
-    let store = Resilient::start(move || opener.open(), Arc::clone(&clock)).await;
-    let store = Arc::new(store.map_err(|error| StartError::InUse(error.to_string()))?);
+    let live = Live::new(running);
+    let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
+    let store = store(&settings, &clock).await?;
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
     let vitals = TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),
-        store: Arc::clone(&store) as _,
+        store: Arc::clone(&store),
         clock: Arc::clone(&clock),
+        live: live.clone(),
     };
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
@@ -95,14 +88,13 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
         limits: Limits::default(),
     });
     let (exit, exited) = watch::channel(None);
-    let rules = rules(&settings);
     let parts = Parts {
-        running: Arc::new(Running { settings, prompts, schema, rules }),
+        live,
+        files: Arc::new(reread),
         clock,
         dice,
         faults,
         store,
-        models: Arc::new(models),
         door: discord::DOOR,
         source: Arc::new(source),
         poster,
@@ -114,49 +106,37 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
     Ok((parts, exited))
 }
 
-fn models(settings: &Settings, lookup: &Lookup) -> Result<Client, Vec<String>> {
-    let llm = &settings.llm;
-    let text = files::read(&llm.models).map_err(|mistake| vec![mistake])?;
-    let path = llm.models.display().to_string();
-    let file = text.as_deref().map(|text| registry::File { path: &path, text });
-    let default = DefaultRow {
-        model: llm.model.clone().unwrap_or_default(),
-        base_url: llm.base_url(),
-        key: llm.key.clone(),
-        timeout: llm.timeout,
-    };
-    let rows = registry::build(file, &default, lookup.as_ref())?;
-    Client::new(rows).map_err(|mistake| vec![mistake])
+/// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
+/// to start.
+async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, StartError> {
+    let in_use = |error: OpenError| StartError::InUse(error.to_string());
+    if let Some(address) = settings.redis.address() {
+        let opener = redis::opener::Opener::new(&address)
+            .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
+        let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
+        return Ok(Arc::new(store.map_err(in_use)?));
+    }
+    let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
+    let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
+    Ok(Arc::new(store.map_err(in_use)?))
 }
 
-fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+/// How to reach Discord.
+pub(super) fn access(settings: &Settings) -> Access {
     let discord = &settings.discord;
-    let access = Access {
+    Access {
         api_url: discord.api_url.clone(),
         token: discord.token.clone().unwrap_or_default(),
         allow_insecure: discord.allow_insecure,
-    };
+    }
+}
+
+fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+    let access = access(settings);
     let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
     let interests = Interests {
         names: settings.members.aliases.clone(),
-        direct_messages: discord.direct_messages == DirectMessages::Answer,
+        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
     };
     Ok((Gateway::new(access, interests, Arc::clone(&rest)), rest))
-}
-
-/// Who is answered, and what this door wants of an answer.
-fn rules(settings: &Settings) -> Rules {
-    let texts = |ids: &[u64]| ids.iter().map(u64::to_string).collect::<HashSet<_>>();
-    Rules {
-        aliases: settings.members.aliases.clone(),
-        ignored_roles: texts(&settings.members.ignored_roles),
-        allowed_bots: texts(&settings.bots.allowed),
-        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
-        policy: Policy {
-            reply: ReplyContract::Typed,
-            history: HistoryScope::PersonInPlace,
-            lane: LaneRule::Queue,
-            model: None,
-        },
-    }
 }

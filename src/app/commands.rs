@@ -1,16 +1,20 @@
 //! The commands of the program.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::assemble::{Launch, Lookup, StartError};
-use super::signals::Ends;
+use secrecy::SecretString;
+
+use super::assemble::{Launch, StartError};
+use super::reload::{Configured, Watched};
+use super::signals::{self, Ends};
 use super::system::{SystemClock, SystemDice};
 use super::{App, Cli, Ended, Format, exit};
 use crate::actors::tree;
-use crate::config::sources::Sources;
-use crate::config::{self, Loaded, edges, show};
+use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
+use crate::config::{self, Loaded, Settings, edges, show};
 use crate::ports::NoFaults;
 use crate::telemetry::{self, LogFormat, LogGuard, LogOptions};
 
@@ -19,7 +23,8 @@ const HEALTH_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service.
 pub async fn run(cli: &Cli) -> u8 {
-    let Ok(loaded) = load(cli, |sources| sources) else { return exit::USAGE };
+    let reading = Reading::new(cli, |sources| sources);
+    let Ok(loaded) = reading.load() else { return exit::USAGE };
     let missing = loaded.settings.require_for_run();
     if !missing.is_empty() {
         for problem in missing {
@@ -29,13 +34,27 @@ pub async fn run(cli: &Cli) -> u8 {
         return exit::USAGE;
     }
     let Ok(_log) = log(&loaded) else { return exit::USAGE };
-    serve(launch(&loaded, None)).await
+    serve(launch(loaded, reading, None)).await
 }
 
 /// Asks the running service how it is.
 pub async fn health(cli: &Cli) -> u8 {
-    let Ok(loaded) = load(cli, |sources| sources) else { return exit::USAGE };
-    let mut address = loaded.settings.http.addr;
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    match ask_health(&loaded.settings).await {
+        Ok(()) => {
+            println!("healthy");
+            exit::FINE
+        }
+        Err(why) => {
+            println!("not healthy: {why}");
+            exit::NEGATIVE
+        }
+    }
+}
+
+/// Whether a service answers at the configured address that it is healthy; if not, why.
+pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
+    let mut address = settings.http.addr;
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
             std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
@@ -49,18 +68,9 @@ pub async fn health(cli: &Cli) -> u8 {
         Err(error) => Err(error),
     };
     match answer {
-        Ok(answer) if answer.status().is_success() => {
-            println!("healthy");
-            exit::FINE
-        }
-        Ok(answer) => {
-            println!("not healthy: {url} answered {}", answer.status());
-            exit::NEGATIVE
-        }
-        Err(error) => {
-            println!("not healthy: {url} cannot be reached: {}", error.without_url());
-            exit::NEGATIVE
-        }
+        Ok(answer) if answer.status().is_success() => Ok(()),
+        Ok(answer) => Err(format!("{url} answered {}", answer.status())),
+        Err(error) => Err(format!("{url} cannot be reached: {}", error.without_url())),
     }
 }
 
@@ -72,7 +82,7 @@ pub fn tree(markdown: bool) -> u8 {
 
 /// Prints the effective configuration.
 pub fn config(cli: &Cli) -> u8 {
-    let Ok(loaded) = load(cli, |sources| sources) else { return exit::USAGE };
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     for warning in &loaded.warnings {
         eprintln!("warning: {warning}");
     }
@@ -82,21 +92,61 @@ pub fn config(cli: &Cli) -> u8 {
     exit::FINE
 }
 
-/// Reads the configuration; prints every mistake.
-pub(super) fn load(cli: &Cli, adapt: impl FnOnce(Sources) -> Sources) -> Result<Loaded, ()> {
-    let mut sources = Sources::from_process(cli.config.clone());
-    if let Some(format) = cli.log_format {
-        let format = match format {
-            Format::Json => "json",
-            Format::Pretty => "pretty",
-        };
-        sources = sources.with_option("log.format", format);
+/// How a command reads its configuration: at its start, and again at each reload.
+#[derive(Clone)]
+pub(super) struct Reading {
+    config: Vec<PathBuf>,
+    format: Option<Format>,
+    sources: fn(Sources) -> Sources,
+    /// What the command itself sets.
+    pub adapt: Arc<dyn Fn(&mut Settings) + Send + Sync>,
+}
+
+impl Reading {
+    /// The configuration as the command line names it, its sources changed by `sources`.
+    pub fn new(cli: &Cli, sources: fn(Sources) -> Sources) -> Self {
+        Self { config: cli.config.clone(), format: cli.log_format, sources, adapt: Arc::new(|_| {}) }
     }
-    config::load(&adapt(sources)).map_err(|problems| {
-        for problem in problems {
-            eprintln!("{problem}");
+
+    /// Reads it.
+    fn read(&self) -> Result<Loaded, Vec<String>> {
+        let mut sources = Sources::from_process(self.config.clone());
+        if let Some(format) = self.format {
+            let format = match format {
+                Format::Json => "json",
+                Format::Pretty => "pretty",
+            };
+            sources = sources.with_option("log.format", format);
         }
-    })
+        let mut loaded = config::load(&(self.sources)(sources))
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        (self.adapt)(&mut loaded.settings);
+        Ok(loaded)
+    }
+
+    /// Reads it; prints every mistake.
+    pub fn load(&self) -> Result<Loaded, ()> {
+        self.read().map_err(|problems| {
+            for problem in problems {
+                eprintln!("{problem}");
+            }
+        })
+    }
+
+    /// The files to watch, and how they are read again.
+    fn watched(self, settings: &Settings) -> Watched {
+        let mut files = self.config.clone();
+        if files.is_empty() {
+            files.push(CONFIG_FILE.into());
+        }
+        files.push(ENV_FILE.into());
+        Watched::new(Arc::new(move || self.read().map(configured)), files, settings)
+    }
+}
+
+fn configured(loaded: Loaded) -> Configured {
+    let variables = loaded.variables;
+    Configured { settings: loaded.settings, lookup: Arc::new(move |name| variables.get(name)) }
 }
 
 /// Starts the log; prints why it cannot.
@@ -108,16 +158,11 @@ pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
         edges::LogFormat::Pretty => true,
         edges::LogFormat::Auto => terminal,
     };
-    let mut redact = settings.http.api_keys.clone();
-    redact.extend(settings.discord.token.clone());
-    redact.extend(settings.llm.key.clone());
-    redact.extend(settings.redis.password.clone());
-    redact.extend(settings.redis.url.clone());
     let options = LogOptions {
         filter: settings.log.level.clone(),
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
         content: settings.log.content,
-        redact,
+        redact: secrets(settings),
         out: Box::new(std::io::stdout()),
         clock: Arc::new(SystemClock),
     };
@@ -128,10 +173,21 @@ pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
     Ok(guard)
 }
 
+/// What must never be shown.
+pub(super) fn secrets(settings: &Settings) -> Vec<SecretString> {
+    let mut secrets = settings.http.api_keys.clone();
+    secrets.extend(settings.discord.token.clone());
+    secrets.extend(settings.llm.key.clone());
+    secrets.extend(settings.redis.password.clone());
+    secrets.extend(settings.redis.url.clone());
+    secrets.extend(settings.tools.nats_url.clone());
+    secrets
+}
+
 /// What a start needs, with the real clock, dice and metrics.
-pub(super) fn launch(loaded: &Loaded, page: Option<axum::Router>) -> Launch {
-    let variables = loaded.variables.clone();
-    let lookup: Lookup = Arc::new(move |name| variables.get(name));
+pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router>) -> Launch {
+    let watched = reading.watched(&loaded.settings);
+    let Configured { settings, lookup } = configured(loaded);
     let metrics: Arc<dyn Fn() -> String + Send + Sync> = match telemetry::metrics::install() {
         Ok(metrics) => Arc::new(move || metrics.render()),
         Err(error) => {
@@ -140,8 +196,9 @@ pub(super) fn launch(loaded: &Loaded, page: Option<axum::Router>) -> Launch {
         }
     };
     Launch {
-        settings: loaded.settings.clone(),
+        settings,
         lookup,
+        reread: Some(watched),
         clock: Arc::new(SystemClock),
         dice: Arc::new(SystemDice),
         faults: Arc::new(NoFaults),
@@ -170,6 +227,8 @@ pub(super) async fn serve(launch: Launch) -> u8 {
             };
         }
     };
+    // Without a handler for it, SIGHUP would end the process.
+    let Ok(_hangups) = signals::on_hangup(app.reload()) else { return exit::GAVE_UP };
     match app.serve(ends.next()).await {
         Ended::Told => {
             tokio::select! {

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::commands::{self, Reading};
 use super::system::SystemClock;
-use super::{Cli, commands, exit};
+use super::{Cli, exit};
 use crate::config::sources::Sources;
-use crate::playground::demo_model::DemoModel;
+use crate::playground::demo_model::{DemoModel, MODEL};
 use crate::playground::page;
 use crate::playground::service::{Options, Service};
 use crate::ports::Clock;
 
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(400);
-/// The name of the demo model's row.
-const DEMO: &str = "demo";
 
 /// Runs the playground.
 pub async fn run(cli: &Cli) -> u8 {
-    let Ok(mut loaded) = commands::load(cli, Sources::for_playground) else { return exit::USAGE };
+    let mut reading = Reading::new(cli, Sources::for_playground);
+    let Ok(loaded) = reading.load() else { return exit::USAGE };
     let Ok(_log) = commands::log(&loaded) else { return exit::USAGE };
     let service = match Service::start(Options::new(Arc::new(|| SystemClock.now().0))).await {
         Ok(service) => service,
@@ -31,31 +31,36 @@ pub async fn run(cli: &Cli) -> u8 {
         }
     };
     let demo = if loaded.llm_configured() { None } else { Some(DemoModel::start(THINKING).await) };
-    let settings = &mut loaded.settings;
-    match &demo {
-        Some(Ok(demo)) => {
-            settings.llm.url = demo.base_url();
-            settings.llm.model = Some(DEMO.to_owned());
-        }
-        Some(Err(error)) => {
+    let demo = match demo.transpose() {
+        Ok(demo) => demo,
+        Err(error) => {
             eprintln!("the demo model cannot start: {error}");
             return exit::GAVE_UP;
         }
-        None if settings.llm.model.is_none() => {
-            eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
-            return exit::USAGE;
-        }
-        None => {}
+    };
+    if demo.is_none() && loaded.settings.llm.model.is_none() {
+        eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
+        return exit::USAGE;
     }
-    settings.discord.api_url = service.api_url();
-    settings.discord.token = Some(SecretString::from(service.token().to_owned()));
+    let (api_url, token) = (service.api_url(), SecretString::from(service.token().to_owned()));
+    let demo_url = demo.as_ref().map(DemoModel::base_url);
+    reading.adapt = Arc::new(move |settings| {
+        settings.discord.api_url.clone_from(&api_url);
+        settings.discord.token = Some(token.clone());
+        if let Some(url) = &demo_url {
+            settings.llm.url.clone_from(url);
+            settings.llm.model = Some(MODEL.to_owned());
+        }
+    });
+    let Ok(loaded) = reading.load() else { return exit::USAGE };
+    let settings = &loaded.settings;
     println!("playground: http://{}/", settings.http.addr);
     let model = if demo.is_some() { "a demo model" } else { "the configured model" };
     println!("answers come from {model}; everything stays on this machine; stop with Ctrl-C");
     let page = page::router(service.clone());
-    let code = commands::serve(commands::launch(&loaded, Some(page))).await;
+    let code = commands::serve(commands::launch(loaded, reading, Some(page))).await;
     service.stop().await;
-    if let Some(Ok(demo)) = demo {
+    if let Some(demo) = demo {
         demo.stop().await;
     }
     code

@@ -1,6 +1,20 @@
 //! The signals that end a run.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Calls `reload` on each SIGHUP, for as long as the returned task lives.
+///
+/// # Errors
+/// The system takes no handler.
+pub fn on_hangup(reload: impl Fn() + Send + 'static) -> std::io::Result<AbortOnDropHandle<()>> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            reload();
+        }
+    })))
+}
 
 /// SIGTERM and SIGINT.
 pub struct Ends {

@@ -115,13 +115,11 @@ pub fn id_of(json: &str) -> Result<MessageId, serde_json::Error> {
     deleted(json)
 }
 
-/// Our name for a message of Discord.
-pub fn message_id(id: WireMessageId) -> MessageId {
+fn message_id(id: WireMessageId) -> MessageId {
     MessageId::new(DOOR, id.to_string())
 }
 
-/// Our name for a channel of Discord.
-pub fn place(id: ChannelId) -> Place {
+fn place(id: ChannelId) -> Place {
     Place::new(DOOR, id.to_string())
 }
 

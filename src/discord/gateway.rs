@@ -113,14 +113,12 @@ impl Shared {
     /// a program that was pointed at another service must never reach the real one by accident.
     async fn address(&self) -> Result<String, SourceError> {
         let known = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match known {
-            Some(address) => Ok(address),
-            None => {
-                self.ask().await?;
-                let told = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
-            }
+        if let Some(address) = known {
+            return Ok(address);
         }
+        self.ask().await?;
+        let told = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
     }
 
     /// An address to resume at that can be dialled; others are as good as none.
@@ -191,20 +189,16 @@ impl Stream {
             return Ok(());
         };
         let frame = match self.passed {
-            None => live.connection.frame().await?,
-            Some((_, many)) if many >= MAX_PASSED => {
-                self.tell_passed();
-                return Ok(());
-            }
+            None => Some(live.connection.frame().await),
+            Some((_, many)) if many >= MAX_PASSED => None,
             // Frames that wait already are taken first; before a real wait the caller hears how far we are.
-            Some(_) => match live.connection.frame().now_or_never() {
-                Some(frame) => frame?,
-                None => {
-                    self.tell_passed();
-                    return Ok(());
-                }
-            },
+            Some(_) => live.connection.frame().now_or_never(),
         };
+        let Some(frame) = frame else {
+            self.tell_passed();
+            return Ok(());
+        };
+        let frame = frame?;
         self.take(&frame)
     }
 
@@ -237,8 +231,8 @@ impl Stream {
         let reading = catch_unwind(AssertUnwindSafe(|| frame::read(&frame.text, &live.filter)));
         match reading {
             Ok(Ok(reading)) => self.act(reading, frame.understood),
-            Ok(Err(dropped)) => self.drop_frame(dropped),
-            Err(_) => self.drop_frame(Dropped {
+            Ok(Err(dropped)) => self.drop_frame(&dropped),
+            Err(_) => self.drop_frame(&Dropped {
                 sequence: None,
                 kind: "panicked",
                 reason: "the parser panicked".to_owned(),
@@ -336,8 +330,7 @@ impl Stream {
         }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what was dropped ends here")]
-    fn drop_frame(&mut self, dropped: Dropped) -> Result<(), Closed> {
+    fn drop_frame(&mut self, dropped: &Dropped) -> Result<(), Closed> {
         count(dropped.kind);
         tracing::debug!(
             event = "gateway.dropped",

@@ -35,8 +35,9 @@ pub fn head(text: &str) -> Option<Head<'_>> {
 #[derive(Debug)]
 pub struct Filter {
     me: UserId,
-    /// Our id in digits: it stands wherever we are mentioned, and as the author of a quoted message of ours.
-    digits: Finder<'static>,
+    /// Our id as Discord writes all ids, in quotation marks: it stands wherever we are mentioned, and as the author of
+    /// a quoted message of ours.
+    id: Finder<'static>,
     names: Names,
     /// Direct messages are for us too.
     direct: bool,
@@ -47,8 +48,8 @@ impl Filter {
     /// wanted, direct messages.
     #[must_use]
     pub fn new(me: UserId, names: &[String], direct: bool) -> Self {
-        let digits = me.to_string();
-        Self { me, digits: Finder::new(digits.as_bytes()).into_owned(), names: Names::new(names), direct }
+        let id = format!("\"{me}\"");
+        Self { me, id: Finder::new(id.as_bytes()).into_owned(), names: Names::new(names), direct }
     }
 
     /// Our own id.
@@ -62,7 +63,7 @@ impl Filter {
     #[must_use]
     pub fn may_be_ours(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
-        self.digits.find(bytes).is_some()
+        self.id.find(bytes).is_some()
             // Digits and keys can be written as escapes. Nobody does that, so it costs nothing to look closer.
             || memmem::find(bytes, br"\u00").is_some()
             || replies_to_unseen(bytes)

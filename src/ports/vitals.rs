@@ -11,8 +11,19 @@ pub struct Readiness {
     pub status: Status,
     /// The program's version.
     pub version: String,
+    /// The configuration in force.
+    pub configuration: Configuration,
     /// The parts: doors, shards, store, models, MCP servers.
     pub parts: Vec<Part>,
+}
+
+/// The configuration in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Configuration {
+    /// Names its content: the same content has the same version.
+    pub version: String,
+    /// Why the files as they are now were rejected, if they were; never a secret.
+    pub rejected: Option<String>,
 }
 
 /// How something is, from well to gone.

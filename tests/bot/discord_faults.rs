@@ -105,7 +105,7 @@ fn what_was_missed_with_a_refused_resume_is_read_back() {
 fn every_other_close_code_is_survived() {
     story(async {
         let world = World::begin().await;
-        for code in [1000, 1001, 4000, 4002, 4008, 4999] {
+        for code in [1000, 4000, 4999] {
             world.service.faults().close_gateways(code);
             let said = world.says("Ada", "general", "@staffai hello");
             world.all_answered(&[said], Duration::from_secs(20)).await;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use staffai::app::assemble::{Launch, Lookup};
+use staffai::app::assemble::Launch;
+use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use staffai::config::sources::Sources;
@@ -191,6 +192,7 @@ impl World {
         let launch = Launch {
             settings: loaded.settings,
             lookup,
+            reread: None,
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
             faults: Arc::clone(&self.faults),

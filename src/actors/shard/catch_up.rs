@@ -19,7 +19,9 @@ const TRIES: u32 = 5;
 /// The most messages that one request reads.
 const PAGE: usize = 100;
 
-/// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: nothing is replayed.
+/// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
+/// this process began was not said to us, but what came since may have been lost with a connection that broke before anything
+/// of it was heard.
 pub(super) async fn read_back(
     parts: &ShardParts,
     guild: &str,
@@ -29,14 +31,15 @@ pub(super) async fn read_back(
     let key = keys::watermark(&parts.door, guild);
     let now = parts.clock.now();
     let stored = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp);
-    // A guild without a watermark is new to us: what was said before this process began was not said to us. What came since
-    // may have been lost with a connection that broke before anything of it was heard.
     let watermark = stored.unwrap_or(parts.began);
     if stored.is_none() {
         let value = watermark.0.to_string();
         drop(parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
     }
-    let age = u64::try_from(parts.running.settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
+    if parts.live.now().settings.catch_up.per_channel == 0 {
+        return;
+    }
+    let age = u64::try_from(parts.live.now().settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
     let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
     for (place, last) in newest {
         // Messages of one millisecond have no order here, so the watermark's own is read as well.
@@ -59,7 +62,7 @@ pub(super) async fn read_back(
 }
 
 async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
-    let limit = parts.running.settings.catch_up.per_channel.min(PAGE);
+    let limit = parts.live.now().settings.catch_up.per_channel.min(PAGE);
     let request = PostRequest::History { place, after: None, limit: u8::try_from(limit).unwrap_or(u8::MAX) };
     for attempt in 1..=TRIES {
         let ask = |reply| OutboxMsg::Read(request.clone(), reply);

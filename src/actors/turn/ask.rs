@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::TurnParts;
 use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Report, Summary};
+use crate::actors::running::Running;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::restart::Backoff;
 use crate::domain::turn::Turn;
@@ -31,6 +32,7 @@ pub(super) struct Asked {
 /// Asks until a model answers. The error is the label of the last failure.
 pub(super) async fn ask(
     parts: &TurnParts,
+    running: &Running,
     turn: &Turn,
     request: &Request,
     deadline: Instant,
@@ -50,7 +52,7 @@ pub(super) async fn ask(
         tries += 1;
         let row = lease.row.key.clone();
         let begun = Instant::now();
-        let result = parts.models.complete(&row, request).await;
+        let result = running.models.complete(&row, request).await;
         drop(lease);
         let took = begun.elapsed();
         let summary = result.as_ref().map(Summary::from).map_err(Clone::clone);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::TurnParts;
 use crate::actors::outbox::OutboxMsg;
+use crate::actors::running::Running;
 use crate::domain::history::History;
 use crate::domain::ids::MessageId;
 use crate::domain::incoming::{AuthorKind, Quoted, Seen};
@@ -24,7 +25,7 @@ pub(super) struct Recalled {
 
 /// Loads the conversation, and resolves what the trigger replies to: our own answer is merged with its question, somebody
 /// else's message is quoted.
-pub(super) async fn recall(parts: &TurnParts, turn: &Turn) -> Recalled {
+pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) -> Recalled {
     let mut history = match turn.policy.history {
         HistoryScope::PersonInPlace => load(parts, turn).await,
         HistoryScope::Nothing => History::default(),
@@ -40,15 +41,15 @@ pub(super) async fn recall(parts: &TurnParts, turn: &Turn) -> Recalled {
         && let Some(known) = parts.store.get(&keys::answered(&quoted.id)).await
         && let Ok(exchange) = serde_json::from_str(&known)
     {
-        history.merge(&exchange, &turn.person, parts.running.settings.history.max_messages);
+        history.merge(&exchange, &turn.person, running.settings.history.max_messages);
         return Recalled { history, quoted: None };
     }
     Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }) }
 }
 
 /// Adds a completed exchange. It is visible at once, so that the lane's next turn sees it.
-pub(super) fn remember(parts: &TurnParts, turn: &Turn, exchange: &Exchange, mut history: History) {
-    let settings = &parts.running.settings.history;
+pub(super) fn remember(parts: &TurnParts, running: &Running, turn: &Turn, exchange: &Exchange, mut history: History) {
+    let settings = &running.settings.history;
     history.add(exchange, settings.max_messages);
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
     let key = keys::history(&turn.person, &turn.place);

@@ -20,7 +20,7 @@ fn plain() -> Value {
     })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "changes are written in place")]
+#[allow(clippy::needless_pass_by_value, reason = "it reads better at the callers")]
 fn with(changes: Value) -> Value {
     let mut message = plain();
     for (key, value) in changes.as_object().unwrap() {

@@ -1,16 +1,22 @@
 //! One value of the gateway library as one connection, with the deadlines that the library does not have.
+//!
+//! Frames come uncompressed: the library's decompressor turns round for ever on data behind the end of a stream, which
+//! no deadline could stop, and the filter before the parser needs the text anyway.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use twilight_gateway::error::{ReceiveMessageError, ReceiveMessageErrorType};
 use twilight_gateway::queue::Queue;
-use twilight_gateway::{Config, ConfigBuilder, Intents, Message, ShardId};
+use twilight_gateway::{Config, ConfigBuilder, Intents, Message, ShardId, ShardState};
 
 use crate::discord::Access;
 use crate::discord::close;
@@ -25,6 +31,10 @@ const SESSION_WITHIN: Duration = Duration::from_secs(60);
 const MAX_HEARTBEAT: Duration = Duration::from_secs(120);
 /// What is added to two heartbeat intervals before a silent peer counts as dead.
 const GRACE: Duration = Duration::from_secs(1);
+/// How often the library is asked for a socket before it has to rest. A handshake needs about as many.
+const ASKS: u32 = 6;
+/// Half of the first such rest; each is twice as long as the one before, up to some seconds.
+const REST: Duration = Duration::from_millis(25);
 /// The longest reason of a failed connection that is told, in characters.
 const MAX_REASON: usize = 200;
 
@@ -62,6 +72,7 @@ pub(super) struct Connection {
     /// No session until then: the handshake is stuck. None while nothing is owed.
     stuck: Option<Instant>,
     resuming: bool,
+    dial: Dial,
     /// The peer said hello.
     greeted: bool,
 }
@@ -102,6 +113,7 @@ impl Plan {
             silent: start,
             stuck: Some(start),
             resuming,
+            dial: Dial::default(),
             greeted: false,
         })
     }
@@ -129,7 +141,7 @@ impl Connection {
                 biased;
                 allowed = permit => self.identify(allowed)?,
                 // A panic in the library ends this connection only.
-                item = AssertUnwindSafe(self.library.next()).catch_unwind() => match item {
+                item = AssertUnwindSafe(next(&mut self.library, &mut self.dial)).catch_unwind() => match item {
                     Ok(item) => {
                         if let Some(frame) = self.heard(item)? {
                             return Ok(frame);
@@ -193,20 +205,18 @@ impl Connection {
                 self.silent = Instant::now() + self.patience;
                 Ok(Some(Frame { text: event, understood: false }))
             }
-            (ReceiveMessageErrorType::Reconnect, source) => match self.spare.take() {
-                Some(config) => {
-                    *self.library = twilight_gateway::Shard::with_config(self.id, config);
-                    self.silent = Instant::now() + HELLO_WITHIN;
-                    self.stuck = Some(self.silent);
-                    Ok(None)
-                }
-                None => {
+            (ReceiveMessageErrorType::Reconnect, source) => {
+                let Some(config) = self.spare.take() else {
                     let why = source.map_or_else(|| "no reason given".to_owned(), |source| source.to_string());
                     let why: String = why.chars().take(MAX_REASON).collect();
-                    Err(resume(format!("the gateway could not be reached: {why}")))
-                }
-            },
-            (ReceiveMessageErrorType::Compression, _) => Err(resume("a compressed frame could not be read")),
+                    return Err(resume(format!("the gateway could not be reached: {why}")));
+                };
+                *self.library = twilight_gateway::Shard::with_config(self.id, config);
+                self.dial = Dial::default();
+                self.silent = Instant::now() + HELLO_WITHIN;
+                self.stuck = Some(self.silent);
+                Ok(None)
+            }
             _ => Err(resume("the gateway library failed")),
         }
     }
@@ -220,6 +230,62 @@ impl Connection {
             "the peer gave no session"
         })
     }
+}
+
+/// What is known of opening the socket.
+#[derive(Default)]
+struct Dial {
+    /// The socket was open once.
+    opened: bool,
+    /// How often the library was asked before that.
+    asked: u32,
+    /// It is not asked again before this.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Dial {
+    /// How long the library rests now: mostly not at all, and longer each time.
+    fn rest(&mut self) -> Option<Duration> {
+        self.asked = self.asked.saturating_add(1);
+        let rests = (self.asked / ASKS).min(7);
+        self.asked.is_multiple_of(ASKS).then(|| REST * (1 << rests))
+    }
+}
+
+/// What the library brings next.
+///
+/// When the peer just hangs up, the library says nothing and dials anew within the same call. Once the socket was seen
+/// open, that is taken as the end. A peer that hangs up in the very moment of opening may never be seen so, and the
+/// library would dial as fast as it can until the peer's time to say hello is over; so it has to rest in between.
+async fn next(
+    library: &mut twilight_gateway::Shard<Waiting>,
+    dial: &mut Dial,
+) -> Option<Result<Message, ReceiveMessageError>> {
+    poll_fn(|context| {
+        if let Some(pause) = &mut dial.pause {
+            ready!(pause.as_mut().poll(context));
+            dial.pause = None;
+        }
+        let item = library.poll_next_unpin(context);
+        let open = !matches!(library.state(), ShardState::Disconnected { .. });
+        if item.is_ready() || open {
+            dial.opened |= open;
+            return item;
+        }
+        if dial.opened {
+            return Poll::Ready(None);
+        }
+        if let Some(rest) = dial.rest() {
+            let mut pause = Box::pin(sleep(rest));
+            // The library's own wake-up is lost on a pause, so the end of the pause has to be one.
+            if pause.as_mut().poll(context).is_ready() {
+                context.waker().wake_by_ref();
+            }
+            dial.pause = Some(pause);
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// The library's request to identify, left for the connection to find. The library hands over a channel and goes on
@@ -249,4 +315,20 @@ fn intents(direct_messages: bool) -> Intents {
 
 fn resume(reason: impl Into<String>) -> Closed {
     close::closed(AfterClose::Resume, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_hangs_up_while_opening_is_not_stormed() {
+        let mut dial = Dial::default();
+        let mut rested = Duration::ZERO;
+        while rested < HELLO_WITHIN {
+            rested += dial.rest().unwrap_or_default();
+        }
+        // Each dial takes at least two asks.
+        assert!(dial.asked / 2 <= 40, "{}", dial.asked);
+    }
 }
