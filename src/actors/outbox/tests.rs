@@ -435,7 +435,7 @@ fn places_where_nothing_waits_are_forgotten() {
     let _guard = runtime.enter();
     let now = Instant::now();
     let later = now + Duration::from_secs(1);
-    let mut state = OutboxState { lanes: HashMap::new(), notices: 0, typing: HashMap::new(), mute: HashMap::new() };
+    let mut state = OutboxState { lanes: HashMap::new(), notices: 0, typing: HashMap::new(), ..OutboxState::default() };
     state.lanes.insert(place("1"), PlaceQueue { not_before: Some(now), ..PlaceQueue::default() });
     state.lanes.insert(place("2"), PlaceQueue { closed: Some((now, "no".into())), ..PlaceQueue::default() });
     state.lanes.insert(place("3"), PlaceQueue { not_before: Some(later), ..PlaceQueue::default() });

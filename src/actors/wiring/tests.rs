@@ -127,7 +127,7 @@ async fn a_question_is_answered_once_whoever_fails_on_its_way() {
             }
             tokio::time::sleep(Duration::from_secs(90)).await;
             if world.faults.left() == 0 {
-                assert_eq!(log.column("actor.failed", "actor"), [path.clone()], "{fault:?}");
+                assert_eq!(log.column("actor.failed", "actor"), std::slice::from_ref(&path), "{fault:?}");
             } else {
                 let idle = ["staffai/discord", "staffai/discord/identify_queue", "staffai/config_watcher"];
                 assert!(idle.contains(&path.as_str()), "{path} met no message");
