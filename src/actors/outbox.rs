@@ -143,6 +143,8 @@ pub struct OutboxState {
     /// The timer of samples runs.
     sampling: bool,
     typing: HashMap<Place, HashMap<TurnId, Instant>>,
+    /// Places that refused us: no typing is shown there until then.
+    mute: HashMap<Place, Instant>,
 }
 
 #[derive(Default)]
@@ -174,6 +176,7 @@ impl Actor for Outbox {
                 self.enqueue(me, state, place, Job { task: Task::Turn(turn), outgoing, check, drawn });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
+            OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
                 turns.insert(turn, until);
@@ -203,6 +206,7 @@ impl Actor for Outbox {
             OutboxMsg::ShowTyping => {
                 let now = Instant::now();
                 state.tidy(now);
+                state.mute.retain(|_, until| *until > now);
                 for place in state.still_typing(now) {
                     self.show_typing(me, place);
                 }
@@ -210,6 +214,7 @@ impl Actor for Outbox {
             }
             OutboxMsg::TypingRefused(place) => {
                 state.typing.remove(&place);
+                state.mute.insert(place, Instant::now() + CLOSED_FOR);
             }
         }
         Ok(())

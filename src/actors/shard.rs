@@ -89,6 +89,8 @@ pub struct ShardParts {
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// When this process began to listen.
+    pub began: Timestamp,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
     /// What this process runs with.
@@ -133,6 +135,8 @@ pub struct ShardState {
     catching_up: HashSet<String>,
     /// Those of them that wait for their turn, with the newest message of each of their places.
     gaps: VecDeque<(String, Vec<(Place, Timestamp)>)>,
+    /// Further gaps of those that are being read back already: they come next.
+    further: HashMap<String, Vec<(Place, Timestamp)>>,
 }
 
 struct Pending {
@@ -179,7 +183,10 @@ impl Actor for ShardActor {
                     self.take(me, state, Incoming::Posted(posted), None);
                 }
                 if done {
-                    state.catching_up.remove(&guild);
+                    match state.further.remove(&guild) {
+                        Some(newest) => state.gaps.push_back((guild, newest)),
+                        None => drop(state.catching_up.remove(&guild)),
+                    }
                     self.catch_up(me, state);
                 }
             }
@@ -285,6 +292,8 @@ impl ShardActor {
                 if state.catching_up.insert(guild.clone()) {
                     state.gaps.push_back((guild, newest));
                     self.catch_up(me, state);
+                } else {
+                    state.further.insert(guild, newest);
                 }
             }
             StreamEvent::Closed(closed) => self.closed(me, state, &closed),

@@ -357,6 +357,7 @@ impl Wiring {
             source: Arc::clone(&self.parts.source),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
+            began: self.parts.clock.now(),
             dice: Arc::clone(&self.parts.dice),
             live: self.parts.live.clone(),
             board: Arc::clone(&self.parts.board),

@@ -106,10 +106,10 @@ impl History {
         self.entries.iter().filter(|entry| max_age.is_zero() || now.since(entry.at) <= max_age).collect()
     }
 
-    /// Adds a completed exchange and keeps the newest `max_messages`. One that was asked at the same moment is replaced, so
+    /// Adds a completed exchange and keeps the newest `max_messages`. An earlier answer to the same question is replaced, so
     /// that a repeated step changes nothing.
     pub fn add(&mut self, exchange: &Exchange, max_messages: usize) {
-        self.remove_asked_at(exchange.asked_at);
+        self.forget(&exchange.asked, exchange.asked_at);
         self.insert(pair(exchange, exchange.asked.clone()), max_messages);
     }
 
@@ -138,8 +138,9 @@ impl History {
         self.entries.drain(..excess);
     }
 
-    fn remove_asked_at(&mut self, asked_at: Timestamp) {
-        let asked = |entry: &Entry| entry.role == Role::User && entry.at == asked_at;
+    /// Takes out the exchange that answered this question: who answers it once more must not see it as past.
+    pub fn forget(&mut self, question: &str, asked_at: Timestamp) {
+        let asked = |entry: &Entry| entry.role == Role::User && entry.at == asked_at && entry.content == question;
         if let Some(place) = self.entries.iter().position(asked) {
             let answered = self.entries.get(place + 1).is_some_and(|next| next.role == Role::Assistant);
             self.entries.drain(place..=place + usize::from(answered));

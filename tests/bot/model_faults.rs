@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -98,9 +99,8 @@ fn a_filtered_answer_becomes_an_apology() {
 #[test]
 fn a_model_that_is_down_is_apologised_for() {
     story(async {
-        for act in [Act::Status(500), Act::Status(503), Act::Status(401), Act::Status(400)] {
-            assert_eq!(member_reads(act).await, DOWN);
-        }
+        let told = [500, 503, 401, 400].map(|status| member_reads(Act::Status(status)));
+        assert_eq!(join_all(told).await, [DOWN; 4]);
     });
 }
 
@@ -122,11 +122,11 @@ fn a_body_that_never_ends_takes_no_longer_than_a_turn_may() {
 fn bodies_that_are_no_completion_are_apologised_for() {
     story(async {
         let error = json!({"error": {"message": "inside a success"}}).to_string();
-        for body in ["", "<html>", "[]", "{}", r#"{"choices": []}"#, r#"{"choices": [{}]}"#, &error] {
-            let words = member_reads(Act::Body(body.to_owned())).await;
-            assert!(words.starts_with("Sorry, "), "{body}: {words}");
+        let bodies = ["", "<html>", "[]", "{}", r#"{"choices": []}"#, r#"{"choices": [{}]}"#, &error];
+        for words in join_all(bodies.map(|body| member_reads(Act::Body(body.to_owned())))).await {
+            assert!(words.starts_with("Sorry, "), "{words}");
         }
-        assert_eq!(member_reads(Act::Giant).await, DOWN);
+        assert!(member_reads(Act::Giant).await.starts_with("Sorry, "));
     });
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use staffai::playground::guild::seed::Seed;
+
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
 
@@ -26,7 +28,7 @@ fn the_pages_say_how_the_bot_is() {
         let (status, tree) = world.json("/api/v1/tree").await;
         assert_eq!((status, tree["name"].as_str(), tree["path"].as_str()), (200, Some("staffai"), Some("staffai")));
         let names: Vec<_> = tree["children"].as_array().unwrap().iter().map(|child| child["name"].clone()).collect();
-        insta::assert_snapshot!(serde_json::to_string(&names).unwrap(), @r#"["ops","journal","outbox:discord","llm_dispatcher","conversations","gateway","discord"]"#);
+        insta::assert_snapshot!(serde_json::to_string(&names).unwrap(), @r#"["ops","journal","outbox:discord","llm_dispatcher","conversations","config_watcher","gateway","discord"]"#);
         for child in tree["children"].as_array().unwrap() {
             for field in ["restarts", "mailbox", "handled", "uptime_s"] {
                 assert!(child[field].is_u64(), "{field} of {child}");
@@ -45,6 +47,10 @@ fn the_counts_say_that_nothing_was_lost_and_nothing_doubled() {
         world.crowd(20);
         let said: Vec<Said> = (0..20).map(|n| world.says(&format!("member-{n}"), "help", "@staffai hello")).collect();
         world.all_answered(&said, SOON).await;
+        // Mailboxes are measured every few seconds.
+        while !world.get("/metrics").await.1.contains("staffai_mailbox_depth") {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         let (status, page) = world.get("/metrics").await;
         assert_eq!(status, 200);
         let sum = |name: &str| -> f64 {
@@ -92,6 +98,13 @@ fn it_is_not_ready_before_discord_is_and_while_it_drains() {
         let (status, body) = world.json("/readyz").await;
         assert_eq!((status, body["status"].as_str()), (503, Some("starting")));
         world.becomes("ready").await;
+
+        world.model.always(Act::SaysAfter(Duration::from_secs(1), "done".into()));
+        let said = world.says("Ada", "general", "@staffai hello");
+        world.until("it is asked", || (world.model.calls() == 1).then_some(())).await;
+        let (finished, _) = tokio::join!(world.drain(), world.becomes("draining"));
+        assert!(finished);
+        world.all_answered(&[said], Duration::from_millis(100)).await;
     });
 }
 
@@ -117,6 +130,29 @@ fn a_thousand_mentions_are_answered_in_full() {
         for said in said {
             assert_eq!(world.words_to(said).await, "Aye.");
         }
+    });
+}
+
+#[test]
+fn all_shards_are_served() {
+    story(async {
+        let mut setup = Setup::new();
+        setup.service.seed = Seed::many(4, 2);
+        (setup.service.shards, setup.service.max_concurrency) = (2, 2);
+        let world = World::with(setup).await;
+        world.service.connected(1).await;
+        let bot = world.service.bot();
+        let mut said = Vec::new();
+        for guild in world.service.guilds() {
+            for channel in guild.channels {
+                let id = world.service.says(guild.members[0].id, channel.id, &format!("<@{bot}> hello"), None);
+                said.push(Said { id, channel: channel.id });
+            }
+        }
+        world.all_answered(&said, SOON).await;
+        let (_, ready) = world.json("/readyz").await;
+        let shards = ready["parts"].as_array().unwrap().iter().filter(|part| part["kind"] == "shard").count();
+        assert_eq!(shards, 2);
     });
 }
 

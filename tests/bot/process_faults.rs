@@ -10,16 +10,57 @@ use tokio::time::Instant;
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// A burst of mentions with kills at random moments; the last life answers what is left.
-async fn killed_again_and_again(seed: u64) {
-    println!("seed {seed}");
-    let mut dice = StdRng::seed_from_u64(seed);
+/// A crowd, a model that thinks for different times, and a Discord that takes a while to take posts and loses some answers.
+async fn slow_world() -> World {
     let world = World::without_bot(Setup::new()).await;
     world.crowd(30);
+    world.service.faults().drop_answers(5);
+    world.service.faults().delay_route("POST /channels/{channel}/messages", Duration::from_millis(40));
     world.model.does(|ask| {
         let pause = Duration::from_millis((ask.number as u64 * 37) % 300);
         Act::SaysAfter(pause, format!("You said: {}", ask.question()))
     });
+    world
+}
+
+/// The same in this process, with stops that wait for nothing.
+async fn stopped_again_and_again(seed: u64) {
+    println!("seed {seed}");
+    let mut dice = StdRng::seed_from_u64(seed);
+    let world = slow_world().await;
+    let mut said: Vec<Said> = Vec::new();
+    for life in 0..5 {
+        world.start().await;
+        for number in 0..6 {
+            let channel = ["general", "help", "random"][number % 3];
+            said.push(world.says(&format!("member-{}", life * 6 + number), channel, "@staffai hello"));
+            tokio::time::sleep(Duration::from_millis(dice.random_range(0..30))).await;
+        }
+        tokio::time::sleep(Duration::from_millis(dice.random_range(0..250))).await;
+        world.stop().await;
+        world.service.disconnected(0).await;
+        if life % 2 == 1 {
+            // The next life cannot resume and has to read back what it missed.
+            world.service.faults().forget_sessions();
+        }
+        said.push(world.says("Ada", "general", "@staffai anybody?"));
+    }
+    world.start().await;
+    world.all_answered(&said, Duration::from_secs(20)).await;
+}
+
+#[test]
+fn a_stopped_bot_answers_everything_once_when_it_is_back() {
+    story(async {
+        futures_util::future::join_all([1, 2, 3].map(stopped_again_and_again)).await;
+    });
+}
+
+/// A burst of mentions with kills at random moments; the last life answers what is left.
+async fn killed_again_and_again(seed: u64) {
+    println!("seed {seed}");
+    let mut dice = StdRng::seed_from_u64(seed);
+    let world = slow_world().await;
     let mut said: Vec<Said> = Vec::new();
     for life in 0..3 {
         let process = world.process(&format!("life-{life}")).await;
@@ -84,6 +125,30 @@ fn a_hung_model_does_not_keep_the_process_and_the_answer_comes_later() {
         let _process = world.process("second").await;
         world.all_answered(&[said], SOON).await;
         assert_eq!(world.words_to(said).await, "sorry for the wait");
+    });
+}
+
+#[test]
+fn an_answer_that_was_not_posted_before_a_kill_is_remembered_once() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        let process = world.process("first").await;
+        let create = "POST /channels/{channel}/messages";
+        world.service.faults().delay_route(create, Duration::from_secs(600));
+        let said = world.says("Ada", "general", "@staffai my boat is the Heron");
+        let posting = || world.service.stats().by_route.contains_key(create).then_some(());
+        world.until("the answer is on its way", posting).await;
+        process.kill();
+        world.service.faults().delay_route(create, Duration::ZERO);
+        let _process = world.process("second").await;
+        world.all_answered(&[said], SOON).await;
+        let said = world.says("Ada", "general", "@staffai which boat?");
+        world.answer_to(said).await;
+        insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: my boat is the Heron
+        assistant: You said: my boat is the Heron
+        user: which boat?
+        ");
     });
 }
 

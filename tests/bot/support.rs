@@ -41,10 +41,22 @@ pub fn story(told: impl Future<Output = ()>) {
     PROVIDER.get_or_init(|| {
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+    show_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let begun = Instant::now();
     let ended = runtime.block_on(async { tokio::time::timeout(STORY, told).await });
     runtime.shutdown_timeout(Duration::from_secs(1));
+    println!("took {:?}", begun.elapsed());
     assert!(ended.is_ok(), "the story took longer than {STORY:?}");
+}
+
+/// With `BOT_LOG=debug` in the environment the log of the bots in this process is shown.
+#[expect(clippy::disallowed_methods, reason = "a person who runs the tests asks for it")]
+fn show_log() {
+    if let Ok(filter) = std::env::var("BOT_LOG") {
+        // The first story has set it up for all.
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).try_init();
+    }
 }
 
 /// What is special about a world. The rest is quick and plain.
@@ -78,7 +90,7 @@ impl Setup {
     }
 
     /// A variable of the environment.
-    pub fn set(mut self, name: &str, value: impl ToString) -> Self {
+    pub fn set(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.env.insert(name.to_owned(), value.to_string());
         self
     }

@@ -16,7 +16,11 @@ fn a_mention_is_answered() {
         let heard = world.hears("general").await;
         assert_eq!(heard.reply_to, Some(said.id));
         insta::assert_snapshot!(heard.content, @"You said: hello");
-        insta::assert_snapshot!(world.model.last().talk(), @"user: hello");
+        let ask = world.model.last();
+        insta::assert_snapshot!(ask.talk(), @"user: hello");
+        assert_eq!(ask.body["model"], "scripted");
+        assert_eq!(ask.body["response_format"]["type"], "json_schema");
+        assert_eq!(ask.messages[0].0, "system");
     });
 }
 

@@ -19,7 +19,9 @@ const TRIES: u32 = 5;
 /// The most messages that one request reads.
 const PAGE: usize = 100;
 
-/// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: nothing is replayed.
+/// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
+/// this process began was not said to us, but what came since may have been lost with a connection that broke before anything
+/// of it was heard.
 pub(super) async fn read_back(
     parts: &ShardParts,
     guild: &str,
@@ -28,21 +30,24 @@ pub(super) async fn read_back(
 ) {
     let key = keys::watermark(&parts.door, guild);
     let now = parts.clock.now();
-    let Some(watermark) = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp) else {
-        drop(parts.store.write(vec![Write::Put { key, value: now.0.to_string(), ttl: Some(keys::WATERMARK_TTL) }]));
-        return;
-    };
+    let stored = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp);
+    let watermark = stored.unwrap_or(parts.began);
+    if stored.is_none() {
+        let value = watermark.0.to_string();
+        drop(parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
+    }
     if parts.live.now().settings.catch_up.per_channel == 0 {
         return;
     }
     let age = u64::try_from(parts.live.now().settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
     let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
     for (place, last) in newest {
-        if last <= since {
+        // Messages of one millisecond have no order here, so the watermark's own is read as well.
+        if last < since {
             continue;
         }
         let mut messages = read_place(parts, place.clone()).await;
-        messages.retain(|posted| posted.at > since);
+        messages.retain(|posted| posted.at >= since);
         for posted in &mut messages {
             posted.guild = Some(guild.to_owned());
         }

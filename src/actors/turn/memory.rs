@@ -30,6 +30,8 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
         HistoryScope::PersonInPlace => load(parts, turn).await,
         HistoryScope::Nothing => History::default(),
     };
+    // A turn that is resumed may have got as far as its memory in an earlier life.
+    history.forget(&turn.text, turn.at);
     let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None } };
     let seen = match &quoted.seen {
         Some(seen) => Some(seen.clone()),

@@ -43,6 +43,16 @@ fn the_stored_form_is_that_of_the_python_bot() {
 }
 
 #[test]
+fn a_question_that_is_answered_once_more_is_forgotten_alone() {
+    let mut history = History::default();
+    history.add(&exchange(&ada(), 1, "one", "first"), 20);
+    history.add(&exchange(&ada(), 1, "two", "of the same moment"), 20);
+    history.forget("one", Timestamp(1_000));
+    history.forget("three", Timestamp(1_000));
+    assert_eq!(said(&history), ["two", "of the same moment"]);
+}
+
+#[test]
 fn odd_entries_are_tolerated_or_dropped_and_counted() {
     let stored = r#"[
         {"role": "user", "content": "whole seconds", "timestamp": 1700000000},
