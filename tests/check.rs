@@ -27,7 +27,7 @@ struct Outcome {
 impl Bench {
     async fn start(change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new(Arc::new(|| NOW));
-        options.token = "the-token-of-the-test".to_owned();
+        "the-token-of-the-test".clone_into(&mut options.token);
         change(&mut options);
         Self {
             service: Service::start(options).await.unwrap(),
@@ -146,6 +146,17 @@ async fn offline_contacts_nobody() {
     assert_eq!(outcome.code, 0, "{}", outcome.table);
     let asked = bench.service.stats().by_status;
     assert!(asked.is_empty(), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_cannot_be_reached_is_wrong_and_its_password_never_shown() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("REDIS_URL", "redis://:a-long-password@127.0.0.1:1/0")]).await;
+    outcome.has("wrong", "store", "redis at 127.0.0.1:1");
+    assert_eq!(outcome.code, 1);
+    assert!(!outcome.table.contains("a-long-password"), "{}", outcome.table);
+    let offline = bench.check(&["--offline"], &[("REDIS_URL", "redis://127.0.0.1:1/0")]).await;
+    offline.has("skipped", "store", "--offline");
 }
 
 #[tokio::test(flavor = "multi_thread")]

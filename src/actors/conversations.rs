@@ -124,3 +124,6 @@ impl Conversations {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,6 +168,6 @@ fn continues(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
     let closed = text(known, "signature").is_some() && text(item, "signature").is_none();
     match (known.get("index"), item.get("index")) {
         (Some(known), Some(item)) if !known.is_null() && !item.is_null() => known == item,
-        _ => !closed && !(named(known) && named(item) && text(item, "id").is_none()),
+        _ => !(closed || named(known) && named(item) && text(item, "id").is_none()),
     }
 }

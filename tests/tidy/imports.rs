@@ -3,7 +3,8 @@
 use crate::source::{File, Finding, Token, behind_group, tokens};
 
 /// Rooms that speak with the outside. None knows another, and none knows the actors.
-const EDGES: [&str; 9] = ["discord", "slack", "api", "llm", "mcp", "tools", "render", "store", "playground"];
+const EDGES: [&str; 10] =
+    ["discord", "slack", "terminal", "api", "llm", "mcp", "tools", "render", "store", "playground"];
 
 /// The other rooms, and the rooms that each may use besides itself.
 const ROOMS: [(&str, &[&str]); 6] = [

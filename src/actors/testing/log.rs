@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tracing::Dispatch;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -20,6 +21,10 @@ pub struct Log {
 
 impl Log {
     pub fn capture() -> Self {
+        // While there is but one subscriber, tracing asks the thread that first meets a place in the code whether that place is
+        // ever logged. Other tests' threads would say no for all of us.
+        static COMPANY: OnceLock<[Dispatch; 2]> = OnceLock::new();
+        COMPANY.get_or_init(|| [(); 2].map(|()| Dispatch::new(tracing_subscriber::registry())));
         let lines = Arc::new(Mutex::new(Vec::new()));
         let subscriber = tracing_subscriber::registry().with(Capture(Arc::clone(&lines)));
         Self { lines, _guard: tracing::subscriber::set_default(subscriber) }

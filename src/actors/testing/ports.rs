@@ -1,7 +1,7 @@
 //! The ports in memory.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,26 +27,21 @@ use crate::ports::{
 
 // === Time, chance, failure ===
 
-/// Wall-clock time that goes with tokio's and can be set forward.
+/// Wall-clock time that goes with tokio's.
 pub struct ManualClock {
     origin: Instant,
-    ahead: AtomicU64,
 }
 
 impl ManualClock {
     pub fn new() -> Self {
-        Self { origin: Instant::now(), ahead: AtomicU64::new(0) }
-    }
-
-    pub fn skip(&self, time: Duration) {
-        self.ahead.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
+        Self { origin: Instant::now() }
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         let passed = u64::try_from(self.origin.elapsed().as_millis()).unwrap();
-        Timestamp(BEGINNING.0 + passed + self.ahead.load(Ordering::SeqCst))
+        Timestamp(BEGINNING.0 + passed)
     }
 }
 
@@ -223,7 +218,7 @@ impl Models for ScriptedModels {
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         match say {
             Say::Text(text) => Ok(Completion {
-                content: json!({ "type": "response", "response": text }).to_string(),
+                content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
                 refusal: None,
                 finish: Finish::Stop,
                 usage: Usage::default(),

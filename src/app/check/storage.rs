@@ -3,6 +3,10 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tokio::time::timeout;
 
 use super::report::{Report, Verdict};
 use crate::app::commands;
@@ -11,19 +15,21 @@ use crate::config::Settings;
 use crate::domain::keys;
 use crate::store::embedded::FILE;
 use crate::store::embedded::opener::Opener;
-use crate::store::{Backend, OpenError};
+use crate::store::{Backend, OpenError, redis};
 
 const STORE: &str = "store";
 
-/// Opens the embedded store, or finds out whether it could be made.
+/// How long connecting to Redis and reading one key may take.
+const REDIS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Reads from Redis, or opens the embedded store, or finds out whether that could be made.
 pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
-    if settings.redis.address().is_some() {
-        let dir = settings.store.dir.display();
-        report.push(
-            STORE,
-            Verdict::Note,
-            format!("Redis is configured, but this version keeps everything in the embedded store in {dir}"),
-        );
+    if let Some(address) = settings.redis.address() {
+        return if offline {
+            report.skipped(STORE, "redis; not contacted: --offline");
+        } else {
+            server(&address, report).await;
+        };
     }
     let dir = &settings.store.dir;
     // Making the folder here could give it to the wrong owner: whoever runs the check is often not who runs the service.
@@ -51,6 +57,24 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
         Ok(Err(OpenError::Failed(error))) => report.wrong_with(STORE, error),
         Err(error) => report.wrong_with(STORE, format!("opening it ended badly: {error}")),
     }
+}
+
+/// Reads one key of Redis or Valkey. Login, encryption and database are part of that.
+async fn server(address: &SecretString, report: &mut Report) {
+    let store = match redis::opener::Opener::new(address) {
+        Ok(opener) => opener.open().map_err(|error| error.to_string()),
+        Err(mistake) => Err(format!("the address of redis {mistake}")),
+    };
+    let store = match store {
+        Ok(store) => store,
+        Err(error) => return report.wrong_with(STORE, error),
+    };
+    match timeout(REDIS_WITHIN, store.get(keys::PROBE)).await {
+        Ok(Ok(_)) => report.ok(STORE, "redis; it answers and can be read"),
+        Ok(Err(error)) => report.wrong_with(STORE, error.to_string()),
+        Err(_) => report.wrong_with(STORE, format!("redis did not answer within {} s", REDIS_WITHIN.as_secs())),
+    }
+    store.close().await;
 }
 
 /// Whether a file can be made in this folder, or in the nearest one above that is there.
