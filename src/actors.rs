@@ -13,6 +13,8 @@ pub mod roster;
 
 pub mod board;
 
+pub mod timeline;
+
 pub mod running;
 
 pub mod vitals;

@@ -155,6 +155,7 @@ impl Conversation {
             return;
         };
         let Offered { turn, again } = *offered;
+        self.parts.timeline.started(&turn.id);
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
         let flight = self.parts.in_flight.enter();

@@ -23,6 +23,7 @@ use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::OutboxMsg;
 use super::running::{Live, Running};
+use super::timeline::Timeline;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::history::History;
@@ -51,6 +52,8 @@ pub struct TurnParts {
     pub journal: Handle<JournalMsg>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
+    /// Where each step is noted.
+    pub timeline: Arc<Timeline>,
 }
 
 /// How many turns are in flight in this process.

@@ -29,6 +29,7 @@ async fn world(store: MemoryStore) -> World {
     let (journal, conversations, outbox) = (at("journal"), at("conversations"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
+        timeline: Arc::default(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
         live: usual(),
@@ -57,7 +58,7 @@ impl World {
 
     async fn offered(&mut self) -> Option<String> {
         match self.conversations.now().await? {
-            ConversationsMsg::Offer(offered) => Some(offered.turn.id.id),
+            ConversationsMsg::Offer(turn) => Some(turn.turn.id.id),
             ConversationsMsg::Cancel(_, id) => Some(format!("cancel {}", id.id)),
             _ => None,
         }

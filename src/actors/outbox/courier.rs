@@ -200,25 +200,26 @@ impl Courier {
             return Err(Refusal::Request("nothing to post".to_owned()));
         }
         let begun = Instant::now();
+        let until = begun + GIVE_UP_AFTER;
         let drawn = job.drawn.clone().unwrap_or_default();
         let mut found = Found::default();
         if let Some(message) = drawn.message {
             found.pieces.push((message, drawn.text));
         } else if job.check || drawn.doubtful {
-            found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, begun).await?;
+            found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
         }
         let mut posted = Vec::with_capacity(pieces.len());
         let mut first_visible = drawn.first_visible;
         for (index, text) in pieces.into_iter().enumerate() {
             let message = match found.pieces.get(index) {
                 Some((message, shown)) if *shown == text => message.clone(),
-                Some((message, _)) => self.edit(job, message, text, begun).await?,
+                Some((message, _)) => self.edit(job, message, text, until).await?,
                 None if index == 0 && drawn.doubtful => {
                     // The nonce may bring back a draft that could not be found.
-                    let message = self.create(job, index, text.clone(), begun).await?;
-                    self.edit(job, &message, text, begun).await?
+                    let message = self.create(job, index, text.clone(), until).await?;
+                    self.edit(job, &message, text, until).await?
                 }
-                None => self.create(job, index, text, begun).await?,
+                None => self.create(job, index, text, until).await?,
             };
             first_visible.get_or_insert_with(Instant::now);
             posted.push(message);
@@ -226,16 +227,15 @@ impl Courier {
         Ok(Delivery { posted, first_visible: first_visible.unwrap_or(begun), doubled: found.doubled })
     }
 
-    async fn create(&mut self, job: &Job, index: usize, text: String, begun: Instant) -> Result<MessageId, Refusal> {
+    async fn create(&mut self, job: &Job, index: usize, text: String, until: Instant) -> Result<MessageId, Refusal> {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let request = PostRequest::Create { place, text: text.clone(), reply_to, nonce: job.task.nonce(index) };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
-                let found = self
-                    .find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), std::slice::from_ref(&text), begun)
-                    .await?;
+                let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
+                let found = self.find(place, trigger, std::slice::from_ref(&text), until).await?;
                 if index == 0
                     && let Some((message, _)) = found.pieces.into_iter().next()
                 {
@@ -250,7 +250,7 @@ impl Courier {
                     if matches!(error, PostError::Transient(_)) {
                         uncertain_since.get_or_insert_with(Instant::now);
                     }
-                    self.wait_or_refuse(error, attempt, begun).await?;
+                    self.wait_or_refuse(error, attempt, until).await?;
                 }
             }
         }
@@ -262,7 +262,7 @@ impl Courier {
         job: &Job,
         message: &MessageId,
         text: String,
-        begun: Instant,
+        until: Instant,
     ) -> Result<MessageId, Refusal> {
         let request = PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), text };
         for attempt in 0.. {
@@ -272,7 +272,7 @@ impl Courier {
             match self.perform(&request).await {
                 // Somebody removed our message, or it may no longer be edited: it was answered all the same.
                 Ok(_) | Err(PostError::Refused { status: 400..=404, .. }) => break,
-                Err(error) => self.wait_or_refuse(error, attempt, begun).await?,
+                Err(error) => self.wait_or_refuse(error, attempt, until).await?,
             }
         }
         Ok(message.clone())
@@ -283,11 +283,11 @@ impl Courier {
     pub(super) async fn find(
         &mut self,
         place: &Place,
-        reply_to: Option<&MessageId>,
+        trigger: Option<&MessageId>,
         pieces: &[String],
-        begun: Instant,
+        until: Instant,
     ) -> Result<Found, Refusal> {
-        let Some(trigger) = reply_to else { return Ok(Found::default()) };
+        let Some(trigger) = trigger else { return Ok(Found::default()) };
         let mut after = trigger.clone();
         let mut ours = Vec::new();
         for _ in 0..SEARCH_PAGES {
@@ -297,7 +297,7 @@ impl Courier {
                 match self.perform(&request).await {
                     Ok(PostResult::Messages(page)) => break page,
                     Ok(_) => break Vec::new(),
-                    Err(error) => self.wait_or_refuse(error, attempt, begun).await?,
+                    Err(error) => self.wait_or_refuse(error, attempt, until).await?,
                 }
                 attempt += 1;
             };
@@ -336,7 +336,10 @@ impl Courier {
         }
         let mut slot = self.pacer.lock().reserve(Instant::now());
         loop {
-            tokio::time::sleep_until(slot).await;
+            // A timer waits for the end of its millisecond, also when its moment has come already.
+            if slot > Instant::now() {
+                tokio::time::sleep_until(slot).await;
+            }
             let renewed = self.pacer.lock().renew(slot);
             if renewed <= slot {
                 break;
@@ -374,12 +377,12 @@ impl Courier {
     }
 
     /// Waits before the next try of a post, or says why there is none.
-    async fn wait_or_refuse(&self, error: PostError, attempt: u32, begun: Instant) -> Result<(), Refusal> {
+    async fn wait_or_refuse(&self, error: PostError, attempt: u32, until: Instant) -> Result<(), Refusal> {
         if let PostError::Refused { status, message } = &error {
             return Err(refusal(*status, message));
         }
         let pause = self.pause(&error, attempt);
-        if begun.elapsed() + pause > GIVE_UP_AFTER {
+        if Instant::now() + pause > until {
             return Err(Refusal::Request(format!("given up: {error}")));
         }
         tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");

@@ -1,7 +1,5 @@
 //! How a courier shows a draft: one attempt, no retries. The next sample is a better second try than the same text once more.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::courier::{Courier, Pace, Task, WAIT_MAX};
@@ -9,9 +7,6 @@ use super::drafts::{Drawn, Step};
 use crate::domain::draft;
 use crate::domain::ids::{Place, TurnId};
 use crate::ports::{PostError, PostRequest, PostResult};
-
-/// The longest look into a channel for the sake of a draft. The answer itself is looked for with more patience.
-const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// How a courier comes back from a draft.
 pub struct Drew {
@@ -75,9 +70,9 @@ impl Courier {
     /// if it comes to light all the same, the platform knows its nonce.
     async fn look_for(&mut self, place: &Place, turn: &TurnId, drawn: &mut Drawn) -> bool {
         self.pace.drawn_at = Some(Instant::now());
-        let (trigger, nothing) = (turn.trigger(), [String::new()]);
-        let found = self.find(place, Some(&trigger), &nothing, Instant::now());
-        let Ok(Ok(found)) = tokio::time::timeout(LOOK_WITHIN, found).await else { return false };
+        let Ok(found) = self.find(place, Some(&turn.trigger()), &[String::new()], Instant::now()).await else {
+            return false;
+        };
         if let Some((message, text)) = found.pieces.into_iter().next() {
             *drawn = Drawn { message: Some(message), text, doubtful: false, ..drawn.clone() };
             drawn.first_visible.get_or_insert_with(Instant::now);

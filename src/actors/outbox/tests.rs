@@ -435,11 +435,16 @@ fn places_where_nothing_waits_are_forgotten() {
     let _guard = runtime.enter();
     let now = Instant::now();
     let later = now + Duration::from_secs(1);
-    let paused = |at| PlaceQueue { pace: Pace { not_before: Some(at), ..Pace::default() }, ..PlaceQueue::default() };
     let mut state = OutboxState::default();
-    state.lanes.insert(place("1"), paused(now));
+    state.lanes.insert(
+        place("1"),
+        PlaceQueue { pace: Pace { not_before: Some(now), ..Pace::default() }, ..PlaceQueue::default() },
+    );
     state.lanes.insert(place("2"), PlaceQueue { closed: Some((now, "no".into())), ..PlaceQueue::default() });
-    state.lanes.insert(place("3"), paused(later));
+    state.lanes.insert(
+        place("3"),
+        PlaceQueue { pace: Pace { not_before: Some(later), ..Pace::default() }, ..PlaceQueue::default() },
+    );
     state.lanes.insert(place("4"), PlaceQueue { closed: Some((later, "no".into())), ..PlaceQueue::default() });
     state.tidy(now);
     let mut left: Vec<&str> = state.lanes.keys().map(|place| place.id.as_str()).collect();

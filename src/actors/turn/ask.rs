@@ -53,6 +53,7 @@ impl Thinking<'_> {
             }
             tries += 1;
             let row = lease.row.key.clone();
+            parts.timeline.asked(&turn.id, "model", &row);
             let begun = Instant::now();
             let result = self.complete(&row, request).await;
             drop(lease);
