@@ -113,6 +113,8 @@ struct Entry {
     offers: u32,
     /// Something may be in the channel already, from an earlier life or an outbox that crashed.
     maybe_posted: bool,
+    /// Whoever has to do the next step was down when it was offered.
+    unheard: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -220,8 +222,15 @@ impl Journal {
         tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
         self.timeline.accepted(&turn);
         let id = turn.id.clone();
-        let entry =
-            Entry { turn, answer, taken: Instant::now(), offers: 0, maybe_posted: false, _permit: Some(permit) };
+        let entry = Entry {
+            turn,
+            answer,
+            taken: Instant::now(),
+            offers: 0,
+            maybe_posted: false,
+            unheard: false,
+            _permit: Some(permit),
+        };
         let durable = self.store.write(vec![record(&entry)]);
         me.background(async move {
             durable.await;
@@ -244,7 +253,8 @@ impl Journal {
                         known => known,
                     };
                     let taken = Instant::now();
-                    let entry = Entry { turn, answer, taken, offers: 0, maybe_posted: true, _permit: None };
+                    let entry =
+                        Entry { turn, answer, taken, offers: 0, maybe_posted: true, unheard: false, _permit: None };
                     state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed { .. }) => {
@@ -274,17 +284,18 @@ impl Journal {
             let answer = entry.turn.apology(notice::apology(Apology::Internal), "crashed again and again");
             return self.answered(state, id, answer);
         }
-        // A neighbour that is down gets the turn when its supervisor reports it back.
+        // A neighbour that is down gets the turn when its supervisor reports it back; one that has yet to start, by the sweep.
         match &entry.answer {
             Some(answer) => {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
                 let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
-                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted });
+                let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted };
+                entry.unheard = self.outbox.cast(deliver).is_err();
             }
             None => {
                 let again = entry.maybe_posted || entry.offers > 1;
                 let offered = Offered { turn: entry.turn.clone(), again };
-                let _ = self.conversations.cast(ConversationsMsg::Offer(Box::new(offered)));
+                entry.unheard = self.conversations.cast(ConversationsMsg::Offer(Box::new(offered))).is_err();
             }
         }
     }
@@ -371,8 +382,17 @@ impl Journal {
         drop(self.store.write(writes));
     }
 
-    /// The backstop: a turn that nobody finished within every bound is answered with an apology.
+    /// Offers again what nobody heard. Also the backstop: a turn that nobody finished within every bound is answered with an apology.
     fn sweep(&self, state: &mut JournalState) {
+        let unheard: Vec<TurnId> =
+            state.open.values().filter(|entry| entry.unheard).map(|entry| entry.turn.id.clone()).collect();
+        for id in unheard {
+            // Nobody has crashed over an offer that nobody heard.
+            if let Some(entry) = state.open.get_mut(&id) {
+                entry.offers = entry.offers.saturating_sub(1);
+            }
+            self.offer(state, &id);
+        }
         let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
