@@ -402,7 +402,7 @@ impl PlaceQueue {
 }
 
 impl OutboxState {
-    /// Drops what nobody needs any more.
+    /// Forgets places where nothing waits and nothing has to be remembered, and drafts that nobody ended.
     fn tidy(&mut self, now: Instant) {
         self.drafts.expire(now);
         self.lanes.retain(|_, queue| {

@@ -184,7 +184,7 @@ async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> R
     let wanted = ask.body["stream"] == true;
     inner.asks.lock().push(ask);
     match act {
-        Act::Streams(streamed) if wanted => stream(streamed),
+        Act::Streams(streamed) if wanted => stream(&streamed),
         act => answer(act).await,
     }
 }
@@ -231,7 +231,7 @@ async fn answer(act: Act) -> Response<Body> {
     }
 }
 
-fn stream(streamed: Streamed) -> Response<Body> {
+fn stream(streamed: &Streamed) -> Response<Body> {
     let letters: Vec<char> = streamed.content.chars().collect();
     let chunk = |choices: Value| format!("data: {}\n\n", json!({"choices": choices, "model": "scripted"}));
     let delta =

@@ -83,7 +83,7 @@ fn patient() -> Setup {
 
 fn talk(pieces: u32) -> Act {
     let piece = TALK.chars().count() / pieces as usize;
-    Act::streams(TALK, piece, Duration::from_millis(3000) / pieces, End::Well)
+    Act::streams(TALK, piece, Duration::from_secs(3) / pieces, End::Well)
 }
 
 #[test]

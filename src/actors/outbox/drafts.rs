@@ -207,7 +207,9 @@ mod tests {
 
         let one = Place::new(Door::new("test"), "1");
         assert!(!drafts.is_due(&one, true));
-        slots.iter().for_each(|slot| assert!(slot.write("a")));
+        for slot in &slots {
+            assert!(slot.write("a"));
+        }
         let take = |drafts: &mut Drafts| drafts.take_step(&one, true).map(|step| step.turn.id);
         assert_eq!(take(&mut drafts).as_deref(), Some("10"));
         slots[0].write("ab");

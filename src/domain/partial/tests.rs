@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -100,7 +102,7 @@ fn escaped(text: &str, mask: u64) -> String {
         if mask >> (index % 64) & 1 == 1 {
             let mut units = [0; 2];
             for unit in letter.encode_utf16(&mut units) {
-                written.push_str(&format!("\\u{unit:04x}"));
+                write!(written, "\\u{unit:04x}").unwrap();
             }
         } else {
             let plain = json!(letter.to_string()).to_string();

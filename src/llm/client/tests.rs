@@ -462,3 +462,85 @@ async fn many_at_once() {
         assert_eq!(call.unwrap().unwrap().content, "hello");
     }
 }
+
+fn sink() -> (Heard, Arc<Mutex<String>>) {
+    let heard = Arc::new(Mutex::new(String::new()));
+    let told = Arc::clone(&heard);
+    (Arc::new(move |text: &str| told.lock().push_str(text)), heard)
+}
+
+#[tokio::test]
+async fn a_stream_is_heard_while_it_grows_over_a_real_socket() {
+    let (address, _) = socket(|mut stream| async move {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        let text = r#"data: {"choices":[{"index":0,"delta":{"content":"hel"}}]}"#;
+        stream.write_all(format!("{head}{text}\n\n").as_bytes()).await.unwrap();
+        let rest = r#"data: {"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"stop"}]}"#;
+        stream.write_all(format!("{rest}\n\ndata: [DONE]\n\n").as_bytes()).await.unwrap();
+    })
+    .await;
+    let (tell, heard) = sink();
+    let answer = client("m", format!("http://{address}"), LONG).stream("m", &request(), tell).await.unwrap();
+    assert_eq!((answer.content.as_str(), heard.lock().as_str()), ("hello", "hello"));
+}
+
+#[tokio::test]
+async fn a_stream_that_stands_still_or_breaks_is_named() {
+    for (stands, kind) in [(true, ModelErrorKind::Timeout), (false, ModelErrorKind::Connection)] {
+        let (address, _) = socket(move |mut stream| async move {
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            let text = "data: {\"choices\":[{\"delta\":{\"content\":\"hel\"}}]}\n\n";
+            stream.write_all(format!("{head}{:x}\r\n{text}\r\n", text.len()).as_bytes()).await.unwrap();
+            if stands {
+                std::future::pending::<()>().await;
+            }
+        })
+        .await;
+        let (tell, heard) = sink();
+        let timeout = if stands { SHORT } else { LONG };
+        let error = client("m", format!("http://{address}"), timeout).stream("m", &request(), tell).await.unwrap_err();
+        assert_eq!((error.kind, heard.lock().as_str()), (kind, "hel"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_to_stream_is_asked_in_one_piece_for_a_while() {
+    for (status, words) in
+        [(400, "Streaming is not supported"), (422, "stream_options: extra fields"), (501, "no stream")]
+    {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let handler = move |body: Bytes| async move {
+            let streamed = serde_json::from_slice::<Value>(&body).unwrap()["stream"] == true;
+            tell.send(streamed).unwrap();
+            let refusal = json!({"error": {"message": words}}).to_string();
+            let status = StatusCode::from_u16(status).unwrap();
+            if streamed { (status, refusal) } else { (StatusCode::OK, ANSWER.to_owned()) }
+        };
+        let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
+        let client = client("m", format!("http://{address}"), LONG);
+        for _ in 0..2 {
+            assert_eq!(client.stream("m", &request(), sink().0).await.unwrap().content, "hello");
+        }
+        let asked: Vec<bool> = std::iter::from_fn(|| told.try_recv().ok()).collect();
+        assert_eq!(asked, [true, false, false]);
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_says_no_is_never_asked_to_stream() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = move |body: Bytes| async move {
+        tell.send(serde_json::from_slice::<Value>(&body).unwrap()).unwrap();
+        ANSWER
+    };
+    let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let text = format!(r#"{{"models": {{"local": {{"host": "http://{address}/v1", "stream": false}}}}}}"#);
+    let base_url = "http://127.0.0.1:1".into();
+    let default = DefaultRow { model: "local".into(), base_url, key: None, timeout: LONG };
+    let file = registry::File { path: "models.json", text: &text };
+    let client = Client::new(registry::build(Some(file), &default, &|_| None).unwrap()).unwrap();
+    client.stream("local", &request(), sink().0).await.unwrap();
+    let body = told.recv().await.unwrap();
+    assert!(body.get("stream").is_none() && body.get("stream_options").is_none(), "{body}");
+}
