@@ -34,6 +34,8 @@ pub mod conversation;
 
 pub mod turn;
 
+pub mod draft;
+
 pub mod llm_dispatcher;
 
 pub mod outbox;

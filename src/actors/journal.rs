@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::conversations::ConversationsMsg;
+use super::conversations::{ConversationsMsg, Offered};
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg};
 use super::receipt::Receipt;
@@ -278,11 +278,13 @@ impl Journal {
         match &entry.answer {
             Some(answer) => {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
-                let outgoing = answer.outgoing.clone();
-                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check });
+                let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
+                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted });
             }
             None => {
-                let _ = self.conversations.cast(ConversationsMsg::Offer(Box::new(entry.turn.clone())));
+                let again = entry.maybe_posted || entry.offers > 1;
+                let offered = Offered { turn: entry.turn.clone(), again };
+                let _ = self.conversations.cast(ConversationsMsg::Offer(Box::new(offered)));
             }
         }
     }
@@ -292,6 +294,10 @@ impl Journal {
         let outbox = path.contains("/outbox");
         let conversation = path.split_once("/conversation:").map(|(_, place)| place);
         let router = path.ends_with("/conversations");
+        if outbox {
+            // Drafts of turns without an answer may stand in their channels, and nobody remembers them.
+            state.open.values_mut().for_each(|entry| entry.maybe_posted = true);
+        }
         let concerned = |entry: &Entry| match conversation {
             Some(place) => entry.answer.is_none() && entry.turn.place.to_string() == place,
             None => (router && entry.answer.is_none()) || (outbox && entry.answer.is_some()),

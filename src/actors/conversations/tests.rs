@@ -69,7 +69,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
 
 impl World {
     fn offer(&self, turn: Turn) {
-        self.router.cast(ConversationsMsg::Offer(Box::new(turn))).unwrap();
+        self.router.cast(ConversationsMsg::Offer(Box::new(Offered { turn, again: false }))).unwrap();
     }
 
     /// The next answer: the turn's number, how it ended, what is said.
