@@ -10,7 +10,7 @@ use super::*;
 use crate::actors::board::Board;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::outbox::{OutboxMsg, Outboxes};
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
@@ -49,7 +49,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
         dispatcher: dispatcher.clone(),
-        outbox: outbox.clone(),
+        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
         journal: journal.clone(),
         in_flight: Arc::clone(&in_flight),
     });

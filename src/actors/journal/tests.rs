@@ -34,7 +34,7 @@ async fn world(store: MemoryStore) -> World {
         clock: Arc::clone(&clock) as _,
         live: usual(),
         conversations: conversations.clone(),
-        outbox: outbox.clone(),
+        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
     };
     let faults = Arc::clone(&stage.faults);
     let (conversations, outbox) = (stage.probe(&conversations), stage.probe(&outbox));
