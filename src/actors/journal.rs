@@ -341,6 +341,8 @@ impl Journal {
         if let Some(answer) = &entry.answer {
             report_reply(&entry, answer, delivery);
             self.timeline.posted(id, &answer.outcome, delivery.first_visible);
+        } else {
+            self.timeline.posted(id, &Outcome::Replied, delivery.first_visible);
         }
         let mut writes = Vec::with_capacity(1 + delivery.posted.len());
         if let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref())

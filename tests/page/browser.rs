@@ -1,4 +1,4 @@
-//! A real browser, driven over the WebDriver protocol: Debian's `chromium` and `chromium-driver`.
+//! A real browser, driven over the `WebDriver` protocol: Debian's `chromium` and `chromium-driver`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ pub fn start<T: Send + 'static>(
     command: &mut Command,
     find: impl Fn(&str) -> Option<T> + Send + 'static,
 ) -> (Running, T) {
-    let name = format!("{:?}", command.get_program());
+    let name = command.get_program().display().to_string();
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut running =
         Running(child.unwrap_or_else(|error| panic!("{name} cannot start ({error}); ./test installs it")));

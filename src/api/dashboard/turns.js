@@ -46,7 +46,7 @@ function endOf(turn) {
 /** What a whole bar stands for: almost the longest turn, so that a single slow one does not flatten all others. */
 function scale(turns) {
   const lengths = turns.map(endOf).sort((a, b) => a - b);
-  const high = lengths[Math.floor((lengths.length - 1) * 0.9)] ?? SHORTEST;
+  const high = lengths[Math.ceil((lengths.length - 1) * 0.9)] ?? SHORTEST;
   const wanted = Math.max(SHORTEST, high * 1.08);
   const unit = 10 ** Math.floor(Math.log10(wanted));
   return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((step) => step * unit).find((step) => step >= wanted);
