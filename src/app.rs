@@ -16,6 +16,8 @@ pub mod reload;
 
 mod signals;
 
+mod traces;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;

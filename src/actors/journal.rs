@@ -107,6 +107,8 @@ struct Entry {
     turn: Turn,
     answer: Option<Answer>,
     taken: Instant,
+    /// When its answer was known; until then, when it was taken.
+    answered: Instant,
     offers: u32,
     /// Something may be in the channel already, from an earlier life or an outbox that crashed.
     maybe_posted: bool,
@@ -216,8 +218,9 @@ impl Journal {
         let trigger = turn.trigger.as_str();
         tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
         let id = turn.id.clone();
+        let taken = Instant::now();
         let entry =
-            Entry { turn, answer, taken: Instant::now(), offers: 0, maybe_posted: false, _permit: Some(permit) };
+            Entry { turn, answer, taken, answered: taken, offers: 0, maybe_posted: false, _permit: Some(permit) };
         let durable = self.store.write(vec![record(&entry)]);
         me.background(async move {
             durable.await;
@@ -239,7 +242,8 @@ impl Journal {
                         known => known,
                     };
                     let taken = Instant::now();
-                    let entry = Entry { turn, answer, taken, offers: 0, maybe_posted: true, _permit: None };
+                    let entry =
+                        Entry { turn, answer, taken, answered: taken, offers: 0, maybe_posted: true, _permit: None };
                     state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed { .. }) => {
@@ -305,6 +309,7 @@ impl Journal {
             return;
         }
         entry.answer = Some(answer);
+        entry.answered = Instant::now();
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
     }
@@ -332,7 +337,11 @@ impl Journal {
 
     fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
         let Some(entry) = state.open.remove(id) else { return };
-        tracing::error!(event = "turn.failed", turn = %id, reason, "the answer could not be posted");
+        tracing::error!(
+            event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
+            ms = millis(entry.taken.elapsed()), post_ms = millis(entry.answered.elapsed()), reason,
+            "the answer could not be posted"
+        );
         metrics::counter!("staffai_turns_lost_total").increment(1);
         count_turn(&entry, "failed");
         self.close(state, id, Vec::new(), Vec::new());
@@ -340,7 +349,10 @@ impl Journal {
 
     fn cancel(&self, state: &mut JournalState, id: &TurnId) {
         let Some(entry) = state.open.remove(id) else { return };
-        tracing::info!(event = "turn.refused", turn = %id, reason = "trigger deleted", "turn cancelled");
+        tracing::info!(
+            event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
+            outcome = "cancelled", ms = millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
+        );
         count_turn(&entry, "cancelled");
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
@@ -393,7 +405,7 @@ fn report_reply(entry: &Entry, answer: &Answer, delivery: &Delivery) {
         event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
         ms = millis(took), first_visible_ms = millis(first_visible), model = answer.effort.model.as_deref(),
         prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
-        parts = delivery.posted.len(), "turn replied"
+        post_ms = millis(entry.answered.elapsed()), parts = delivery.posted.len(), "turn replied"
     );
     count_turn(entry, outcome);
     metrics::histogram!("staffai_turn_seconds").record(took);
