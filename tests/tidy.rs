@@ -26,9 +26,13 @@ fn files() -> Vec<File> {
         collect(root, &root.join(folder), &mut found);
     }
     let for_tests: Vec<String> = found.iter().flat_map(File::test_modules).collect();
-    let below =
-        |path: &str| for_tests.iter().any(|module| path.starts_with(&format!("{}/", module.trim_end_matches(".rs"))));
-    for file in found.iter_mut().filter(|file| for_tests.contains(&file.path) || below(&file.path)) {
+    // What lies below a module for tests is compiled for tests alone as well.
+    let only_for_tests = |path: &str| {
+        for_tests
+            .iter()
+            .any(|module| path == module || path.starts_with(&format!("{}/", module.trim_end_matches(".rs"))))
+    };
+    for file in found.iter_mut().filter(|file| only_for_tests(&file.path)) {
         file.only_for_tests();
     }
     found

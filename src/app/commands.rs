@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Launch, StartError};
 use super::reload::{Configured, Watched};
@@ -208,7 +209,12 @@ pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router
     let watched = reading.watched(&loaded.settings);
     let Configured { settings, lookup } = configured(loaded);
     let metrics: Arc<dyn Fn() -> String + Send + Sync> = match telemetry::metrics::install() {
-        Ok(metrics) => Arc::new(move || metrics.render()),
+        Ok(metrics) => {
+            // Nobody may ever read the page; what is measured must not pile up until then. It ends with the process.
+            let kept = metrics.clone();
+            tokio::spawn(async move { kept.upkeep(CancellationToken::new()).await });
+            Arc::new(move || metrics.render())
+        }
         Err(error) => {
             tracing::error!(event = "metrics.unavailable", error, "metrics cannot be collected");
             Arc::new(String::new)

@@ -8,16 +8,20 @@ use std::io;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use redb::{Database, Durability, ReadableDatabase, StorageError, Table, TableDefinition};
+use tokio::sync::Semaphore;
 
+use self::recent::Recent;
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
 use crate::store::{Backend, BackendError};
 
 pub mod opener;
+
+mod recent;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +31,9 @@ pub const FILE: &str = "staffai.redb";
 
 /// How many keys one sweep removes, so that no sweep holds up the commits behind it.
 const SWEEP_ROWS: usize = 1_000;
+
+/// How many reads are under way at once. Each takes a thread, and a disk does not get faster by more of them.
+const READS: usize = 8;
 
 /// Smaller files are never compacted.
 const COMPACT_FROM_BYTES: u64 = 8 * 1024 * 1024;
@@ -50,13 +57,32 @@ struct Inner {
     database: RwLock<Option<Database>>,
     path: PathBuf,
     clock: Arc<dyn Clock>,
+    /// What the file holds of keys that are asked for again and again.
+    recent: Mutex<Recent>,
+    /// One permit for each read under way.
+    reads: Arc<Semaphore>,
     /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
     suspect: Arc<AtomicBool>,
 }
 
 impl Embedded {
     fn new(database: Database, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
-        Self { inner: Arc::new(Inner { database: RwLock::new(Some(database)), path, clock, suspect }) }
+        let (database, recent) = (RwLock::new(Some(database)), Mutex::default());
+        let reads = Arc::new(Semaphore::new(READS));
+        Self { inner: Arc::new(Inner { database, path, clock, recent, reads, suspect }) }
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database, Timestamp) -> Result<T, redb::Error> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        let permit = Arc::clone(&self.inner.reads).acquire_owned().await;
+        // The permit goes with the work: a reader that stops waiting leaves its thread busy.
+        self.call(move |database, now| {
+            let _permit = permit;
+            work(database, now)
+        })
+        .await
     }
 
     async fn call<T: Send + 'static>(
@@ -97,8 +123,11 @@ impl Embedded {
 #[async_trait]
 impl Backend for Embedded {
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        if let Some(known) = self.inner.recent().ask(key, self.inner.clock.now()) {
+            return Ok(known);
+        }
         let key = key.to_owned();
-        self.call(move |database, now| {
+        self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
             let Some(row) = values.get(key.as_str())? else { return Ok(None) };
             let (end, text) = row.value();
@@ -109,7 +138,7 @@ impl Backend for Embedded {
 
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
         let prefix = prefix.to_owned();
-        self.call(move |database, now| {
+        self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
             let mut found = Vec::new();
             for row in values.range(prefix.as_str()..)? {
@@ -128,18 +157,22 @@ impl Backend for Embedded {
     }
 
     async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+        let inner = Arc::clone(&self.inner);
         self.call(move |database, now| {
-            let mut transaction = database.begin_write()?;
-            transaction.set_durability(Durability::Immediate)?;
-            {
-                let mut values = transaction.open_table(VALUES)?;
-                let mut expiry = transaction.open_table(EXPIRY)?;
-                for write in &writes {
-                    apply_one(write, now, &mut values, &mut expiry)?;
-                }
+            let result = commit(database, now, &writes);
+            // In the same breath as the commit: whoever waits for it may be gone.
+            let mut recent = inner.recent();
+            match &result {
+                Ok(()) => writes.iter().for_each(|write| match write {
+                    Write::Put { key, value, ttl } => {
+                        recent.committed(key, Some((ttl.map_or(0, |ttl| end_of(now, ttl)), value)));
+                    }
+                    Write::Delete { key } => recent.committed(key, None),
+                }),
+                Err(_) => recent.clear(),
             }
-            transaction.commit()?;
-            Ok(())
+            drop(recent);
+            result
         })
         .await
     }
@@ -168,6 +201,10 @@ impl Drop for Embedded {
 }
 
 impl Inner {
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn close(&self) {
         let Some(mut database) = self.take() else { return };
         match self.bloated(&database) {
@@ -183,6 +220,7 @@ impl Inner {
 
     /// Waits for the calls under way; later ones fail.
     fn take(&self) -> Option<Database> {
+        self.recent().clear();
         self.database.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -197,6 +235,20 @@ impl Inner {
         transaction.abort()?;
         Ok(size / COMPACT_FACTOR > stats.stored_bytes() + stats.metadata_bytes())
     }
+}
+
+fn commit(database: &Database, now: Timestamp, writes: &[Write]) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    {
+        let mut values = transaction.open_table(VALUES)?;
+        let mut expiry = transaction.open_table(EXPIRY)?;
+        for write in writes {
+            apply_one(write, now, &mut values, &mut expiry)?;
+        }
+    }
+    transaction.commit()?;
+    Ok(())
 }
 
 fn apply_one(

@@ -75,8 +75,8 @@ impl Actor for Worker {
             Do::Task(text) => me.task(async move { panic!("{text}") }, |panic| Do::Note(format!("task: {panic}"))),
             Do::Later(delay) => me.after(delay, Do::Note("later".to_owned())),
             Do::Forever(held) => me.background(async move {
-                let _held = held;
                 std::future::pending::<()>().await;
+                drop(held);
             }),
             Do::Start(spec) => me.start_child(spec).await?,
             Do::Drop(path) => me.stop_child(path).await,

@@ -43,6 +43,7 @@ async fn world() -> World {
     let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(MemoryStore::new()));
     let (faults, roster) = (Arc::new(ScriptedFaults::default()), Arc::new(Roster::default()));
     let parts = Parts {
+        timeline: Arc::default(),
         live: crate::actors::testing::live(&[], Arc::clone(&models) as _),
         files: Arc::new(Still),
         clock: Arc::new(ManualClock::new()),
@@ -127,7 +128,7 @@ async fn a_question_is_answered_once_whoever_fails_on_its_way() {
             }
             tokio::time::sleep(Duration::from_secs(90)).await;
             if world.faults.left() == 0 {
-                assert_eq!(log.column("actor.failed", "actor"), [path.clone()], "{fault:?}");
+                assert_eq!(log.column("actor.failed", "actor"), std::slice::from_ref(&path), "{fault:?}");
             } else {
                 let idle = ["staffai/discord", "staffai/discord/identify_queue", "staffai/config_watcher"];
                 assert!(idle.contains(&path.as_str()), "{path} met no message");

@@ -1,0 +1,146 @@
+//! Figures, and the table that they are printed in.
+
+use crate::process;
+
+/// Time stolen by the machine's host above which a round is marked.
+const STEAL_MAX: f64 = 0.02;
+
+/// Whether a figure reaches its goal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// It does.
+    Met,
+    /// It does not.
+    Missed,
+    /// It has none.
+    Told,
+}
+
+/// One row of the table.
+pub struct Row {
+    what: String,
+    goal: String,
+    figure: String,
+    word: Word,
+    stolen: bool,
+}
+
+/// The table.
+#[derive(Default)]
+pub struct Table {
+    rows: Vec<Row>,
+    /// What must never happen and did.
+    pub broken: Vec<String>,
+}
+
+impl Table {
+    /// Adds a figure that has to stay at or below its goal.
+    pub fn at_most(&mut self, what: &str, figure: (f64, &str), goal: f64, steal: &Steal) {
+        let word = if figure.0 <= goal { Word::Met } else { Word::Missed };
+        let (value, unit) = figure;
+        self.add(what, &format!("<= {} {unit}", plain(goal)), &format!("{} {unit}", plain(value)), word, steal);
+    }
+
+    /// Adds a figure that has to reach its goal.
+    pub fn at_least(&mut self, what: &str, figure: (f64, &str), goal: f64, steal: &Steal) {
+        let word = if figure.0 >= goal { Word::Met } else { Word::Missed };
+        let (value, unit) = figure;
+        self.add(what, &format!(">= {} {unit}", plain(goal)), &format!("{} {unit}", plain(value)), word, steal);
+    }
+
+    /// Adds a ratio of many rounds that has to stay at or below its goal.
+    pub fn ratio(&mut self, what: &str, ratios: &[f64], goal: f64, steal: &Steal) {
+        let (low, middle, high) = quartiles(ratios);
+        let word = if middle <= goal { Word::Met } else { Word::Missed };
+        let figure = format!("{middle:.2} [{low:.2} {high:.2}] x");
+        self.add(what, &format!("<= {goal:.2} x"), &figure, word, steal);
+    }
+
+    /// Adds a figure without a goal.
+    pub fn told(&mut self, what: &str, figure: &str, steal: &Steal) {
+        self.add(what, "", figure, Word::Told, steal);
+    }
+
+    /// Takes note of something that must never happen.
+    pub fn broke(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        println!("BROKEN: {what}");
+        self.broken.push(what);
+    }
+
+    fn add(&mut self, what: &str, goal: &str, figure: &str, word: Word, steal: &Steal) {
+        let row = Row {
+            what: what.to_owned(),
+            goal: goal.to_owned(),
+            figure: figure.to_owned(),
+            word,
+            stolen: steal.share() > STEAL_MAX,
+        };
+        eprintln!("  {what}: {figure}");
+        self.rows.push(row);
+    }
+
+    /// Prints it.
+    pub fn print(&self) {
+        let width = |of: fn(&Row) -> &str| self.rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
+        let (what, figure, goal) = (width(|row| &row.what), width(|row| &row.figure), width(|row| &row.goal));
+        for row in &self.rows {
+            let word = match row.word {
+                Word::Met => "met",
+                Word::Missed => "MISSED",
+                Word::Told => "",
+            };
+            let stolen = if row.stolen { "  (steal > 2 %)" } else { "" };
+            let line = format!("{:what$}  {:>figure$}  {:<goal$}  {word}{stolen}", row.what, row.figure, row.goal);
+            println!("{}", line.trim_end());
+        }
+    }
+}
+
+/// Watches how much time the machine's host took away.
+pub struct Steal((f64, f64));
+
+impl Steal {
+    /// From now on.
+    pub fn watch() -> Self {
+        Self(process::stolen())
+    }
+
+    /// The share of all time until now.
+    pub fn share(&self) -> f64 {
+        let (stolen, all) = process::stolen();
+        (stolen - self.0.0) / (all - self.0.1).max(1.0)
+    }
+}
+
+/// The value below which this share of them lies.
+pub fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    if sorted.is_empty() {
+        return f64::NAN;
+    }
+    let last = sorted.len() - 1;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a rank")]
+    let rank = (share * last as f64).round() as usize;
+    sorted[rank.min(last)]
+}
+
+/// The middle one.
+pub fn median(values: &[f64]) -> f64 {
+    percentile(values, 0.5)
+}
+
+/// The borders of the quarters.
+pub fn quartiles(values: &[f64]) -> (f64, f64, f64) {
+    (percentile(values, 0.25), median(values), percentile(values, 0.75))
+}
+
+/// A number with as many digits as it deserves.
+pub fn plain(value: f64) -> String {
+    match value.abs() {
+        big if big >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

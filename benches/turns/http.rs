@@ -1,0 +1,114 @@
+//! The rig's request API and model: as little of HTTP as a client with lengths and kept connections needs, so that the rig is
+//! never what is measured.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::rig::Rig;
+use crate::wire;
+
+/// Takes connections for ever.
+pub async fn accept(listener: TcpListener, rig: Arc<Rig>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let rig = Arc::clone(&rig);
+        tokio::spawn(async move {
+            // A client that goes away in the middle is the client's affair; turns that suffer are counted elsewhere.
+            let _ = serve(stream, &rig).await;
+        });
+    }
+}
+
+async fn serve(mut stream: TcpStream, rig: &Rig) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = Vec::with_capacity(32 * 1024);
+    loop {
+        let Some((head, body)) = read(&mut stream, &mut buffer).await? else { return Ok(()) };
+        let answer = answer(rig, &buffer[..head], &buffer[head..head + body]);
+        stream.write_all(answer.as_bytes()).await?;
+        buffer.drain(..head + body);
+    }
+}
+
+/// Reads one message: the lengths of its head and its body. None at the end of the connection.
+pub async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<(usize, usize)>> {
+    let head = loop {
+        if let Some(at) = memchr::memmem::find(buffer, b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let body = length(&buffer[..head]);
+    while buffer.len() < head + body {
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+    Ok(Some((head, body)))
+}
+
+fn length(head: &[u8]) -> usize {
+    const NAME: &[u8] = b"content-length:";
+    let line = head
+        .split(|byte| *byte == b'\n')
+        .find(|line| line.len() > NAME.len() && line[..NAME.len()].eq_ignore_ascii_case(NAME));
+    let value = line.and_then(|line| std::str::from_utf8(&line[NAME.len()..]).ok());
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+fn answer(rig: &Rig, head: &[u8], body: &[u8]) -> String {
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line = std::str::from_utf8(line).unwrap_or_default();
+    let mut words = line.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if path.ends_with("/chat/completions") {
+        rig.count("model");
+        rig.state.lock().prompt_bytes += body.len() as u64;
+        if memchr::memmem::find(body, b"\"stream\":true").is_some() {
+            return ok("text/event-stream", &wire::completion_stream());
+        }
+        return json(&wire::completion());
+    }
+    let parts: Vec<&str> = path.trim_start_matches("/api/v10").split('/').skip(1).collect();
+    match (method, parts.as_slice()) {
+        ("POST", ["channels", channel, "messages"]) => {
+            rig.count("post");
+            json(&rig.post(channel, body))
+        }
+        ("PATCH", ["channels", channel, "messages", id]) => {
+            rig.count("edit");
+            json(&wire::posted(id.parse().unwrap_or(0), channel, 0, &rig.stamp()))
+        }
+        ("POST", ["channels", _, "typing"]) => {
+            rig.count("typing");
+            "HTTP/1.1 204 No Content\r\n\r\n".to_owned()
+        }
+        ("GET", ["channels", channel, "messages"]) => {
+            rig.count("history");
+            json(&rig.history(channel, wire::number_behind(query.as_bytes(), "after=").unwrap_or(0)))
+        }
+        ("GET", ["gateway", "bot"]) => json(&wire::gateway_bot(&rig.gateway_url())),
+        ("GET", ["users", "@me"]) => json(&wire::me()),
+        ("PUT", _) => json("[]"),
+        _ => {
+            rig.count("unknown");
+            let body = r#"{"message":"404: Not Found","code":0}"#;
+            format!(
+                "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        }
+    }
+}
+
+fn json(body: &str) -> String {
+    ok("application/json", body)
+}
+
+fn ok(kind: &str, body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}

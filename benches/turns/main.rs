@@ -1,0 +1,123 @@
+//! What a turn costs beside the model: `cargo bench --bench turns` prints the table, `-- --quick` a rougher one in two minutes,
+//! `-- --only m1,m4` some scenes.
+//!
+//! A rig in this process plays Discord and an instant model on one clock. The program under test is the real one, as a child
+//! process; beside it runs the floor, a bare relay with the same input and output. Absolute figures depend on the machine;
+//! the ratios of one run do not, or much less. A lost or doubled reply fails the run.
+
+mod figures;
+mod floor;
+mod gateway;
+mod http;
+mod process;
+mod rig;
+mod scenes;
+mod wire;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use figures::{Steal, Table};
+use scenes::{Pair, Size, idle, noise, starts};
+
+const FULL: Size = Size {
+    rounds: 11,
+    slot: Duration::from_secs(2),
+    bursts: 3,
+    noise: 200_000,
+    idle: 100_000,
+    idle_for: Duration::from_secs(65),
+    starts: 20,
+};
+
+const QUICK: Size = Size {
+    rounds: 3,
+    slot: Duration::from_millis(500),
+    bursts: 2,
+    noise: 40_000,
+    idle: 20_000,
+    idle_for: Duration::from_secs(65),
+    starts: 5,
+};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        eprintln!("the asynchronous runtime cannot start");
+        return ExitCode::FAILURE;
+    };
+    if words.first().is_some_and(|word| word == "--floor") {
+        let address = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+        let (Some(api), Some(gateway)) = (address(1), address(2)) else { return ExitCode::FAILURE };
+        // The rig is gone, and the floor with it.
+        let _ = runtime.block_on(floor::run(api, gateway));
+        return ExitCode::SUCCESS;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let on_core = cores > 1 && process::keep_to("1");
+    let quick = words.iter().any(|word| word == "--quick");
+    let only = words.iter().position(|word| word == "--only").and_then(|at| words.get(at + 1)).cloned();
+    machine(cores, on_core, quick);
+    let mut table = Table::default();
+    let result = runtime.block_on(all(on_core, if quick { QUICK } else { FULL }, only.as_deref(), &mut table));
+    println!();
+    table.print();
+    println!();
+    if let Err(error) = result {
+        table.broke(error);
+    }
+    if table.broken.is_empty() {
+        println!("every turn had exactly one reply");
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -> Result<(), String> {
+    let wanted = |scene: &str| only.is_none_or(|only| only.split(',').any(|word| word == scene));
+    if wanted("m6") {
+        starts::cold(on_core, size, table).await?;
+    }
+    if ["m1", "m2", "m4"].into_iter().any(wanted) {
+        let pair = Pair::start(on_core).await?;
+        if wanted("m1") {
+            scenes::overhead(&pair, size, table).await?;
+        }
+        if wanted("m2") {
+            scenes::saturation(&pair, on_core, size, table).await?;
+        }
+        if wanted("m4") {
+            noise::run(&pair, size, table).await?;
+        }
+        table.told("   requests a turn", &starts::exchanges(&pair.us), &Steal::watch());
+        for bot in [&pair.floor, &pair.us] {
+            starts::check(bot, table);
+        }
+    }
+    if wanted("m5") || wanted("m8") {
+        idle::run(on_core, size, table).await?;
+    }
+    if wanted("m7") {
+        starts::recovery(on_core, size, table).await?;
+    }
+    Ok(())
+}
+
+fn machine(cores: usize, on_core: bool, quick: bool) {
+    let first = |path: &str, key: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
+        line.split_once(':').map_or(line.clone(), |(_, value)| value.trim().to_owned())
+    };
+    println!("cores     {cores} x {}", first("/proc/cpuinfo", "model name"));
+    println!("kernel    {}", first("/proc/sys/kernel/osrelease", ""));
+    println!("memory    {}", first("/proc/meminfo", "MemTotal"));
+    let pinned = if on_core { "bot on core 0, rig on core 1 (taskset)" } else { "not pinned" };
+    println!("pinned    {pinned}");
+    println!(
+        "build     bench profile (release without link-time optimisation); log at WARN unless said, embedded store"
+    );
+    println!("size      {}", if quick { "quick" } else { "full" });
+    println!("ratios    median of the rounds [quartiles]");
+}

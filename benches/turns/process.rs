@@ -1,0 +1,219 @@
+//! The processes under test, and what the kernel counts about them.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::rig::Rig;
+
+/// Clock ticks a second in /proc; Linux tells user space no other number.
+const TICKS: f64 = 100.0;
+/// How long a process may take until it has a session.
+const UP_WITHIN: Duration = Duration::from_secs(20);
+
+/// What is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The program itself, as it is shipped.
+    Us,
+    /// The bare relay.
+    Floor,
+}
+
+/// What it logs, and where to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Log {
+    /// Warnings, into nothing.
+    Warnings,
+    /// Everything that it logs by default, into nothing.
+    Default,
+    /// The same, to be listened to.
+    Heard,
+}
+
+/// A process under test with a rig of its own.
+pub struct Bot {
+    /// Its rig.
+    pub rig: Arc<Rig>,
+    /// When it was last executed.
+    pub executed: Instant,
+    kind: Kind,
+    child: Child,
+    data: TempDir,
+    log: Log,
+    on_core: bool,
+}
+
+impl Bot {
+    /// Starts one and waits for its session. It logs warnings only.
+    pub async fn start(kind: Kind, on_core: bool) -> Result<Self, String> {
+        let bot = Self::launch(kind, on_core, Log::Warnings).await?;
+        bot.up().await?;
+        Ok(bot)
+    }
+
+    /// Starts one.
+    pub async fn launch(kind: Kind, on_core: bool, log: Log) -> Result<Self, String> {
+        let rig = Rig::start().await.map_err(|error| format!("the rig cannot listen: {error}"))?;
+        let data = TempDir::new().map_err(|error| error.to_string())?;
+        let executed = Instant::now();
+        let child = spawn(kind, &rig, data.path(), log, on_core)?;
+        Ok(Self { rig, executed, kind, child, data, log, on_core })
+    }
+
+    /// Waits for its session.
+    pub async fn up(&self) -> Result<(), String> {
+        if self.rig.until(UP_WITHIN, |state| !state.readied.is_empty()).await {
+            return Ok(());
+        }
+        Err(format!("no session within {} s", UP_WITHIN.as_secs()))
+    }
+
+    /// When a log line with this text comes; for processes that are listened to.
+    pub fn when_logged(&mut self, text: &'static str) -> oneshot::Receiver<Instant> {
+        let (tell, told) = oneshot::channel();
+        let out = self.child.stdout.take();
+        std::thread::spawn(move || {
+            let mut tell = Some(tell);
+            for line in BufReader::new(out.expect("standard output is a pipe")).lines().map_while(Result::ok) {
+                if line.contains(text)
+                    && let Some(tell) = tell.take()
+                {
+                    // Nobody waits when the scene is over.
+                    let _ = tell.send(Instant::now());
+                }
+            }
+        });
+        told
+    }
+
+    /// Ends it without a word, and starts it again on the same data.
+    pub fn kill_and_start(&mut self) -> Result<(), String> {
+        self.end();
+        self.executed = Instant::now();
+        self.child = spawn(self.kind, &self.rig, self.data.path(), self.log, self.on_core)?;
+        Ok(())
+    }
+
+    /// Processor time used so far, in seconds.
+    pub fn cpu(&self) -> f64 {
+        cpu_of(self.child.id())
+    }
+
+    /// Resident memory, in bytes.
+    pub fn rss(&self) -> f64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The part of it that is no mapped file, in bytes.
+    pub fn own_memory(&self) -> f64 {
+        self.memory("RssAnon:")
+    }
+
+    fn memory(&self, key: &str) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok()).unwrap_or(0.0) * 1024.0
+    }
+
+    /// Bytes in its data directory.
+    pub fn stored(&self) -> f64 {
+        let entries = std::fs::read_dir(self.data.path()).into_iter().flatten().flatten();
+        let sizes = entries.filter_map(|entry| entry.metadata().ok()).map(|about| about.len());
+        sizes.map(as_f64).sum()
+    }
+
+    fn end(&mut self) {
+        // It may be gone already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Bot {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Processor time of this process, which is the rig, in seconds.
+pub fn own_cpu() -> f64 {
+    cpu_of(std::process::id())
+}
+
+/// Time stolen from this machine by its host, and all time, in ticks over all cores.
+pub fn stolen() -> (f64, f64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<f64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    (ticks.get(7).copied().unwrap_or(0.0), ticks.iter().take(8).sum())
+}
+
+/// The program under test.
+pub fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_staffai"))
+}
+
+/// Keeps this process, and whatever it starts, to one core. False when that cannot be done.
+pub fn keep_to(core: &str) -> bool {
+    let pid = std::process::id().to_string();
+    let done = Command::new("taskset").args(["-cp", core, &pid]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    done.is_ok_and(|status| status.success())
+}
+
+fn cpu_of(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before the last bracket may hold anything.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / TICKS
+}
+
+fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<Child, String> {
+    let program = match kind {
+        Kind::Us => program(),
+        Kind::Floor => std::env::current_exe().map_err(|error| error.to_string())?,
+    };
+    let mut command = if on_core { Command::new("taskset") } else { Command::new(&program) };
+    if on_core {
+        command.args(["-c", "0"]).arg(&program);
+    }
+    match kind {
+        Kind::Us => command.arg("run"),
+        Kind::Floor => command.arg("--floor").arg(rig.api.to_string()).arg(rig.gateway.to_string()),
+    };
+    let level = if log == Log::Warnings { "WARN" } else { "INFO" };
+    let out = if log == Log::Heard { Stdio::piped() } else { Stdio::null() };
+    command
+        .current_dir(data)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("DISCORD_BOT_TOKEN", "rig")
+        .env("DISCORD_API_URL", format!("http://{}", rig.api))
+        .env("DISCORD_REQUESTS_PER_SECOND", "0")
+        .env("LITELLM_API_URL", format!("http://{}", rig.api))
+        .env("LITELLM_MODEL", "rig")
+        .env("STAFFAI_DATA_DIR", data)
+        .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0")
+        .env("RATE_LIMIT_COUNT", "1000000")
+        .env("TOKEN_RATE_LIMIT_COUNT", "1000000000")
+        .env("RESPONSE_CHANCE", "0")
+        .env("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0")
+        .env("LOG_LEVEL", level)
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(Stdio::inherit());
+    command.spawn().map_err(|error| format!("{} cannot be started: {error}", program.display()))
+}
+
+/// A count as a number to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
+pub const fn as_f64(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,313 @@
+//! The rig: gateway, request API and model of one bot under test, on one clock. It counts every reply, and a reply that is
+//! lost or doubled fails the whole run.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::wire::{self, Seat};
+use crate::{gateway, http};
+
+/// Events that wait for the connection.
+const QUEUE: usize = 4096;
+/// Events kept for a resumed session.
+const REPLAY: usize = 4096;
+
+/// What is sent on the gateway connection.
+pub enum Out {
+    /// One payload.
+    Text(String),
+    /// The connection is cut without a word.
+    Cut,
+}
+
+/// Gateway, request API and model of one bot.
+pub struct Rig {
+    /// Where request API and model are.
+    pub api: SocketAddr,
+    /// Where the gateway is.
+    pub gateway: SocketAddr,
+    /// What happened.
+    pub state: Mutex<State>,
+    /// Something happened.
+    pub changed: Notify,
+    born: Instant,
+    born_ms: u64,
+    first_id: u64,
+}
+
+/// What happened so far.
+#[derive(Default)]
+pub struct State {
+    turns: Vec<Turn>,
+    nonces: HashMap<String, u64>,
+    by_channel: HashMap<String, Vec<(u64, u64)>>,
+    next_post: u64,
+    sequence: u64,
+    connection: Option<mpsc::Sender<Out>>,
+    replay: VecDeque<(u64, String)>,
+    /// When a session was begun, each time.
+    pub readied: Vec<Instant>,
+    /// When a session was resumed, each time.
+    pub resumed: Vec<Instant>,
+    /// Posts that answer nothing that was asked.
+    pub strays: usize,
+    /// Requests by what they were.
+    pub requests: HashMap<&'static str, u64>,
+    /// Bytes of all prompts.
+    pub prompt_bytes: u64,
+}
+
+struct Turn {
+    due: Instant,
+    replied: Option<Instant>,
+    replies: u32,
+}
+
+/// A stretch of turns that were asked.
+#[derive(Clone, Copy)]
+pub struct Span {
+    first: usize,
+    end: usize,
+}
+
+impl Rig {
+    /// Listens on ports of its own.
+    pub async fn start() -> std::io::Result<Arc<Self>> {
+        let api = TcpListener::bind("127.0.0.1:0").await?;
+        let gateway = TcpListener::bind("127.0.0.1:0").await?;
+        let born_ms = wall_ms();
+        let rig = Arc::new(Self {
+            api: api.local_addr()?,
+            gateway: gateway.local_addr()?,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            born: Instant::now(),
+            born_ms,
+            first_id: wire::id_at(born_ms, 0),
+        });
+        tokio::spawn(http::accept(api, Arc::clone(&rig)));
+        tokio::spawn(gateway::accept(gateway, Arc::clone(&rig)));
+        Ok(rig)
+    }
+
+    /// The gateway's address as it is told.
+    pub fn gateway_url(&self) -> String {
+        format!("ws://{}", self.gateway)
+    }
+
+    /// Now, as messages are stamped.
+    pub fn stamp(&self) -> String {
+        let ms = self.born_ms + u64::try_from(self.born.elapsed().as_millis()).unwrap_or(0);
+        jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap_or(0)).map(|at| at.to_string()).unwrap_or_default()
+    }
+
+    /// Asks one turn, meant for `due`.
+    pub async fn ask(&self, seat: Seat, due: Instant) {
+        let (out, text) = {
+            let mut state = self.state.lock();
+            let number = state.turns.len();
+            state.turns.push(Turn { due, replied: None, replies: 0 });
+            let id = self.first_id + number as u64;
+            state.sequence += 1;
+            let text = wire::message(state.sequence, id, &self.stamp(), seat, true);
+            state.keep(&text);
+            (state.connection.clone(), text)
+        };
+        // Without a connection the event waits for the session to be resumed.
+        if let Some(out) = out {
+            let _ = out.send(Out::Text(text)).await;
+        }
+    }
+
+    /// Sends one message that is not for us.
+    pub async fn noise(&self, number: u64) {
+        let (out, text) = {
+            let mut state = self.state.lock();
+            state.sequence += 1;
+            // Ids of noise are from another year, so that they meet no turn.
+            let id = self.first_id - (1 << 50) + number;
+            let seat = Seat { user: number % 5000, channel: number % 500 };
+            (state.connection.clone(), wire::message(state.sequence, id, &self.stamp(), seat, false))
+        };
+        if let Some(out) = out {
+            let _ = out.send(Out::Text(text)).await;
+        }
+    }
+
+    /// Cuts the gateway connection.
+    pub async fn cut(&self) {
+        let out = self.state.lock().connection.take();
+        if let Some(out) = out {
+            let _ = out.send(Out::Cut).await;
+        }
+    }
+
+    /// Marks where a stretch begins; turns that are asked from now on belong to it.
+    pub fn begin(&self) -> usize {
+        self.state.lock().turns.len()
+    }
+
+    /// Waits until all turns since `first` are answered. None when some were not in time.
+    pub async fn answered(&self, first: usize, within: Duration) -> Option<Span> {
+        let deadline = Instant::now() + within;
+        let mut done = first;
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = self.state.lock();
+                done += state.turns[done..].iter().take_while(|turn| turn.replied.is_some()).count();
+                if done == state.turns.len() {
+                    return Some(Span { first, end: done });
+                }
+            }
+            tokio::time::timeout_at(deadline, changed).await.ok()?;
+        }
+    }
+
+    /// Waits until something holds.
+    pub async fn until(&self, within: Duration, holds: impl Fn(&State) -> bool) -> bool {
+        let deadline = Instant::now() + within;
+        loop {
+            let changed = self.changed.notified();
+            if holds(&self.state.lock()) {
+                return true;
+            }
+            if tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// How long each turn of a stretch took, in microseconds, from the moment it was meant for.
+    pub fn latencies(&self, span: Span) -> Vec<f64> {
+        let state = self.state.lock();
+        let took = |turn: &Turn| turn.replied.map(|at| at.saturating_duration_since(turn.due).as_secs_f64() * 1e6);
+        state.turns[span.first..span.end].iter().filter_map(took).collect()
+    }
+
+    /// From the first turn asked to the last reply, in seconds.
+    pub fn stretch(&self, span: Span) -> f64 {
+        let state = self.state.lock();
+        let turns = &state.turns[span.first..span.end];
+        let begun = turns.iter().map(|turn| turn.due).min();
+        let ended = turns.iter().filter_map(|turn| turn.replied).max();
+        begun.zip(ended).map_or(0.0, |(begun, ended)| ended.saturating_duration_since(begun).as_secs_f64())
+    }
+
+    /// Turns that got no reply and turns that got more than one.
+    pub fn wrong(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        let count = |wrong: fn(&Turn) -> bool| state.turns.iter().filter(|turn| wrong(turn)).count();
+        (count(|turn| turn.replies == 0), count(|turn| turn.replies > 1))
+    }
+
+    // === What the servers tell ===
+
+    /// A connection is up: what it sends comes from the given queue.
+    pub fn connected(&self) -> mpsc::Receiver<Out> {
+        let (out, queue) = mpsc::channel(QUEUE);
+        self.state.lock().connection = Some(out);
+        queue
+    }
+
+    /// The payload that begins a session.
+    pub fn identify(&self) -> String {
+        let mut state = self.state.lock();
+        state.sequence += 1;
+        state.readied.push(Instant::now());
+        let text = wire::ready(state.sequence, &self.gateway_url());
+        drop(state);
+        self.changed.notify_waiters();
+        text
+    }
+
+    /// The payloads that a resumed session missed.
+    pub fn resume(&self, seen: u64) -> Vec<String> {
+        let mut state = self.state.lock();
+        state.resumed.push(Instant::now());
+        let mut missed: Vec<String> =
+            state.replay.iter().filter(|(sequence, _)| *sequence > seen).map(|(_, text)| text.clone()).collect();
+        state.sequence += 1;
+        missed.push(format!(r#"{{"t":"RESUMED","s":{},"op":0,"d":{{"_trace":[]}}}}"#, state.sequence));
+        drop(state);
+        self.changed.notify_waiters();
+        missed
+    }
+
+    /// A message was posted; gives what the platform answers.
+    pub fn post(&self, channel: &str, body: &[u8]) -> String {
+        let now = Instant::now();
+        let stamp = self.stamp();
+        let reference = memchr::memmem::find(body, b"\"message_reference\"").map_or(&body[..0], |at| &body[at..]);
+        let trigger = wire::number_behind(reference, "\"message_id\":\"").unwrap_or(0);
+        let nonce = text_behind(body, "\"nonce\":\"");
+        let mut state = self.state.lock();
+        let known = nonce.as_ref().and_then(|nonce| state.nonces.get(nonce).copied());
+        let id = match known {
+            Some(id) => id,
+            None => {
+                state.next_post += 1;
+                let id = self.first_id + (1 << 40) + state.next_post;
+                if let Some(nonce) = nonce {
+                    state.nonces.insert(nonce, id);
+                }
+                state.by_channel.entry(channel.to_owned()).or_default().push((id, trigger));
+                let number = trigger.checked_sub(self.first_id).and_then(|number| usize::try_from(number).ok());
+                match number.and_then(|number| state.turns.get_mut(number)) {
+                    Some(turn) => {
+                        turn.replies += 1;
+                        turn.replied.get_or_insert(now);
+                    }
+                    None => state.strays += 1,
+                }
+                id
+            }
+        };
+        drop(state);
+        self.changed.notify_waiters();
+        wire::posted(id, channel, trigger, &stamp)
+    }
+
+    /// Messages of ours in a channel after an id, newest first.
+    pub fn history(&self, channel: &str, after: u64) -> String {
+        let stamp = self.stamp();
+        let state = self.state.lock();
+        let ours = state.by_channel.get(channel).map_or(&[][..], Vec::as_slice);
+        let later = ours.iter().rev().filter(|(id, _)| *id > after).take(100);
+        let texts: Vec<String> = later.map(|(id, trigger)| wire::posted(*id, channel, *trigger, &stamp)).collect();
+        format!("[{}]", texts.join(","))
+    }
+
+    /// Counts a request.
+    pub fn count(&self, what: &'static str) {
+        *self.state.lock().requests.entry(what).or_default() += 1;
+    }
+}
+
+impl State {
+    fn keep(&mut self, text: &str) {
+        let sequence = self.sequence;
+        self.replay.push_back((sequence, text.to_owned()));
+        if self.replay.len() > REPLAY {
+            self.replay.pop_front();
+        }
+    }
+}
+
+fn text_behind(body: &[u8], marker: &str) -> Option<String> {
+    let at = memchr::memmem::find(body, marker.as_bytes())? + marker.len();
+    let end = memchr::memchr(b'"', &body[at..])?;
+    std::str::from_utf8(&body[at..at + end]).ok().map(str::to_owned)
+}
+
+#[expect(clippy::disallowed_methods, reason = "messages are stamped with the real time, as the platform does")]
+fn wall_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
+}

@@ -1,0 +1,124 @@
+//! M6 and M7: starts, cuts and kills.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Size, answered, regular, warm};
+use crate::figures::{Steal, Table, median, percentile, plain};
+use crate::process::{Bot, Kind, Log, as_f64, program};
+
+const MIB: f64 = 1024.0 * 1024.0;
+/// How long a start may take at all.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// M6: cold start, memory at rest, size.
+pub async fn cold(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
+    let steal = Steal::watch();
+    let (mut ready, mut first_reply, mut idle) = (Vec::new(), Vec::new(), (0.0, 0.0));
+    for number in 0..size.starts {
+        let mut bot = Bot::launch(Kind::Us, on_core, Log::Heard).await?;
+        let session = bot.when_logged("gateway.ready");
+        bot.up().await?;
+        let first = bot.rig.begin();
+        bot.rig.ask(regular(0), Instant::now()).await;
+        answered(&bot.rig, first).await?;
+        first_reply.push(bot.executed.elapsed().as_secs_f64() * 1e3);
+        let at = tokio::time::timeout(WITHIN, session).await;
+        let at = at.ok().and_then(Result::ok).ok_or("no log line told of the session")?;
+        ready.push((at - bot.executed).as_secs_f64() * 1e3);
+        if number + 1 == size.starts {
+            tokio::time::sleep(size.idle_for / 6).await;
+            idle = (bot.rss() / MIB, bot.own_memory() / MIB);
+        }
+        check(&bot, table);
+    }
+    table.at_most("M6 exec to a session, cold", (median(&ready), "ms"), 30.0, &steal);
+    table.at_most("M6 exec to the first reply, cold", (median(&first_reply), "ms"), 50.0, &steal);
+    table.at_most("M6 memory at rest", (idle.0, "MiB"), 15.0, &steal);
+    table.told("M6 of that, not the binary's own pages", &format!("{} MiB", plain(idle.1)), &steal);
+    let (whole, bare) = sizes(&program());
+    let what = if bare.is_some() { "M6 binary, stripped" } else { "M6 binary, with symbols" };
+    table.at_most(what, (bare.unwrap_or(whole) / MIB, "MiB"), 25.0, &steal);
+    Ok(())
+}
+
+/// M7: a cut connection, and a killed process.
+pub async fn recovery(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
+    let steal = Steal::watch();
+    let mut bot = Bot::start(Kind::Us, on_core).await?;
+    warm(&bot).await?;
+    let mut resumed = Vec::new();
+    for number in 0..size.starts as u64 * 2 {
+        let before = bot.rig.state.lock().resumed.len();
+        let cut = Instant::now();
+        bot.rig.cut().await;
+        // One turn falls into the gap.
+        let first = bot.rig.begin();
+        bot.rig.ask(regular(number), cut).await;
+        if !bot.rig.until(WITHIN, |state| state.resumed.len() > before).await {
+            return Err("the session was not resumed after a cut".to_owned());
+        }
+        let at = bot.rig.state.lock().resumed.last().copied();
+        resumed.extend(at.map(|at| (at - cut).as_secs_f64() * 1e3));
+        answered(&bot.rig, first).await?;
+        // A resumed session counts as whole again only when it was told so.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    table.at_most("M7 cut to RESUME, worst", (percentile(&resumed, 1.0), "ms"), 100.0, &steal);
+    let mut back = Vec::new();
+    for number in 0..size.starts as u64 {
+        let first = bot.rig.begin();
+        for waiting in 0..20 {
+            bot.rig.ask(regular(number * 20 + waiting), Instant::now()).await;
+        }
+        // Some of them are answered by now, some are under way, some have not been read.
+        tokio::time::sleep(Duration::from_millis(number % 10)).await;
+        bot.kill_and_start()?;
+        answered(&bot.rig, first).await?;
+        back.push(bot.executed.elapsed().as_secs_f64() * 1e3);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    table.at_most("M7 kill -9 and exec to the last of 20 open turns, p50", (median(&back), "ms"), 1000.0, &steal);
+    table.at_most("M7 the same, worst", (percentile(&back, 1.0), "ms"), 5000.0, &steal);
+    check(&bot, table);
+    Ok(())
+}
+
+/// Every turn has exactly one reply, and there is no other post.
+pub fn check(bot: &Bot, table: &mut Table) {
+    let (lost, doubled) = bot.rig.wrong();
+    let (strays, unknown) = {
+        let state = bot.rig.state.lock();
+        (state.strays, state.requests.get("unknown").copied().unwrap_or(0))
+    };
+    if lost + doubled + strays > 0 {
+        table.broke(format!("{lost} turns without a reply, {doubled} with more than one, {strays} posts for no turn"));
+    }
+    if unknown > 0 {
+        println!("note: {unknown} requests that the rig does not know");
+    }
+}
+
+/// What one turn asks of the world.
+pub fn exchanges(bot: &Bot) -> String {
+    let turns = as_f64(bot.rig.begin() as u64);
+    let state = bot.rig.state.lock();
+    let mut each: Vec<String> =
+        state.requests.iter().map(|(what, many)| format!("{} {what}", plain(as_f64(*many) / turns))).collect();
+    each.sort();
+    let model = state.requests.get("model").copied().unwrap_or(0).max(1);
+    format!("{}; {} B a prompt", each.join(", "), plain(as_f64(state.prompt_bytes) / as_f64(model)))
+}
+
+/// The size of the binary, and without symbols when that can be known.
+fn sizes(path: &Path) -> (f64, Option<f64>) {
+    let size = |path: &Path| std::fs::metadata(path).map(|about| as_f64(about.len())).ok();
+    let bare = tempfile::NamedTempFile::new().ok().and_then(|copy| {
+        let done = Command::new("strip").arg("-o").arg(copy.path()).arg(path).status().ok()?;
+        done.success().then(|| size(copy.path())).flatten()
+    });
+    (size(path).unwrap_or(f64::NAN), bare)
+}
