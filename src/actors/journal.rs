@@ -320,11 +320,8 @@ impl Journal {
             return;
         }
         entry.answer = Some(answer);
-<<<<<<< HEAD
         entry.answered = Instant::now();
-=======
         self.timeline.answered(id);
->>>>>>> main
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
     }
