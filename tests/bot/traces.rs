@@ -25,7 +25,6 @@ mod sent {
 
     use axum::Router;
     use axum::body::Bytes;
-    use axum::extract::State;
     use axum::http::{HeaderMap, StatusCode};
     use axum::routing::post;
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -58,15 +57,17 @@ mod sent {
         async fn start(refusals: &[StatusCode]) -> (Self, String) {
             let collector = Self::default();
             collector.0.lock().refusals = refusals.to_vec();
-            let app = Router::new().route("/v1/traces", post(Self::take)).with_state(collector.clone());
+            let taker = collector.clone();
+            let take = move |headers, body| std::future::ready(taker.take(headers, body));
+            let app = Router::new().route("/v1/traces", post(take));
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}/", listener.local_addr().unwrap());
             tokio::spawn(async move { axum::serve(listener, app).await });
             (collector, url)
         }
 
-        async fn take(State(Self(received)): State<Self>, headers: HeaderMap, body: Bytes) -> StatusCode {
-            let mut received = received.lock();
+        fn take(&self, headers: HeaderMap, body: Bytes) -> StatusCode {
+            let mut received = self.0.lock();
             if let Some(refusal) = received.refusals.pop() {
                 received.refused += 1;
                 return refusal;
