@@ -18,6 +18,8 @@ pub mod reload;
 
 mod signals;
 
+mod traces;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -43,6 +43,7 @@ pub struct Settings {
     pub store: edges::Store,
     pub redis: edges::Redis,
     pub log: edges::Log,
+    pub telemetry: edges::Telemetry,
     pub drain: community::Drain,
     pub catch_up: community::CatchUp,
     pub rate_limiter: community::RateLimiter,

@@ -7,6 +7,9 @@ pub mod events;
 
 pub mod metrics;
 
+#[cfg(feature = "otlp")]
+pub mod traces;
+
 mod line;
 
 mod panics;
@@ -21,8 +24,9 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use crate::ports::Clock;
 use crate::telemetry::line::{LineLayer, Style};
@@ -46,7 +50,12 @@ pub struct LogOptions {
     pub out: Box<dyn Write + Send>,
     /// What lines are stamped with.
     pub clock: Arc<dyn Clock>,
+    /// What else is told of each event, whatever `filter` says: traces, in builds that have them.
+    pub extra: Option<ExtraLayer>,
 }
+
+/// A layer beside that of the lines, with a filter of its own.
+pub type ExtraLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +88,12 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
         options.clock,
         move |line| lines.send(line),
     );
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(layer))
-        .map_err(|_| "a log was already started in this process".to_owned())?;
+    let registry = tracing_subscriber::registry();
+    match options.extra {
+        None => tracing::subscriber::set_global_default(registry.with(filter).with(layer)),
+        Some(extra) => tracing::subscriber::set_global_default(registry.with(extra).with(layer.with_filter(filter))),
+    }
+    .map_err(|_| "a log was already started in this process".to_owned())?;
     let content = options.content;
     std::panic::set_hook(Box::new(move |info| panics::log(info, content)));
     Ok(LogGuard(writer))

@@ -36,3 +36,6 @@ mod actor_faults;
 
 #[path = "bot/operations.rs"]
 mod operations;
+
+#[path = "bot/traces.rs"]
+mod traces;

@@ -36,6 +36,7 @@ fn options(page: &Page) -> LogOptions {
         redact: vec!["hunter22".into()],
         out: Box::new(page.clone()),
         clock: Arc::new(Epoch),
+        extra: None,
     }
 }
 

@@ -110,6 +110,8 @@ struct Entry {
     turn: Turn,
     answer: Option<Answer>,
     taken: Instant,
+    /// When its answer was known; until then, when it was taken.
+    answered: Instant,
     offers: u32,
     /// Something may be in the channel already, from an earlier life or an outbox that crashed.
     maybe_posted: bool,
@@ -226,6 +228,7 @@ impl Journal {
             turn,
             answer,
             taken: Instant::now(),
+            answered: Instant::now(),
             offers: 0,
             maybe_posted: false,
             unheard: false,
@@ -253,8 +256,16 @@ impl Journal {
                         known => known,
                     };
                     let taken = Instant::now();
-                    let entry =
-                        Entry { turn, answer, taken, offers: 0, maybe_posted: true, unheard: false, _permit: None };
+                    let entry = Entry {
+                        turn,
+                        answer,
+                        taken,
+                        answered: taken,
+                        offers: 0,
+                        maybe_posted: true,
+                        unheard: false,
+                        _permit: None,
+                    };
                     state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed { .. }) => {
@@ -328,6 +339,7 @@ impl Journal {
             return;
         }
         entry.answer = Some(answer);
+        entry.answered = Instant::now();
         self.timeline.answered(id);
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
@@ -359,7 +371,11 @@ impl Journal {
 
     fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
         let Some(entry) = state.open.remove(id) else { return };
-        tracing::error!(event = "turn.failed", turn = %id, reason, "the answer could not be posted");
+        tracing::error!(
+            event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
+            ms = millis(entry.taken.elapsed()), post_ms = millis(entry.answered.elapsed()), reason,
+            "the answer could not be posted"
+        );
         metrics::counter!("staffai_turns_lost_total").increment(1);
         count_turn(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
@@ -368,7 +384,10 @@ impl Journal {
 
     fn cancel(&self, state: &mut JournalState, id: &TurnId) {
         let Some(entry) = state.open.remove(id) else { return };
-        tracing::info!(event = "turn.refused", turn = %id, reason = "trigger deleted", "turn cancelled");
+        tracing::info!(
+            event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
+            outcome = "cancelled", ms = millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
+        );
         count_turn(&entry, "cancelled");
         self.timeline.closed(id, "cancelled", "trigger deleted");
         // Whoever is down holds nothing of it any more.
@@ -426,7 +445,7 @@ fn report_reply(entry: &Entry, answer: &Answer, delivery: &Delivery) {
         event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
         ms = millis(took), first_visible_ms = millis(first_visible), model = answer.effort.model.as_deref(),
         prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
-        parts = delivery.posted.len(), "turn replied"
+        post_ms = millis(entry.answered.elapsed()), parts = delivery.posted.len(), "turn replied"
     );
     count_turn(entry, outcome);
     metrics::histogram!("staffai_turn_seconds").record(took);

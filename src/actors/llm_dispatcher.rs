@@ -206,9 +206,9 @@ impl LlmDispatcher {
                 about_the_model.then(|| breaker.failed(state.origin.elapsed())).flatten()
             }
         };
-        let outcome = result.as_ref().map_or_else(|error| error.kind.as_str(), |_| "ok");
-        metrics::histogram!("gen_ai_client_operation_duration_seconds", "model" => row.clone(), "outcome" => outcome)
-            .record(*took);
+        let mut labels = vec![("gen_ai_operation_name", "chat".to_owned()), ("gen_ai_request_model", row.clone())];
+        labels.extend(result.as_ref().err().map(|error| ("error_type", error.kind.as_str().to_owned())));
+        metrics::histogram!("gen_ai_client_operation_duration_seconds", &labels).record(*took);
         match change {
             Some(Change::Opened) => {
                 let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
@@ -237,8 +237,12 @@ impl LlmDispatcher {
 #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
 fn count_tokens(row: &str, usage: crate::domain::completion::Usage) {
     for (kind, tokens) in [("input", usage.prompt), ("output", usage.completion)] {
-        metrics::histogram!("gen_ai_client_token_usage", "model" => row.to_owned(), "token_type" => kind)
-            .record(tokens as f64);
+        let labels = [
+            ("gen_ai_operation_name", "chat".to_owned()),
+            ("gen_ai_request_model", row.to_owned()),
+            ("gen_ai_token_type", kind.to_owned()),
+        ];
+        metrics::histogram!("gen_ai_client_token_usage", &labels).record(tokens as f64);
     }
 }
 

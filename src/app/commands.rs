@@ -13,6 +13,7 @@ use super::assemble::{Launch, StartError};
 use super::reload::{Configured, Watched};
 use super::signals::{self, Ends};
 use super::system::{SystemClock, SystemDice};
+use super::traces::{self, Traces};
 use super::{App, Cli, Ended, Format, exit};
 use crate::actors::tree;
 use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
@@ -35,8 +36,10 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("without an account, `staffai playground` runs everything on this machine alone");
         return exit::USAGE;
     }
-    let Ok(_log) = log(&loaded) else { return exit::USAGE };
-    serve(launch(loaded, reading, None)).await
+    let Ok(log) = log(&loaded) else { return exit::USAGE };
+    let code = serve(launch(loaded, reading, None)).await;
+    log.close().await;
+    code
 }
 
 /// Asks the running service how it is.
@@ -156,8 +159,21 @@ fn configured(loaded: Loaded) -> Configured {
     Configured { settings: loaded.settings, lookup: Arc::new(move |name| variables.get(name)) }
 }
 
+/// The log of this process, and its traces.
+pub(super) struct Log {
+    _lines: LogGuard,
+    traces: Traces,
+}
+
+impl Log {
+    /// Sends the last traces and writes the last lines, for a bounded time.
+    pub async fn close(self) {
+        self.traces.close().await;
+    }
+}
+
 /// Starts the log; prints why it cannot.
-pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
+pub(super) fn log(loaded: &Loaded) -> Result<Log, ()> {
     let settings = &loaded.settings;
     let terminal = std::io::stdout().is_terminal();
     let pretty = match settings.log.format {
@@ -165,6 +181,7 @@ pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
         edges::LogFormat::Pretty => true,
         edges::LogFormat::Auto => terminal,
     };
+    let traces::Started { layer, traces, warning } = traces::start(&settings.telemetry);
     let options = LogOptions {
         filter: settings.log.level.clone(),
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
@@ -172,12 +189,13 @@ pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
         redact: secrets(settings),
         out: Box::new(std::io::stdout()),
         clock: Arc::new(SystemClock),
+        extra: layer,
     };
-    let guard = telemetry::init(options).map_err(|error| eprintln!("{error}"))?;
-    for warning in &loaded.warnings {
+    let lines = telemetry::init(options).map_err(|error| eprintln!("{error}"))?;
+    for warning in loaded.warnings.iter().chain(&warning) {
         tracing::warn!(event = "config.warning", warning, "configuration");
     }
-    Ok(guard)
+    Ok(Log { _lines: lines, traces })
 }
 
 /// What must never be shown.
@@ -188,6 +206,7 @@ pub(super) fn secrets(settings: &Settings) -> Vec<SecretString> {
     secrets.extend(settings.redis.password.clone());
     secrets.extend(settings.redis.url.clone());
     secrets.extend(settings.tools.nats_url.clone());
+    secrets.extend(settings.telemetry.headers.clone());
     secrets
 }
 

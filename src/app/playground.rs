@@ -22,7 +22,7 @@ const THINKING: Duration = Duration::from_millis(400);
 pub async fn run(cli: &Cli) -> u8 {
     let mut reading = Reading::new(cli, Sources::for_playground);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let Ok(_log) = commands::log(&loaded) else { return exit::USAGE };
+    let Ok(log) = commands::log(&loaded) else { return exit::USAGE };
     let service = match Service::start(Options::new(Arc::new(|| SystemClock.now().0))).await {
         Ok(service) => service,
         Err(error) => {
@@ -63,5 +63,6 @@ pub async fn run(cli: &Cli) -> u8 {
     if let Some(demo) = demo {
         demo.stop().await;
     }
+    log.close().await;
     code
 }

@@ -237,6 +237,21 @@ pub struct Log {
     pub content: bool,
 }
 
+/// `[telemetry]`: where traces go.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Telemetry {
+    /// Address of an OpenTelemetry collector without a slash at its end; `None` sends no traces.
+    #[serde(deserialize_with = "read::optional_web_address")]
+    pub endpoint: Option<String>,
+    /// Headers of each request to it, `name=value` with commas between; they may hold a key.
+    #[serde(deserialize_with = "read::secret")]
+    pub headers: Option<SecretString>,
+    /// The name of this service in the collector.
+    #[serde(deserialize_with = "read::some_text")]
+    pub service_name: String,
+}
+
 /// Form of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {

@@ -246,14 +246,26 @@ pub fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Er
     read(deserializer, "a comma list of Discord ids, which are whole numbers", listed)
 }
 
+/// What a web address must be.
+const WEB_ADDRESS: &str = "an address such as https://host or http://host:port/path";
+
 /// An `http` or `https` address with a host, kept without a slash at its end.
 pub fn web_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    read(deserializer, "an address such as https://host or http://host:port/path", |plain| {
+    read(deserializer, WEB_ADDRESS, |plain| web(&plain.text()?))
+}
+
+/// The same; empty means not set.
+pub fn optional_web_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    read(deserializer, WEB_ADDRESS, |plain| {
         let text = plain.text()?;
-        let address = text.parse::<http::Uri>().ok()?;
-        let web = matches!(address.scheme_str(), Some("http" | "https"));
-        (web && address.query().is_none()).then(|| text.trim_end_matches('/').to_owned())
+        if text.is_empty() { Some(None) } else { web(&text).map(Some) }
     })
+}
+
+fn web(text: &str) -> Option<String> {
+    let address = text.parse::<http::Uri>().ok()?;
+    let web = matches!(address.scheme_str(), Some("http" | "https"));
+    (web && address.query().is_none()).then(|| text.trim_end_matches('/').to_owned())
 }
 
 /// One of the words that a type's `FromStr` knows.

@@ -49,6 +49,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("drain.started", "the program finishes what it has and takes nothing new"),
     ("drain.finished", "the program ends"),
     ("discord.message_dropped", "a message of the history could not be read"),
+    ("traces.unreachable", "the collector takes no traces, and it is tried again"),
+    ("traces.recovered", "the collector takes traces again"),
     ("panic", "something panicked; its supervisor says what follows"),
     ("log.shed", "log lines were thrown away because nobody took them"),
     ("api.listening", "the pages can be reached at the address given"),

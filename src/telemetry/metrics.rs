@@ -75,11 +75,11 @@ pub const METRICS: &[Metric] = &[
     row("staffai_store_degraded", Kind::Gauge, "1 while the store fails and memory serves, else 0"),
     row("staffai_store_writes_total", Kind::Counter, "writes handed to the store"),
     row("staffai_store_commit_seconds", Kind::Histogram(SHORT_SECONDS), "duration of commits of the store"),
-    row("gen_ai_client_token_usage", Kind::Histogram(TOKENS), "tokens of model calls, by model and type"),
+    row("gen_ai_client_token_usage", Kind::Histogram(TOKENS), "tokens of model calls, by operation, model and type"),
     row(
         "gen_ai_client_operation_duration_seconds",
         Kind::Histogram(MODEL_SECONDS),
-        "duration of model calls, by model",
+        "duration of model calls, by operation, model and error",
     ),
     row("gen_ai_execute_tool_duration_seconds", Kind::Histogram(MODEL_SECONDS), "duration of tool calls, by tool"),
     row(

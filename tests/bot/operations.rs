@@ -74,6 +74,23 @@ fn the_counts_say_that_nothing_was_lost_and_nothing_doubled() {
         ] {
             assert!(page.contains(name), "{name} is missing:\n{page}");
         }
+        for (name, labels) in [
+            ("staffai_turns_total", "door outcome trigger"),
+            ("staffai_mailbox_depth", "actor"),
+            ("staffai_gateway_events_total", "kind"),
+            ("staffai_discord_requests_total", "status"),
+            ("gen_ai_client_token_usage_sum", "gen_ai_operation_name gen_ai_request_model gen_ai_token_type"),
+            ("gen_ai_client_operation_duration_seconds_sum", "gen_ai_operation_name gen_ai_request_model"),
+        ] {
+            let own = page.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+            for line in own {
+                let pairs = line.split_once('}').unwrap().0.split("\",");
+                let mut found: Vec<&str> = pairs.map(|pair| pair.split_once('=').unwrap().0).collect();
+                found.sort_unstable();
+                assert_eq!(found.join(" "), labels, "{name}");
+            }
+            assert!(page.contains(&format!("\n{name}{{")), "{name} has no labels:\n{page}");
+        }
         for id in [world.channel("help").to_string(), world.member("Ada").to_string()] {
             assert!(!page.contains(&id), "an id is in the metrics");
         }
