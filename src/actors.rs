@@ -22,6 +22,7 @@ pub mod identify_queue;
 pub mod shard;
 
 pub mod gateway;
+pub mod intake;
 
 pub mod journal;
 
@@ -38,3 +39,6 @@ pub mod outbox;
 pub mod config_watcher;
 
 pub mod ops;
+
+#[cfg(test)]
+mod testing;

@@ -4,6 +4,8 @@ pub mod assemble;
 pub mod exit;
 pub mod system;
 
+mod check;
+
 mod commands;
 
 mod files;
@@ -56,6 +58,15 @@ enum Command {
     Run,
     /// Everything on this machine alone, with a page to chat on and a demo model. Needs no account.
     Playground,
+    /// Tries the configuration, Discord, the model and the store, and says what is wrong; exits 0 or 1.
+    Check {
+        /// Contacts nobody.
+        #[arg(long)]
+        offline: bool,
+        /// Asks every model row, or those of `LITELLM_MODELS`, not just the default one.
+        #[arg(long)]
+        models: bool,
+    },
     /// Asks the running service how it is; exits 0 or 1.
     Health,
     /// Prints the supervision tree.
@@ -85,6 +96,7 @@ pub fn main(cli: &Cli) -> ExitCode {
         match cli.command {
             Command::Run => commands::run(cli).await,
             Command::Playground => playground::run(cli).await,
+            Command::Check { offline, models } => check::run(cli, check::Scope { offline, models }).await,
             Command::Health => commands::health(cli).await,
             Command::Tree { markdown } => commands::tree(markdown),
             Command::Config => commands::config(cli),

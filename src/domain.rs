@@ -20,6 +20,10 @@ pub mod dialogue;
 
 pub mod reply;
 
+pub mod partial;
+
+pub mod draft;
+
 pub mod outgoing;
 
 pub mod split;

@@ -18,6 +18,8 @@ pub mod llm;
 
 pub mod store;
 
+pub mod terminal;
+
 pub mod api;
 
 pub mod playground;

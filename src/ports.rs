@@ -2,6 +2,7 @@
 
 pub mod vitals;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -119,7 +120,20 @@ pub trait Models: Send + Sync {
     /// # Errors
     /// See [`ModelError`].
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError>;
+
+    /// The same, telling the answer's text as it grows where the row and its provider can stream. What was told before a
+    /// failure is not taken back; what was told is the beginning of the completion's content.
+    ///
+    /// # Errors
+    /// See [`ModelError`].
+    async fn stream(&self, row: &str, request: &Request, _heard: Heard) -> Result<Completion, ModelError> {
+        self.complete(row, request).await
+    }
 }
+
+/// Who is told the text of a growing answer, piece by piece and in order. Called between two reads from the network, so it
+/// must not take long.
+pub type Heard = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Why a completion failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -307,6 +321,23 @@ pub enum AfterClose {
     Fatal,
 }
 
+// === Requests in ===
+
+/// The way in for doors that are asked, instead of being told by a platform.
+#[async_trait]
+pub trait Intake: Send + Sync {
+    /// Hands an event on; `us` is our own account at that door. Resolves when the event is durably taken or needs no owner.
+    ///
+    /// # Errors
+    /// It was not taken, and nothing of it was kept.
+    async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted>;
+}
+
+/// An event was not taken, and nothing of it was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not taken")]
+pub struct NotAccepted;
+
 // === Messages out ===
 
 /// What a door can be asked to do over its request API. One attempt each; order, budgets and retries are the outbox's.
@@ -320,6 +351,9 @@ pub trait Poster: Send + Sync {
     /// # Errors
     /// See [`PostError`].
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError>;
+
+    /// Nothing more will be posted about this trigger. Doors whose readers wait for the end tell them.
+    fn delivered(&self, _place: &Place, _trigger: &MessageId) {}
 }
 
 /// One request to a door.

@@ -11,6 +11,8 @@ pub mod resilient;
 
 pub mod embedded;
 
+pub mod redis;
+
 #[cfg(test)]
 mod suite;
 

@@ -26,7 +26,13 @@ fn files() -> Vec<File> {
         collect(root, &root.join(folder), &mut found);
     }
     let for_tests: Vec<String> = found.iter().flat_map(File::test_modules).collect();
-    for file in found.iter_mut().filter(|file| for_tests.contains(&file.path)) {
+    // What lies below a module for tests is compiled for tests alone as well.
+    let only_for_tests = |path: &str| {
+        for_tests
+            .iter()
+            .any(|module| path == module || path.starts_with(&format!("{}/", module.trim_end_matches(".rs"))))
+    };
+    for file in found.iter_mut().filter(|file| only_for_tests(&file.path)) {
         file.only_for_tests();
     }
     found
@@ -106,4 +112,28 @@ fn every_event_in_the_source_is_listed() {
 #[test]
 fn every_metric_in_the_source_is_listed() {
     enforce(names::metrics);
+}
+
+#[test]
+fn the_tree_in_actors_md_is_the_tree() {
+    const BEGIN: &str = "<!-- tree: staffai tree --markdown -->\n";
+    let page = include_str!("../actors.md");
+    let (_, rest) = page.split_once(BEGIN).expect("actors.md marks where the tree begins");
+    let (block, _) = rest.split_once("<!-- /tree -->").expect("actors.md marks where the tree ends");
+    assert_eq!(
+        block,
+        staffai::actors::tree::markdown(),
+        "put the output of `staffai tree --markdown` between the marks"
+    );
+}
+
+#[test]
+fn every_actor_of_the_tree_is_explained_in_actors_md() {
+    fn check(row: &staffai::actors::tree::Row, page: &str) {
+        let line = format!("\n| `{}` | ", row.name);
+        assert!(page.matches(&line).count() > 1, "actors.md has no line for {} in its table of actors", row.name);
+        row.children.iter().for_each(|row| check(row, page));
+    }
+    let page = include_str!("../actors.md");
+    staffai::actors::tree::TREE.children.iter().for_each(|row| check(row, page));
 }

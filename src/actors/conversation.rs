@@ -39,8 +39,6 @@ pub enum ConversationMsg {
     Panicked(Person, Box<Turn>, String),
     /// Time to see whether anybody still needs this conversation.
     CheckIdle,
-    /// The router has forgotten it; it may go.
-    Retire,
     /// No waiting turn begins from now on.
     Drain,
 }
@@ -113,7 +111,6 @@ impl Actor for Conversation {
                 }
                 me.after(IDLE_AFTER, ConversationMsg::CheckIdle);
             }
-            ConversationMsg::Retire => me.leave(),
             ConversationMsg::Drain => state.draining = true,
         }
         Ok(())

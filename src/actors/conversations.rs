@@ -77,7 +77,8 @@ impl Actor for Conversations {
                 if state.known.get(&place).is_some_and(|known| known.sent == seen)
                     && let Some(known) = state.known.remove(&place)
                 {
-                    let _ = known.handle.cast(ConversationMsg::Retire);
+                    // It is gone before the next turn is routed: a place never has two conversations.
+                    me.stop_child(&known.handle.stats().path).await;
                 }
             }
             ConversationsMsg::Drain => {
@@ -114,3 +115,6 @@ impl Conversations {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

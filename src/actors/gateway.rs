@@ -133,3 +133,6 @@ impl GatewayState {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

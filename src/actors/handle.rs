@@ -76,8 +76,8 @@ impl<M: Send + 'static> Handle<M> {
     /// # Errors
     /// [`Down`] when the actor is not running; the message is dropped.
     pub fn cast(&self, message: M) -> Result<(), Down> {
-        let guard = self.inner.actor.read();
-        let actor = guard.as_ref().ok_or(Down)?;
+        // A refused message is dropped in here, and its drop may cast elsewhere: no lock is held meanwhile.
+        let actor = self.inner.actor.read().clone().ok_or(Down)?;
         self.inner.stats.depth.fetch_add(1, Ordering::Relaxed);
         let slot = Slot(Arc::clone(&self.inner.stats));
         actor.cast(Envelope::Message(message, slot)).map_err(|_| Down)

@@ -156,3 +156,6 @@ impl IdentifyQueueState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

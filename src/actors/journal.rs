@@ -29,6 +29,11 @@ use crate::ports::{Clock, Store, Write};
 const CLOSED_MAX: usize = 20_000;
 /// The most records read at start.
 const LOAD_MAX: usize = 50_000;
+/// How long reading them may take; then the journal fails and its supervisor decides.
+const LOAD_WITHIN: Duration = Duration::from_secs(60);
+/// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
+/// return their events, answers are asked for again, and posts are seen in their channel.
+const EARLY_MAX: usize = 20_000;
 /// How often a turn is offered again before it is answered with an apology: a turn that crashes its conversation must not do
 /// so for ever.
 const OFFERS_MAX: u32 = 4;
@@ -43,6 +48,8 @@ pub enum JournalMsg {
     Accept(Box<Accepted>),
     /// The records of an earlier life were read.
     Loaded(Vec<(String, String)>),
+    /// They could not be read. Without them open turns would be forgotten and answered ones answered again.
+    Unreadable(String),
     /// A conversation found the answer. It is recorded and handed to the outbox.
     Answered(TurnId, Box<Answer>),
     /// The outbox posted an answer. The turn is closed.
@@ -91,8 +98,8 @@ pub struct Journal {
 pub struct JournalState {
     open: HashMap<TurnId, Entry>,
     closed: Remembered,
-    /// Turns that came while the records were still being read; none afterwards.
-    waiting: Option<Vec<Accepted>>,
+    /// What came while the records were still being read; none afterwards.
+    early: Option<Vec<JournalMsg>>,
     draining: bool,
 }
 
@@ -112,14 +119,20 @@ impl Actor for Journal {
 
     fn start(&self, me: &mut Me<JournalMsg>) -> Result<JournalState, Crash> {
         let store = Arc::clone(&self.store);
-        me.task(async move { JournalMsg::Loaded(store.scan(keys::TURN_PREFIX, LOAD_MAX).await) }, |_| {
-            JournalMsg::Loaded(Vec::new())
-        });
+        me.task(
+            async move {
+                match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
+                    Ok(records) => JournalMsg::Loaded(records),
+                    Err(_) => JournalMsg::Unreadable("the store did not answer in time".to_owned()),
+                }
+            },
+            JournalMsg::Unreadable,
+        );
         me.after(SWEEP_EVERY, JournalMsg::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
             closed: Remembered::default(),
-            waiting: Some(Vec::new()),
+            early: Some(Vec::new()),
             draining: false,
         })
     }
@@ -130,12 +143,51 @@ impl Actor for Journal {
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
+        match &mut state.early {
+            Some(early) if message.needs_records() => {
+                if early.len() < EARLY_MAX {
+                    early.push(message);
+                } else {
+                    tracing::warn!(
+                        event = "turn.shed",
+                        r#where = "journal",
+                        "too much came before the records were read"
+                    );
+                    metrics::counter!("staffai_shed_total", "where" => "journal").increment(1);
+                }
+                Ok(())
+            }
+            Some(_) | None => self.apply(me, state, message),
+        }
+    }
+}
+
+impl JournalMsg {
+    /// Whether it is about turns that may stand in records of an earlier life.
+    const fn needs_records(&self) -> bool {
+        match self {
+            Self::Accept(_)
+            | Self::Answered(..)
+            | Self::Delivered(..)
+            | Self::Undeliverable(..)
+            | Self::Cancel(_)
+            | Self::Undelivered(_) => true,
+            Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
+        }
+    }
+}
+
+impl Journal {
+    fn apply(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, message: JournalMsg) -> Result<(), Crash> {
         match message {
-            JournalMsg::Accept(accepted) => match &mut state.waiting {
-                Some(waiting) => waiting.push(*accepted),
-                None => self.accept(me, state, *accepted),
-            },
-            JournalMsg::Loaded(records) => self.load(me, state, records),
+            JournalMsg::Accept(accepted) => self.accept(me, state, *accepted),
+            JournalMsg::Loaded(records) => {
+                self.load(state, records);
+                for early in state.early.take().unwrap_or_default() {
+                    self.apply(me, state, early)?;
+                }
+            }
+            JournalMsg::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
@@ -153,9 +205,7 @@ impl Actor for Journal {
         }
         Ok(())
     }
-}
 
-impl Journal {
     fn accept(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, accepted: Accepted) {
         let Accepted { turn, answer, permit, receipt } = accepted;
         if state.open.contains_key(&turn.id) || state.closed.contains(&turn.id) {
@@ -177,7 +227,7 @@ impl Journal {
         self.offer(state, &id);
     }
 
-    fn load(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, records: Vec<(String, String)>) {
+    fn load(&self, state: &mut JournalState, records: Vec<(String, String)>) {
         for (key, value) in records {
             match serde_json::from_str(&value) {
                 Ok(Custody::Open { turn, answer }) => {
@@ -205,9 +255,6 @@ impl Journal {
         let resumed: Vec<TurnId> = state.open.keys().cloned().collect();
         for id in resumed {
             self.offer(state, &id);
-        }
-        for accepted in state.waiting.take().unwrap_or_default() {
-            self.accept(me, state, accepted);
         }
     }
 
@@ -264,13 +311,14 @@ impl Journal {
 
     fn delivered(&self, state: &mut JournalState, id: &TurnId, delivery: &Delivery) {
         let Some(entry) = state.open.remove(id) else { return };
-        let Some(answer) = &entry.answer else { return };
         if delivery.doubled {
             metrics::counter!("staffai_turns_doubled_total").increment(1);
         }
-        report_reply(&entry, answer, delivery);
+        if let Some(answer) = &entry.answer {
+            report_reply(&entry, answer, delivery);
+        }
         let mut writes = Vec::with_capacity(1 + delivery.posted.len());
-        if let Some(exchange) = &answer.exchange
+        if let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref())
             && let Ok(value) = serde_json::to_string(exchange)
         {
             let ttl = self.live.now().settings.history.ttl;
@@ -387,3 +435,6 @@ impl Remembered {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -235,3 +235,6 @@ fn count_tokens(row: &str, usage: crate::domain::completion::Usage) {
             .record(tokens as f64);
     }
 }
+
+#[cfg(test)]
+mod tests;

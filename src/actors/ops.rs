@@ -141,3 +141,6 @@ fn sums(actors: &[Arc<Stats>]) -> BTreeMap<String, Sum> {
     }
     sums
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,6 +138,7 @@ impl Actor for Outbox {
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
             OutboxMsg::ShowTyping => {
                 let now = Instant::now();
+                state.tidy(now);
                 for place in state.still_typing(now) {
                     self.show_typing(me, place);
                 }
@@ -296,6 +297,15 @@ impl OutboxState {
         }
     }
 
+    /// Forgets places where nothing waits and nothing has to be remembered.
+    fn tidy(&mut self, now: Instant) {
+        self.lanes.retain(|_, queue| {
+            let paused = queue.not_before.is_some_and(|at| at > now);
+            let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
+            queue.out.is_some() || !queue.jobs.is_empty() || paused || closed
+        });
+    }
+
     fn still_typing(&mut self, now: Instant) -> Vec<Place> {
         for turns in self.typing.values_mut() {
             turns.retain(|_, until| *until > now);
@@ -304,3 +314,6 @@ impl OutboxState {
         self.typing.keys().cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,9 +28,12 @@ impl Roster {
         self.actors.lock().remove(path);
     }
 
-    /// Forgets what lived below an actor that starts anew.
-    pub(super) fn prune_below(&self, path: &str) {
+    /// Forgets, and tells, who lived below an actor that ended.
+    pub(super) fn prune_below(&self, path: &str) -> Vec<Arc<Stats>> {
         let prefix = format!("{path}/");
-        self.actors.lock().retain(|known, _| !known.starts_with(&prefix));
+        let mut actors = self.actors.lock();
+        let below: Vec<Arc<Stats>> = actors.values().filter(|stats| stats.path.starts_with(&prefix)).cloned().collect();
+        actors.retain(|known, _| !known.starts_with(&prefix));
+        below
     }
 }

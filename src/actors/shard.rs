@@ -10,9 +10,11 @@
 
 mod catch_up;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::board::{Board, PartKind};
 use super::gateway::GatewayMsg;
@@ -22,7 +24,7 @@ use super::outbox::OutboxMsg;
 use super::receipt::{Outcome, Receipt};
 use super::running::{Exit, ExitSender, Live};
 use super::supervisor::{Actor, Crash, Me};
-use crate::domain::ids::{Door, Timestamp};
+use crate::domain::ids::{Door, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::keys;
 use crate::domain::restart::Backoff;
@@ -30,8 +32,16 @@ use crate::ports::{
     AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit, Session, Shard, Store, StreamEvent, Write,
 };
 
-/// Waits before a connection is tried again, after a first try at once. Only a session that began or went on resets it.
+/// Waits before a connection is tried again, after a first try at once. Only a session that lasted resets it.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// How long a session must last to count as a good one: a platform that lets us in and throws us out is not asked at once.
+const LASTED: Duration = Duration::from_secs(10);
+/// How long the stored session may take to be read; then a new one begins.
+const LOAD_WITHIN: Duration = Duration::from_secs(10);
+/// How many communities are read back at once. Each waits for a request at a time, so answers keep their share of the budget.
+const CATCH_UPS: usize = 4;
+/// How long the gap of one community may take to be read back.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// How often the session is written down.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// How long a shard waits for its turn to identify before it tries a new connection.
@@ -109,6 +119,8 @@ pub struct ShardState {
     session: Option<Session>,
     generation: u64,
     failures: u32,
+    /// When the present session began or went on.
+    up_since: Option<Instant>,
     /// Events handed on and not settled, by ticket.
     unsettled: BTreeMap<u64, Pending>,
     next_ticket: u64,
@@ -119,6 +131,8 @@ pub struct ShardState {
     watermarks: HashMap<String, Timestamp>,
     /// Guilds whose gap is still being read back: their watermark stays.
     catching_up: HashSet<String>,
+    /// Those of them that wait for their turn, with the newest message of each of their places.
+    gaps: VecDeque<(String, Vec<(Place, Timestamp)>)>,
 }
 
 struct Pending {
@@ -135,7 +149,10 @@ impl Actor for ShardActor {
         let store = Arc::clone(&self.parts.store);
         let key = self.session_key();
         me.task(
-            async move { ShardMsg::Loaded(store.get(&key).await.and_then(|text| serde_json::from_str(&text).ok())) },
+            async move {
+                let stored = tokio::time::timeout(LOAD_WITHIN, store.get(&key)).await.ok().flatten();
+                ShardMsg::Loaded(stored.and_then(|text| serde_json::from_str(&text).ok()))
+            },
             |_| ShardMsg::Loaded(None),
         );
         me.after(SAVE_EVERY, ShardMsg::Save);
@@ -163,6 +180,7 @@ impl Actor for ShardActor {
                 }
                 if done {
                     state.catching_up.remove(&guild);
+                    self.catch_up(me, state);
                 }
             }
             ShardMsg::Save => {
@@ -243,7 +261,7 @@ impl ShardActor {
                     total = self.shard.total,
                     "session began"
                 );
-                state.failures = 0;
+                state.up_since = Some(Instant::now());
                 state.latest = session.sequence;
                 state.session = Some(session);
                 for pending in state.unsettled.values_mut() {
@@ -254,7 +272,7 @@ impl ShardActor {
             }
             StreamEvent::Resumed => {
                 tracing::info!(event = "gateway.resumed", shard = self.shard.number, "session resumed");
-                state.failures = 0;
+                state.up_since = Some(Instant::now());
                 self.parts.board.up(PartKind::Shard, &self.name());
             }
             StreamEvent::Incoming { sequence, incoming } => {
@@ -265,18 +283,30 @@ impl ShardActor {
             StreamEvent::Places { sequence, guild, newest } => {
                 state.latest = state.latest.max(sequence);
                 if state.catching_up.insert(guild.clone()) {
-                    let (handle, last_guild) = (me.handle().clone(), guild.clone());
-                    let parts = self.parts.clone();
-                    me.task(
-                        async move {
-                            catch_up::read_back(&parts, &guild, newest, &handle).await;
-                            ShardMsg::CaughtUp(guild, Vec::new(), true)
-                        },
-                        move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
-                    );
+                    state.gaps.push_back((guild, newest));
+                    self.catch_up(me, state);
                 }
             }
             StreamEvent::Closed(closed) => self.closed(me, state, &closed),
+        }
+    }
+
+    /// Begins to read back the next communities, as many as may at once.
+    fn catch_up(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
+        while state.catching_up.len() - state.gaps.len() < CATCH_UPS
+            && let Some((guild, newest)) = state.gaps.pop_front()
+        {
+            let (handle, last_guild) = (me.handle().clone(), guild.clone());
+            let parts = self.parts.clone();
+            me.task(
+                async move {
+                    let reading = catch_up::read_back(&parts, &guild, newest, &handle);
+                    // What cannot be read in time is older than anybody still waits for.
+                    let _ = tokio::time::timeout(CATCH_UP_WITHIN, reading).await;
+                    ShardMsg::CaughtUp(guild, Vec::new(), true)
+                },
+                move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
+            );
         }
     }
 
@@ -301,11 +331,14 @@ impl ShardActor {
             }
             AfterClose::Resume => {}
         }
+        if state.up_since.take().is_some_and(|since| since.elapsed() >= LASTED) {
+            state.failures = 0;
+        }
         let delay = match state.failures {
             0 => Duration::ZERO,
             failures => RECONNECT.delay(failures, self.parts.dice.roll()),
         };
-        state.failures += 1;
+        state.failures = state.failures.saturating_add(1);
         let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         tracing::warn!(event = "gateway.closed", shard = self.shard.number, reason, next = ?next, again_in_ms = ms, "connection closed");
         me.after(delay, ShardMsg::Connect);
@@ -353,14 +386,18 @@ impl ShardActor {
                 state.saved = Some(now);
             }
         }
+        let oldest = state.oldest_unsettled();
         let catching_up = &state.catching_up;
         state.watermarks.retain(|guild, at| {
             if catching_up.contains(guild) {
                 return true;
             }
+            // Never past a message that nobody durably owns; what lies behind it is written when that is settled.
+            let held = oldest.get(guild).filter(|oldest| **oldest <= *at);
+            let safe = held.map_or(*at, |oldest| Timestamp(oldest.0.saturating_sub(1)));
             let key = keys::watermark(&self.parts.door, guild);
-            writes.push(Write::Put { key, value: at.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
-            false
+            writes.push(Write::Put { key, value: safe.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
+            held.is_some()
         });
         (!writes.is_empty()).then(|| self.parts.store.write(writes))
     }
@@ -371,6 +408,18 @@ impl ShardState {
     fn safe_sequence(&self) -> u64 {
         let oldest = self.unsettled.values().filter_map(|pending| pending.sequence).min();
         oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
+    }
+
+    /// The oldest message of each community that nobody durably owns yet.
+    fn oldest_unsettled(&self) -> HashMap<String, Timestamp> {
+        let mut oldest: HashMap<String, Timestamp> = HashMap::new();
+        for pending in self.unsettled.values() {
+            if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = &pending.incoming {
+                let first = oldest.entry(guild.clone()).or_insert(*at);
+                *first = (*first).min(*at);
+            }
+        }
+        oldest
     }
 
     fn returned(&mut self, me: &mut Me<ShardMsg>, ticket: u64) {
@@ -394,3 +443,6 @@ impl ShardState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

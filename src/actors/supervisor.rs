@@ -4,6 +4,8 @@
 //! monitored tasks that die with it, and the children with their restart law. Actors are spawned in one place in the whole
 //! program, [`Children::spawn_child`].
 
+mod children;
+
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,10 +19,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::handle::{Address, Envelope, Handle, LifeState, Stats};
+use self::children::Children;
+use super::handle::{Address, Envelope, Handle, Stats};
 use super::roster::Roster;
 use super::tree::Row;
-use crate::domain::restart::{self, Exit, Intensity, Law, Verdict};
+use crate::domain::restart;
 use crate::ports::{Dice, Fault, Faults};
 
 /// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
@@ -130,6 +133,12 @@ impl<M: Send + 'static> Me<M> {
         self.children.add(spec).await
     }
 
+    /// Stops a child in order and forgets it, so that another of its name can be started at once. Waits for the child, at
+    /// most as long as its row allows; then it is killed.
+    pub async fn stop_child(&mut self, path: &str) {
+        self.children.remove(path).await;
+    }
+
     /// Asks for an orderly stop of this actor once the present message is handled.
     pub fn leave(&mut self) {
         self.leave = true;
@@ -210,149 +219,6 @@ async fn spawn_child<A: Actor>(
     Ok((actor.get_cell(), join))
 }
 
-// === The children of one node ===
-
-struct Children {
-    row: &'static Row,
-    path: Arc<str>,
-    shared: Arc<Shared>,
-    cell: ActorCell,
-    revive: Box<dyn Fn(Duration, Arc<str>) + Send + Sync>,
-    list: Vec<Child>,
-    history: restart::History,
-    born: Instant,
-}
-
-struct Child {
-    spec: ChildSpec,
-    cell: Option<ActorCell>,
-}
-
-impl Child {
-    fn path(&self) -> &Arc<str> {
-        &self.spec.stats().path
-    }
-}
-
-impl Children {
-    /// Starts a new child, unless one of that path lives.
-    async fn add(&mut self, spec: ChildSpec) -> Result<(), Crash> {
-        if self.list.iter().any(|child| child.path() == &spec.stats().path) {
-            return Ok(());
-        }
-        self.shared.roster.enter(Arc::clone(spec.stats()));
-        self.list.push(Child { spec, cell: None });
-        self.spawn(self.list.len() - 1).await
-    }
-
-    async fn spawn(&mut self, index: usize) -> Result<(), Crash> {
-        let child = &mut self.list[index];
-        match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
-            Ok(cell) => {
-                child.cell = Some(cell);
-                tracing::info!(event = "actor.started", actor = %child.path(), "actor started");
-                Ok(())
-            }
-            Err(error) => self.ended(index, Some(error.to_string())).await,
-        }
-    }
-
-    /// The backoff of a failed child is over.
-    async fn revive(&mut self, path: &str) -> Result<(), Crash> {
-        let waiting = |child: &Child| &**child.path() == path && child.cell.is_none();
-        let Some(index) = self.list.iter().position(waiting) else { return Ok(()) };
-        let stats = self.list[index].spec.stats();
-        let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
-        metrics::counter!("staffai_actor_restarts_total", "actor" => stats.kind().to_owned()).increment(1);
-        tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
-        self.spawn(index).await?;
-        (self.shared.recovered)(path);
-        Ok(())
-    }
-
-    async fn notice(&mut self, event: SupervisionEvent) -> Result<(), Crash> {
-        let (cell, failure) = match event {
-            SupervisionEvent::ActorTerminated(cell, _, reason) if reason.as_deref() == Some("killed") => {
-                (cell, Some("killed".to_owned()))
-            }
-            SupervisionEvent::ActorTerminated(cell, _, _) => (cell, None),
-            SupervisionEvent::ActorFailed(cell, error) => (cell, Some(error.to_string())),
-            _ => return Ok(()),
-        };
-        let is_it = |child: &Child| child.cell.as_ref().is_some_and(|known| known.get_id() == cell.get_id());
-        match self.list.iter().position(is_it) {
-            Some(index) => self.ended(index, failure).await,
-            None => Ok(()),
-        }
-    }
-
-    /// The law of restarts, for a child that ended in order (no failure) or not.
-    async fn ended(&mut self, index: usize, failure: Option<String>) -> Result<(), Crash> {
-        let child = &mut self.list[index];
-        child.cell = None;
-        child.spec.address.unwire();
-        let stats = Arc::clone(child.spec.stats());
-        let path: &str = &stats.path;
-        match &failure {
-            Some(error) => {
-                stats.failed(error);
-                tracing::error!(event = "actor.failed", actor = path, error, "actor failed");
-            }
-            None => tracing::info!(event = "actor.stopped", actor = path, "actor stopped"),
-        }
-        let row = child.spec.row;
-        let law = Law { restart: row.restart, intensity: self.row.intensity, backoff: row.backoff };
-        let exit = if failure.is_some() { Exit::Failure } else { Exit::Normal };
-        match self.history.record(&law, exit, self.born.elapsed(), self.shared.dice.roll()) {
-            Verdict::Leave => {
-                stats.enter(LifeState::Stopped);
-                self.list.remove(index);
-                self.shared.roster.leave(path);
-                if failure.is_some() {
-                    (self.shared.recovered)(path);
-                }
-                Ok(())
-            }
-            Verdict::RestartAfter(delay) => {
-                stats.enter(LifeState::Restarting);
-                (self.revive)(delay, Arc::clone(&stats.path));
-                Ok(())
-            }
-            Verdict::Escalate => {
-                stats.enter(LifeState::Stopped);
-                let Intensity { restarts, period } = self.row.intensity;
-                tracing::error!(
-                    event = "actor.escalated", actor = %self.path, child = path, restarts, period_s = period.as_secs(),
-                    "restart intensity exceeded"
-                );
-                self.stop_all().await;
-                Err(format!("{path} failed more often than {} allows", self.path).into())
-            }
-        }
-    }
-
-    /// Stops all children in the reverse of their start order, each within its deadline.
-    async fn stop_all(&mut self) {
-        while let Some(child) = self.list.pop() {
-            let path = child.path();
-            let mut reason = "stopped in order";
-            if let Some(cell) = &child.cell
-                && cell.drain_and_wait(Some(child.spec.row.stop_within)).await.is_err()
-            {
-                reason = "killed at its deadline";
-                let _ = cell.kill_and_wait(Some(KILL_WITHIN)).await;
-            }
-            child.spec.address.unwire();
-            child.spec.stats().enter(LifeState::Stopped);
-            self.shared.roster.leave(path);
-            tracing::info!(event = "actor.stopped", actor = %path, reason, "actor stopped");
-        }
-    }
-}
-
-/// How long a killed actor may take to be gone: it ends at its next await.
-const KILL_WITHIN: Duration = Duration::from_secs(1);
-
 // === The node itself ===
 
 struct Node<A: Actor> {
@@ -383,12 +249,11 @@ impl<A: Actor> ractor::Actor for Node<A> {
         birth: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
         let stats = Arc::clone(birth.handle.stats());
-        birth.shared.roster.prune_below(&stats.path);
         birth.handle.wire(myself.clone());
         let span = tracing::info_span!("actor", actor = %stats.path);
         let children = Children {
             row: birth.row,
-            path: Arc::clone(&stats.path),
+            own: Arc::clone(&stats),
             shared: birth.shared,
             cell: myself.get_cell(),
             revive: Box::new(move |delay, path| {
@@ -446,7 +311,12 @@ impl<A: Actor> ractor::Actor for Node<A> {
     ) -> Result<(), ActorProcessingErr> {
         let Living { me, state, span } = living;
         me.children.stop_all().await;
+        // An ended actor's state travels on to its supervisor; its tasks must not live as long as that.
+        me.tasks.shutdown().await;
         self.actor.stop(me, state).instrument(span.clone()).await;
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

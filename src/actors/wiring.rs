@@ -337,3 +337,6 @@ impl Wiring {
 fn template(row: &'static Row) -> &'static Row {
     row.children.iter().find(|child| child.is_template()).unwrap_or(row)
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,7 +123,7 @@ async fn readiness_has_a_status_for_every_state_and_names_the_parts() {
             "restarts": 1, "last_error": "closed"});
         assert_eq!(
             serde_json::from_str::<Value>(&body).unwrap(),
-            json!({"status": name, "version": "0.1.0", "parts": [part]})
+            json!({"status": name, "version": "0.1.0", "configuration": {"version": "1", "rejected": null}, "parts": [part]})
         );
     }
 }

@@ -17,9 +17,9 @@ use crate::config::edges::DirectMessages;
 use crate::discord::gateway::{Gateway, Interests};
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
-use crate::ports::{Clock, Dice, Faults};
-use crate::store::embedded::opener::Opener;
+use crate::ports::{Clock, Dice, Faults, Store};
 use crate::store::resilient::Resilient;
+use crate::store::{OpenError, embedded, redis};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -70,14 +70,12 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
     };
     let live = Live::new(running);
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
-    let opener = Opener::new(settings.store.dir.clone(), Arc::clone(&clock));
-    let store = Resilient::start(move || opener.open(), Arc::clone(&clock)).await;
-    let store = Arc::new(store.map_err(|error| StartError::InUse(error.to_string()))?);
+    let store = store(&settings, &clock).await?;
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
     let vitals = TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),
-        store: Arc::clone(&store) as _,
+        store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         live: live.clone(),
     };
@@ -108,17 +106,37 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
     Ok((parts, exited))
 }
 
-fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+/// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
+/// to start.
+async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, StartError> {
+    let in_use = |error: OpenError| StartError::InUse(error.to_string());
+    if let Some(address) = settings.redis.address() {
+        let opener = redis::opener::Opener::new(&address)
+            .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
+        let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
+        return Ok(Arc::new(store.map_err(in_use)?));
+    }
+    let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
+    let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
+    Ok(Arc::new(store.map_err(in_use)?))
+}
+
+/// How to reach Discord.
+pub(super) fn access(settings: &Settings) -> Access {
     let discord = &settings.discord;
-    let access = Access {
+    Access {
         api_url: discord.api_url.clone(),
         token: discord.token.clone().unwrap_or_default(),
         allow_insecure: discord.allow_insecure,
-    };
+    }
+}
+
+fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+    let access = access(settings);
     let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
     let interests = Interests {
         names: settings.members.aliases.clone(),
-        direct_messages: discord.direct_messages == DirectMessages::Answer,
+        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
     };
     Ok((Gateway::new(access, interests, Arc::clone(&rest)), rest))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Launch, StartError};
@@ -40,7 +41,21 @@ pub async fn run(cli: &Cli) -> u8 {
 /// Asks the running service how it is.
 pub async fn health(cli: &Cli) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let mut address = loaded.settings.http.addr;
+    match ask_health(&loaded.settings).await {
+        Ok(()) => {
+            println!("healthy");
+            exit::FINE
+        }
+        Err(why) => {
+            println!("not healthy: {why}");
+            exit::NEGATIVE
+        }
+    }
+}
+
+/// Whether a service answers at the configured address that it is healthy; if not, why.
+pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
+    let mut address = settings.http.addr;
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
             std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
@@ -54,18 +69,9 @@ pub async fn health(cli: &Cli) -> u8 {
         Err(error) => Err(error),
     };
     match answer {
-        Ok(answer) if answer.status().is_success() => {
-            println!("healthy");
-            exit::FINE
-        }
-        Ok(answer) => {
-            println!("not healthy: {url} answered {}", answer.status());
-            exit::NEGATIVE
-        }
-        Err(error) => {
-            println!("not healthy: {url} cannot be reached: {}", error.without_url());
-            exit::NEGATIVE
-        }
+        Ok(answer) if answer.status().is_success() => Ok(()),
+        Ok(answer) => Err(format!("{url} answered {}", answer.status())),
+        Err(error) => Err(format!("{url} cannot be reached: {}", error.without_url())),
     }
 }
 
@@ -153,16 +159,11 @@ pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
         edges::LogFormat::Pretty => true,
         edges::LogFormat::Auto => terminal,
     };
-    let mut redact = settings.http.api_keys.clone();
-    redact.extend(settings.discord.token.clone());
-    redact.extend(settings.llm.key.clone());
-    redact.extend(settings.redis.password.clone());
-    redact.extend(settings.redis.url.clone());
     let options = LogOptions {
         filter: settings.log.level.clone(),
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
         content: settings.log.content,
-        redact,
+        redact: secrets(settings),
         out: Box::new(std::io::stdout()),
         clock: Arc::new(SystemClock),
     };
@@ -171,6 +172,17 @@ pub(super) fn log(loaded: &Loaded) -> Result<LogGuard, ()> {
         tracing::warn!(event = "config.warning", warning, "configuration");
     }
     Ok(guard)
+}
+
+/// What must never be shown.
+pub(super) fn secrets(settings: &Settings) -> Vec<SecretString> {
+    let mut secrets = settings.http.api_keys.clone();
+    secrets.extend(settings.discord.token.clone());
+    secrets.extend(settings.llm.key.clone());
+    secrets.extend(settings.redis.password.clone());
+    secrets.extend(settings.redis.url.clone());
+    secrets.extend(settings.tools.nats_url.clone());
+    secrets
 }
 
 /// What a start needs, with the real clock, dice and metrics.

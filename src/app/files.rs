@@ -42,6 +42,11 @@ pub fn schema(settings: &Settings) -> Result<Arc<Schema>, String> {
     Ok(Arc::new(schema))
 }
 
+/// Where the text of a file with a built-in default comes from, in words.
+pub fn origin(path: &Path) -> String {
+    if path.exists() { format!("from {}", path.display()) } else { "built in".to_owned() }
+}
+
 /// The text of a file; none when there is no such file.
 ///
 /// # Errors

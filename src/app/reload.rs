@@ -16,7 +16,7 @@ use crate::config::edges::DirectMessages;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::llm::client::Client;
-use crate::llm::registry::{self, DefaultRow};
+use crate::llm::registry::{self, DefaultRow, Registry};
 
 /// The most files of a folder of prompts that are watched.
 const WATCHED_MAX: usize = 10_000;
@@ -90,6 +90,16 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
 }
 
 fn models(settings: &Settings, lookup: &Lookup) -> Result<(Client, String), Vec<String>> {
+    let (rows, text) = rows(settings, lookup)?;
+    let client = Client::new(rows).map_err(|mistake| vec![mistake])?;
+    Ok((client, text))
+}
+
+/// The configured model rows, and the text of their file.
+///
+/// # Errors
+/// Each mistake in them.
+pub(super) fn rows(settings: &Settings, lookup: &Lookup) -> Result<(Registry, String), Vec<String>> {
     let llm = &settings.llm;
     let text = files::read(&llm.models).map_err(|mistake| vec![mistake])?;
     let path = llm.models.display().to_string();
@@ -101,8 +111,7 @@ fn models(settings: &Settings, lookup: &Lookup) -> Result<(Client, String), Vec<
         timeout: llm.timeout,
     };
     let rows = registry::build(file, &default, lookup.as_ref())?;
-    let client = Client::new(rows).map_err(|mistake| vec![mistake])?;
-    Ok((client, text.unwrap_or_default()))
+    Ok((rows, text.unwrap_or_default()))
 }
 
 /// Who is answered, and what this door wants of an answer.

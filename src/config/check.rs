@@ -73,7 +73,7 @@ impl Checks<'_> {
         }
         if let Some(url) = &settings.redis.url {
             let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
-            if !matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix") {
+            if !REDIS_SCHEMES.contains(&scheme) {
                 self.problem("redis.url", "must be an address such as redis://:password@host:6379/0");
             }
         }
@@ -181,6 +181,21 @@ impl Checks<'_> {
         settings.log.level = translated;
     }
 }
+
+/// How an address of Redis may begin.
+const REDIS_SCHEMES: [&str; 11] = [
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "valkey+unix",
+    "unix",
+    "redis-cluster",
+    "rediss-cluster",
+    "redis-sentinel",
+    "rediss-sentinel",
+];
 
 /// Where the Python bot kept its status prompt.
 const PYTHON_PROMPT: &str = "utils/prompts/base_activity_system_prompt.txt";

@@ -21,6 +21,8 @@ use crate::domain::incoming::Posted;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
 
+pub mod account;
+
 mod answer;
 
 use answer::Answer;

@@ -13,6 +13,8 @@ pub struct Row {
     pub timeout: Duration,
     /// Rows that are tried next when this one fails, in order.
     pub fallback: Vec<String>,
+    /// Its answers are streamed.
+    pub stream: bool,
     /// The sampling temperature; none sends none.
     pub temperature: Option<f64>,
     /// The most history messages that go into its prompt; none leaves it to the history settings.

@@ -1,4 +1,4 @@
-//! Asks one configured model for one completion. One attempt, no streaming, no tools.
+//! Asks one configured model for one completion, streamed or in one piece. One attempt, no tools.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,17 +8,18 @@ use async_openai::config::Config;
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::domain::completion::{Completion, Item, Request};
 use crate::domain::model::Row;
 use crate::llm::http::Transport;
 use crate::llm::registry::{Endpoint, Registry};
 use crate::llm::wire;
-use crate::ports::{ModelError, ModelErrorKind, Models};
+use crate::ports::{Heard, ModelError, ModelErrorKind, Models};
 
 #[cfg(test)]
 mod tests;
@@ -29,12 +30,19 @@ pub struct Client {
     lines: HashMap<String, Line>,
 }
 
+/// How long a model that refused to stream is asked for answers in one piece.
+const PLAIN_FOR: Duration = Duration::from_secs(600);
+
 /// What it takes to ask the model of one row.
 struct Line {
-    openai: async_openai::Client<Account>,
+    transport: Transport,
+    account: Account,
     model: String,
     temperature: Option<f64>,
     timeout: Duration,
+    stream: bool,
+    /// The provider refused to stream; until then it is not asked to.
+    plain_until: Mutex<Option<Instant>>,
 }
 
 impl Client {
@@ -60,18 +68,20 @@ impl Models for Client {
     }
 
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
-        let line = self
-            .lines
-            .get(row)
-            .ok_or_else(|| failure(ModelErrorKind::BadRequest, format!("no model row is named {row}")))?;
-        let chat = line.openai.chat();
-        let answer = timeout(line.timeout, chat.create_byot::<_, Value>(line.body(request)))
-            .await
-            .map_err(|_| {
-                failure(ModelErrorKind::Timeout, format!("no whole answer within {} s", line.timeout.as_secs_f64()))
-            })?
-            .map_err(named)?;
-        wire::read(answer, prompt_chars(request))
+        let line = self.line(row)?;
+        line.within_timeout(line.ask(request, None)).await
+    }
+
+    async fn stream(&self, row: &str, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
+        let line = self.line(row)?;
+        line.within_timeout(line.ask_streaming(request, heard)).await
+    }
+}
+
+impl Client {
+    fn line(&self, row: &str) -> Result<&Line, ModelError> {
+        let unknown = || failure(ModelErrorKind::BadRequest, format!("no model row is named {row}"));
+        self.lines.get(row).ok_or_else(unknown)
     }
 }
 
@@ -85,16 +95,49 @@ impl Line {
     fn new(row: &Row, endpoint: Endpoint) -> Result<Self, String> {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone())?;
         let account = Account::new(endpoint.base, endpoint.key)?;
-        let openai = async_openai::Client::build(transport.client(), account).with_http_service(transport);
-        Ok(Self { openai, model: endpoint.model, temperature: row.temperature, timeout: row.timeout })
+        let Row { temperature, timeout, stream, .. } = *row;
+        let plain_until = Mutex::new(None);
+        Ok(Self { transport, account, model: endpoint.model, temperature, timeout, stream, plain_until })
     }
 
-    fn body<'a>(&'a self, request: &'a Request) -> Body<'a> {
+    async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
+        let late = || format!("no whole answer within {} s", self.timeout.as_secs_f64());
+        timeout(self.timeout, asking).await.map_err(|_| failure(ModelErrorKind::Timeout, late()))?
+    }
+
+    /// Asks for a stream where the model can. A refusal to stream costs nothing and is no failure of the model, so the same
+    /// attempt goes on in one piece.
+    async fn ask_streaming(&self, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
+        let plain = self.plain_until.lock().is_some_and(|until| Instant::now() < until);
+        if !self.stream || plain {
+            return self.ask(request, None).await;
+        }
+        let refusal = match self.ask(request, Some(heard)).await {
+            Err(error) if refuses_to_stream(&error) => error,
+            answer => return answer,
+        };
+        let completion = self.ask(request, None).await?;
+        tracing::warn!(event = "llm.plain", model = self.model, reason = refusal.message, "the model does not stream");
+        *self.plain_until.lock() = Some(Instant::now() + PLAIN_FOR);
+        Ok(completion)
+    }
+
+    async fn ask(&self, request: &Request, heard: Option<Heard>) -> Result<Completion, ModelError> {
+        let body = self.body(request, heard.is_some());
+        let transport = heard.map_or_else(|| self.transport.clone(), |heard| self.transport.streaming(heard));
+        let openai = async_openai::Client::build(transport.client(), self.account.clone()).with_http_service(transport);
+        let answer = openai.chat().create_byot::<_, Value>(body).await.map_err(named)?;
+        wire::read(answer, prompt_chars(request))
+    }
+
+    fn body<'a>(&'a self, request: &'a Request, stream: bool) -> Body<'a> {
         Body {
             model: &self.model,
             messages: request.messages.iter().map(Message::of).collect(),
             temperature: self.temperature,
             response_format: request.response_format.as_deref(),
+            stream: stream.then_some(true),
+            stream_options: stream.then_some(StreamOptions { include_usage: true }),
         }
     }
 }
@@ -109,6 +152,16 @@ struct Body<'a> {
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    /// Without it most providers do not tell the tokens of a stream.
+    include_usage: bool,
 }
 
 #[derive(Serialize)]
@@ -140,6 +193,7 @@ fn prompt_chars(request: &Request) -> usize {
 // === Where it is sent ===
 
 /// An endpoint as the library wants it. Its own configuration types would read the environment.
+#[derive(Clone)]
 struct Account {
     base: String,
     key: SecretString,
@@ -196,6 +250,12 @@ fn named(error: OpenAIError) -> ModelError {
         }
         _ => failure(ModelErrorKind::BadRequest, "the request cannot be built".to_owned()),
     }
+}
+
+/// The provider refused the request because it was to be streamed, or asked for usage in a stream.
+fn refuses_to_stream(error: &ModelError) -> bool {
+    let about_us = error.kind == ModelErrorKind::BadRequest || error.message.starts_with("status 501");
+    about_us && error.message.to_lowercase().contains("stream")
 }
 
 fn failure(kind: ModelErrorKind, message: String) -> ModelError {

@@ -1,6 +1,6 @@
 //! Carries one request to a model and back. Every failure leaves here named, with the provider's words and its wish to wait;
-//! what leaves here as a success is a whole JSON object without an error in it. So the library above never reads, and never
-//! logs, a body that it does not understand.
+//! what leaves here as a success is a whole JSON object without an error in it, also when the answer was streamed. So the
+//! library above never reads, and never logs, a body that it does not understand.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -11,13 +11,14 @@ use std::time::Duration;
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
 use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
 use http::{HeaderMap, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::llm::wire;
-use crate::ports::{ModelError, ModelErrorKind};
+use crate::llm::{stream, wire};
+use crate::ports::{Heard, ModelError, ModelErrorKind};
 
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,8 @@ const OVERFLOW_WORDS: [&str; 7] = [
 pub struct Transport {
     client: reqwest::Client,
     key: Option<SecretString>,
+    /// Who is told the text of a streamed answer; none when the answer is asked for in one piece.
+    heard: Option<Heard>,
 }
 
 impl Transport {
@@ -85,13 +88,19 @@ impl Transport {
         // A proxy of the environment is for the way out of this machine.
         let builder = if is_loopback(base) { builder.no_proxy() } else { builder };
         let client = builder.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(error)))?;
-        Ok(Self { client, key })
+        Ok(Self { client, key, heard: None })
     }
 
     /// The client that builds the requests.
     #[must_use]
     pub fn client(&self) -> reqwest::Client {
         self.client.clone()
+    }
+
+    /// The same way for one streamed answer.
+    #[must_use]
+    pub fn streaming(&self, heard: Heard) -> Self {
+        Self { heard: Some(heard), ..self.clone() }
     }
 
     async fn exchange(&self, request: reqwest::Request) -> Result<reqwest::Response, ModelError> {
@@ -101,7 +110,13 @@ impl Transport {
             let retry_after = retry_after(response.headers());
             return Err(refused(status, retry_after, &start_of(response).await));
         }
-        let body = whole_of(response).await?;
+        let body = match &self.heard {
+            None => whole_of(response).await?,
+            Some(heard) => {
+                let source = response.bytes_stream().map(|piece| piece.map_err(broken));
+                stream::read(source, heard).await?.into()
+            }
+        };
         inspect(&body)?;
         let mut answer = http::Response::new(reqwest::Body::from(body));
         *answer.status_mut() = status;
@@ -157,12 +172,7 @@ async fn whole_of(mut response: reqwest::Response) -> Result<Bytes, ModelError> 
         if body.len() + chunk.len() > ANSWER_BYTES {
             return Err(too_large());
         }
-        if blanks.run_away_in(&chunk) {
-            return Err(failure(
-                ModelErrorKind::Malformed,
-                format!("more than {BLANK_RUN} blanks in a row in the answer"),
-            ));
-        }
+        blanks.check(&chunk)?;
         body.extend_from_slice(&chunk);
     }
     Ok(body.freeze())
@@ -187,12 +197,24 @@ async fn start_of(mut response: reqwest::Response) -> Vec<u8> {
 
 /// Counts blanks in a row: bare ones, and the escaped ones inside a JSON text.
 #[derive(Default)]
-struct Blanks {
+pub(super) struct Blanks {
     run: usize,
     escaped: bool,
 }
 
 impl Blanks {
+    /// Takes in a piece of an answer.
+    ///
+    /// # Errors
+    /// The model has run away.
+    pub(super) fn check(&mut self, piece: &[u8]) -> Result<(), ModelError> {
+        if self.run_away_in(piece) {
+            let message = format!("more than {BLANK_RUN} blanks in a row in the answer");
+            return Err(failure(ModelErrorKind::Malformed, message));
+        }
+        Ok(())
+    }
+
     fn run_away_in(&mut self, chunk: &[u8]) -> bool {
         for byte in chunk {
             let blank = match byte {
@@ -250,7 +272,7 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
     ModelError { kind, message: format!("status {}: {words}", status.as_u16()), retry_after }
 }
 
-fn says_overflow(text: &str) -> bool {
+pub(super) fn says_overflow(text: &str) -> bool {
     let text = text.to_lowercase();
     OVERFLOW_WORDS.iter().any(|words| text.contains(words))
 }
@@ -279,11 +301,11 @@ fn root_cause(error: reqwest::Error) -> String {
     cause.to_string()
 }
 
-fn too_large() -> ModelError {
+pub(super) fn too_large() -> ModelError {
     failure(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
 }
 
-fn failure(kind: ModelErrorKind, message: String) -> ModelError {
+pub(super) fn failure(kind: ModelErrorKind, message: String) -> ModelError {
     ModelError { kind, message, retry_after: None }
 }
 

@@ -157,6 +157,7 @@ fn made(default: &DefaultRow) -> Draft {
             key: default.model.clone(),
             timeout: default.timeout,
             fallback: Vec::new(),
+            stream: true,
             temperature: Some(made_temperature(&default.model)),
             max_context: None,
             price: None,

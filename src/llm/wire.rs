@@ -122,7 +122,7 @@ fn first_choice(answer: &mut Map<String, Value>) -> Option<Map<String, Value>> {
 }
 
 /// The text of a content field, and a refusal if one of its parts is one. Parts that are not text, such as reasoning, are left out.
-fn text_of(content: Option<&Value>) -> (String, Option<String>) {
+pub(super) fn text_of(content: Option<&Value>) -> (String, Option<String>) {
     match content {
         None | Some(Value::Null) => (String::new(), None),
         Some(Value::String(text)) => (text.clone(), None),

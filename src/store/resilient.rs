@@ -46,6 +46,9 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// A read that takes longer makes the store degraded.
 const READ_DEADLINE: Duration = Duration::from_secs(1);
 
+/// A scan that takes longer makes the store degraded. It may have to look at every key of a server that others use too.
+const SCAN_DEADLINE: Duration = Duration::from_secs(5);
+
 /// How long a read waits while the store is degraded. The first that fails closes the backend to reads until it recovers.
 const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
 
@@ -76,6 +79,8 @@ pub struct Limits {
     pub commit: Duration,
     /// How long a read may take.
     pub read: Duration,
+    /// How long a scan may take.
+    pub scan: Duration,
     /// The first pause before a failing backend is tried again.
     pub retry_first: Duration,
     /// The longest such pause.
@@ -94,6 +99,7 @@ impl Default for Limits {
             gather: GATHER,
             commit: COMMIT_DEADLINE,
             read: READ_DEADLINE,
+            scan: SCAN_DEADLINE,
             retry_first: RETRY_FIRST,
             retry_most: RETRY_MOST,
             sweep: SWEEP_EVERY,
@@ -140,10 +146,15 @@ impl<B: Backend> Resilient<B> {
     }
 
     /// The backend's rows, when it can be read and answers in time.
-    async fn read_backend<T>(&self, backend: &Arc<B>, call: BoxFuture<'_, Result<T, BackendError>>) -> Option<T> {
+    async fn read_backend<T>(
+        &self,
+        backend: &Arc<B>,
+        within: Duration,
+        call: BoxFuture<'_, Result<T, BackendError>>,
+    ) -> Option<T> {
         let deadline = match self.status() {
-            StoreStatus::Ready => self.shared.limits.read,
-            StoreStatus::Degraded(_) => DEGRADED_READ_DEADLINE.min(self.shared.limits.read),
+            StoreStatus::Ready => within,
+            StoreStatus::Degraded(_) => DEGRADED_READ_DEADLINE.min(within),
         };
         let failure = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
             Ok(Ok(Ok(value))) => return Some(value),
@@ -167,7 +178,7 @@ impl<B: Backend> Store for Resilient<B> {
                     Seen::Unknown => state.readable()?,
                 }
             };
-            self.read_backend(&backend, backend.get(key)).await.flatten()
+            self.read_backend(&backend, self.shared.limits.read, backend.get(key)).await.flatten()
         })
     }
 
@@ -180,7 +191,10 @@ impl<B: Backend> Store for Resilient<B> {
             };
             let hidden = waiting.iter().filter(|(_, value)| value.is_none()).count();
             let kept = match backend {
-                Some(backend) => self.read_backend(&backend, backend.scan(prefix, limit + hidden)).await,
+                Some(backend) => {
+                    let rows = backend.scan(prefix, limit + hidden);
+                    self.read_backend(&backend, self.shared.limits.scan, rows).await
+                }
                 None => None,
             };
             merge(kept.unwrap_or_default(), waiting, limit)

@@ -3,7 +3,8 @@
 use crate::source::{File, Finding, Token, behind_group, tokens};
 
 /// Rooms that speak with the outside. None knows another, and none knows the actors.
-const EDGES: [&str; 9] = ["discord", "slack", "api", "llm", "mcp", "tools", "render", "store", "playground"];
+const EDGES: [&str; 10] =
+    ["discord", "slack", "terminal", "api", "llm", "mcp", "tools", "render", "store", "playground"];
 
 /// The other rooms, and the rooms that each may use besides itself.
 const ROOMS: [(&str, &[&str]); 6] = [
@@ -37,7 +38,7 @@ const PURE_CRATES: [&str; 11] = [
 ];
 
 /// Crates that stay in these rooms, besides those at the top.
-const OWNED_CRATES: [(&str, &[&str]); 21] = [
+const OWNED_CRATES: [(&str, &[&str]); 22] = [
     ("ractor", &["actors"]),
     ("serenity", &["discord", "playground"]),
     ("twilight_gateway", &["discord"]),
@@ -45,6 +46,7 @@ const OWNED_CRATES: [(&str, &[&str]); 21] = [
     ("async_openai", &["llm"]),
     ("redb", &["store"]),
     ("redis", &["store"]),
+    ("deadpool_redis", &["store"]),
     ("rmcp", &["mcp"]),
     ("slack_morphism", &["slack"]),
     ("async_nats", &["tools", "mcp"]),

@@ -95,11 +95,7 @@ impl Pacer {
 
     /// Takes the next free slot; the request may go at the returned moment.
     pub fn reserve(&mut self, now: Instant) -> Instant {
-        let slot = self.origin + self.budget.reserve(now - self.origin);
-        match self.invalid.hold(now - self.origin) {
-            Some(until) => slot.max(self.origin + until),
-            None => slot,
-        }
+        self.origin + self.budget.reserve(now - self.origin)
     }
 
     /// Whether a slot still holds now that it has come; a later one when everything was blocked meanwhile.
@@ -109,13 +105,17 @@ impl Pacer {
 
     /// Takes a slot only if one is free now and `spare` more would remain.
     pub fn try_reserve(&mut self, now: Instant, spare: u32) -> bool {
-        self.invalid.hold(now - self.origin).is_none() && self.budget.try_reserve(now - self.origin, spare)
+        self.budget.try_reserve(now - self.origin, spare)
     }
 
     /// The platform refused a request with this status.
     pub fn refused(&mut self, now: Instant, status: u16) {
         if matches!(status, 401 | 403 | 429) {
             self.invalid.invalid(now - self.origin);
+            // As a block, so that those who wait for its end do not all go at once then.
+            if let Some(until) = self.invalid.hold(now - self.origin) {
+                self.budget.block_until(until);
+            }
         }
     }
 
@@ -159,7 +159,7 @@ impl Courier {
         let begun = Instant::now();
         let mut found = Found::default();
         if job.check {
-            found = self.find(job, &pieces).await?;
+            found = self.find(job, &pieces, begun).await?;
         }
         let mut posted = Vec::with_capacity(pieces.len());
         let mut first_visible = None;
@@ -182,7 +182,7 @@ impl Courier {
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
-                let found = self.find(job, std::slice::from_ref(&text)).await?;
+                let found = self.find(job, std::slice::from_ref(&text), begun).await?;
                 if index == 0
                     && let Some((message, _)) = found.pieces.into_iter().next()
                 {
@@ -223,18 +223,22 @@ impl Courier {
     }
 
     /// Finds what an earlier life already posted of this answer: the reply to the trigger, then the following pieces by text.
-    async fn find(&mut self, job: &Job, pieces: &[String]) -> Result<Found, Refusal> {
+    /// An outage is waited for like that of a post: giving up here would lose the answer.
+    async fn find(&mut self, job: &Job, pieces: &[String], begun: Instant) -> Result<Found, Refusal> {
         let Some(trigger) = &job.outgoing.reply_to else { return Ok(Found::default()) };
         let mut after = trigger.clone();
         let mut ours = Vec::new();
         for _ in 0..SEARCH_PAGES {
             let place = job.outgoing.place.clone();
             let request = PostRequest::History { place, after: Some(after.clone()), limit: PAGE };
-            let page = match self.read(&request).await {
-                Ok(PostResult::Messages(page)) => page,
-                Ok(_) => break,
-                Err(PostError::Refused { status, message }) => return Err(refusal(status, &message)),
-                Err(error) => return Err(Refusal::Request(error.to_string())),
+            let mut attempt = 0;
+            let page = loop {
+                match self.perform(&request).await {
+                    Ok(PostResult::Messages(page)) => break page,
+                    Ok(_) => break Vec::new(),
+                    Err(error) => self.wait_or_refuse(error, attempt, begun).await?,
+                }
+                attempt += 1;
             };
             let full = page.len() >= usize::from(PAGE);
             if let Some(last) = page.last() {

@@ -32,6 +32,9 @@ pub(super) async fn read_back(
         drop(parts.store.write(vec![Write::Put { key, value: now.0.to_string(), ttl: Some(keys::WATERMARK_TTL) }]));
         return;
     };
+    if parts.live.now().settings.catch_up.per_channel == 0 {
+        return;
+    }
     let age = u64::try_from(parts.live.now().settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
     let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
     for (place, last) in newest {

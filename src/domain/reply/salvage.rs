@@ -15,7 +15,7 @@ const MAX_OBJECTS: usize = 32;
 const FENCE: &str = "```";
 
 /// Marks around a model's thoughts, as the families that think aloud write them.
-const THOUGHTS: [(&str, &str); 6] = [
+pub const THOUGHTS: [(&str, &str); 6] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),

@@ -101,6 +101,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
                 .read("llm_call_timeout", "seconds or a duration such as \"60s\", at most an hour", duration)
                 .unwrap_or(timeout),
             fallback: fields.read("fallback", "a list of row keys", texts).unwrap_or_default(),
+            stream: fields.read("stream", "true or false", Value::as_bool).unwrap_or(true),
             temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
             max_context: fields.read("max_context", "a whole number of messages", count),
             price: fields.read("price_per_million", "an object with \"input\" and \"output\" in dollars", price),

@@ -38,6 +38,7 @@ fn row(key: &str) -> Row {
         key: key.into(),
         timeout: Duration::from_secs(60),
         fallback: vec![],
+        stream: true,
         temperature: None,
         max_context: None,
         price: None,

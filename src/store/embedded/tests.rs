@@ -26,7 +26,7 @@ fn bench(dir: &TempDir) -> Bench {
         let opened = async move { Box::new(start(&path, &clock).await.unwrap()) as Box<dyn Store> };
         Box::pin(opened) as futures_util::future::BoxFuture<'static, _>
     };
-    Bench { clock, open: Box::new(open) }
+    Bench { pass: Box::new(move |by| clock.advance(by)), edge: Duration::ZERO, open: Box::new(open) }
 }
 
 macro_rules! behaves {

@@ -97,6 +97,7 @@ const QUICK: Limits = Limits {
     gather: Duration::from_millis(1),
     commit: Duration::from_millis(300),
     read: Duration::from_millis(300),
+    scan: Duration::from_millis(300),
     retry_first: Duration::from_millis(5),
     retry_most: Duration::from_millis(20),
     sweep: Duration::from_secs(30),

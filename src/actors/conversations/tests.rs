@@ -1,0 +1,311 @@
+//! The router and its conversations together, with turns that ask scripted models.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::*;
+use crate::actors::board::Board;
+use crate::actors::journal::JournalMsg;
+use crate::actors::llm_dispatcher::LlmDispatcher;
+use crate::actors::outbox::OutboxMsg;
+use crate::actors::roster::Roster;
+use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
+use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
+use crate::actors::tree::Kind;
+use crate::actors::turn::InFlight;
+use crate::domain::notice::{self, Apology};
+use crate::domain::turn::{LaneRule, Outcome};
+use crate::ports::{Fault, ModelErrorKind};
+
+struct World {
+    router: Handle<ConversationsMsg>,
+    journal: Heard<JournalMsg>,
+    models: Arc<ScriptedModels>,
+    roster: Arc<Roster>,
+    faults: Arc<ScriptedFaults>,
+    in_flight: Arc<InFlight>,
+    _outbox: Heard<OutboxMsg>,
+    _tree: Tree,
+}
+
+async fn world(variables: &[(&str, &str)]) -> World {
+    world_with(variables, &["main"]).await
+}
+
+async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
+    let models = Arc::new(ScriptedModels::new(rows));
+    let (router, journal, outbox, dispatcher) =
+        (at("conversations"), at("journal"), at("outbox"), at("llm_dispatcher"));
+    let in_flight = Arc::new(InFlight::default());
+    let live = live(variables, Arc::clone(&models) as _);
+    let parts = Arc::new(TurnParts {
+        live: live.clone(),
+        store: Arc::new(MemoryStore::new()),
+        clock: Arc::new(ManualClock::new()),
+        dice: Arc::new(FixedDice::new(0.5)),
+        dispatcher: dispatcher.clone(),
+        outbox: outbox.clone(),
+        journal: journal.clone(),
+        in_flight: Arc::clone(&in_flight),
+    });
+    let mut stage = Stage::new();
+    let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
+    let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));
+    let permits = Arc::new(Semaphore::new(64));
+    stage.actor(row(LEAF), &dispatcher, LlmDispatcher { live, permits, board: Arc::new(Board::default()) });
+    stage.actor(row(LEAF), &router, Conversations { template: real(Kind::Conversation), parts });
+    let tree = stage.go().await;
+    World { router, journal, models, roster, faults, in_flight, _outbox: outbox, _tree: tree }
+}
+
+impl World {
+    fn offer(&self, turn: Turn) {
+        self.router.cast(ConversationsMsg::Offer(Box::new(turn))).unwrap();
+    }
+
+    /// The next answer: the turn's number, how it ended, what is said.
+    async fn answer(&mut self) -> (String, Outcome, String) {
+        loop {
+            if let JournalMsg::Answered(id, answer) = self.journal.next().await {
+                return (id.id, answer.outcome, answer.outgoing.text());
+            }
+        }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.models.asked.lock().iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    fn conversations(&self) -> Vec<String> {
+        let all = self.roster.all();
+        let names = all.iter().filter_map(|stats| stats.path.split_once("conversation:").map(|(_, name)| name));
+        names.map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_answered_by_the_model() {
+    let mut world = world(&[]).await;
+    world.models.say(Say::Text("hello"));
+    world.offer(turn("10", "7", "42"));
+    assert_eq!(world.answer().await, ("10".into(), Outcome::Replied, "hello".into()));
+    assert_eq!(world.conversations(), ["discord:42"]);
+    settle().await;
+    assert_eq!(world.in_flight.now(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lane_runs_in_order_and_lanes_run_side_by_side() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    let begun = Instant::now();
+    for id in ["10", "11", "12"] {
+        world.offer(turn(id, "7", "42"));
+    }
+    world.offer(turn("20", "8", "42"));
+    world.offer(turn("30", "7", "43"));
+    settle().await;
+    assert_eq!(world.models.at_once.load(Ordering::SeqCst), 3, "three lanes");
+    let mut order = Vec::new();
+    for _ in 0..5 {
+        order.push(world.answer().await.0);
+    }
+    let lane: Vec<&String> = order.iter().filter(|id| id.starts_with('1')).collect();
+    assert_eq!(lane, ["10", "11", "12"]);
+    assert_eq!(begun.elapsed().as_secs(), 30, "as long as the longest lane");
+    assert_eq!(world.models.most_at_once.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_offered_twice_runs_once() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    for id in ["10", "11", "10", "11"] {
+        world.offer(turn(id, "7", "42"));
+    }
+    assert_eq!((world.answer().await.0, world.answer().await.0), ("10".into(), "11".into()));
+    assert!(world.journal.within(Duration::from_secs(60)).await.is_none());
+    assert_eq!(world.asked(), ["question 10", "question 11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_lane_sheds_with_a_notice() {
+    let log = Log::capture();
+    let mut world = world(&[("STAFFAI_TURN__LANE", "2")]).await;
+    world.models.takes(Duration::from_secs(10));
+    for id in ["10", "11", "12", "13"] {
+        world.offer(turn(id, "7", "42"));
+    }
+    let full = Outcome::Apologised("lane full".into());
+    assert_eq!(world.answer().await, ("13".into(), full, notice::lane_full().into()));
+    assert_eq!(log.column("turn.shed", "where"), ["lane"]);
+    for id in ["10", "11", "12"] {
+        assert_eq!(world.answer().await.0, id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_refuses_does_not_queue() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    for id in ["10", "11"] {
+        let mut turn = turn(id, "7", "42");
+        turn.policy.lane = LaneRule::Refuse;
+        world.offer(turn);
+    }
+    assert_eq!(world.answer().await.2, notice::lane_busy());
+    assert_eq!(world.answer().await.0, "10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_turn_ends_without_an_answer_and_the_next_begins() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    for id in ["10", "11", "12"] {
+        world.offer(turn(id, "7", "42"));
+    }
+    settle().await;
+    for id in ["10", "11"] {
+        world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id(id))).unwrap();
+    }
+    assert_eq!(world.answer().await.0, "12");
+    assert_eq!(world.asked(), ["question 10", "question 12"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_apologised_for_at_its_deadline() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(1000));
+    let begun = Instant::now();
+    world.offer(turn("10", "7", "42"));
+    let (_, outcome, said) = world.answer().await;
+    assert_eq!((outcome, said.as_str()), (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut)));
+    assert_eq!(begun.elapsed().as_secs(), 120);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_waited_too_long_in_its_lane_is_apologised_for() {
+    let mut world = world(&[("STAFFAI_TURN__QUEUE", "5s")]).await;
+    world.models.takes(Duration::from_secs(10));
+    for id in ["10", "11"] {
+        world.offer(turn(id, "7", "42"));
+    }
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    assert_eq!(world.answer().await.1, Outcome::Apologised("waited too long".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_panics_costs_its_turn_an_apology_and_nobody_else_anything() {
+    let log = Log::capture();
+    let mut world = world(&[]).await;
+    world.models.say(Say::Panic);
+    for id in ["10", "11"] {
+        world.offer(turn(id, "7", "42"));
+    }
+    assert_eq!(
+        world.answer().await,
+        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal).into())
+    );
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    assert_eq!(log.column("turn.panicked", "panic"), ["the model panicked"]);
+    assert!(log.of("actor.failed").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_models_are_tried_then_passed_over_for_their_fallback() {
+    let mut world = world_with(&[], &["main", "spare"]).await;
+    for _ in 0..3 {
+        world.models.say(Say::Fail(ModelErrorKind::Provider));
+    }
+    world.models.say(Say::Text("from the spare"));
+    world.offer(turn("10", "7", "42"));
+    assert_eq!(world.answer().await.2, "from the spare");
+    let rows: Vec<String> = world.models.asked.lock().iter().map(|(row, _)| row.clone()).collect();
+    assert_eq!(rows, ["main", "main", "main", "spare"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_conversation_is_forgotten_and_comes_back_for_the_next_turn() {
+    let mut world = world(&[]).await;
+    world.offer(turn("10", "7", "42"));
+    world.answer().await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(world.conversations().is_empty());
+    world.offer(turn("11", "7", "42"));
+    assert_eq!(world.answer().await.0, "11");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_with_a_turn_is_not_forgotten() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(110));
+    world.offer(turn("10", "7", "42"));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(world.conversations(), ["discord:42"]);
+    assert_eq!(world.answer().await.0, "10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_right_behind_the_goodbye_of_its_conversation_is_answered() {
+    let mut world = world(&[]).await;
+    world.offer(turn("10", "7", "42"));
+    world.answer().await;
+    settle().await;
+    // Both lie in the router's mailbox at once.
+    world.router.cast(ConversationsMsg::Idle(place("42"), 1)).unwrap();
+    world.offer(turn("11", "7", "42"));
+    let begun = Instant::now();
+    assert_eq!(world.answer().await.0, "11");
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    assert_eq!(world.conversations(), ["discord:42"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_goodbye_that_crossed_a_new_turn_is_ignored() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    world.offer(turn("10", "7", "42"));
+    world.offer(turn("11", "7", "42"));
+    world.router.cast(ConversationsMsg::Idle(place("42"), 1)).unwrap();
+    assert_eq!((world.answer().await.0, world.answer().await.0), ("10".into(), "11".into()));
+    assert_eq!(world.asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_that_crashed_is_made_anew_by_the_next_offer() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    world.offer(turn("10", "7", "42"));
+    settle().await;
+    world.faults.inject("staffai/conversations/conversation:discord:42", Fault::Panic);
+    world.offer(turn("11", "8", "42"));
+    settle().await;
+    assert!(world.conversations().is_empty());
+    assert_eq!(world.in_flight.now(), 0, "its tasks died with it");
+    for (id, from) in [("10", "7"), ("11", "8")] {
+        world.offer(turn(id, from, "42"));
+    }
+    let mut both = [world.answer().await.0, world.answer().await.0];
+    both.sort();
+    assert_eq!(both, ["10", "11"]);
+    assert_eq!(world.conversations(), ["discord:42"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_finishes_what_runs_and_begins_nothing() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    for id in ["10", "11"] {
+        world.offer(turn(id, "7", "42"));
+    }
+    settle().await;
+    world.router.cast(ConversationsMsg::Drain).unwrap();
+    world.offer(turn("12", "9", "42"));
+    assert_eq!(world.answer().await.0, "10");
+    assert!(world.journal.within(Duration::from_secs(200)).await.is_none());
+    assert_eq!((world.asked().len(), world.in_flight.now()), (1, 0));
+}

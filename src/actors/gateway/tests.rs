@@ -1,0 +1,140 @@
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::actors::receipt::Outcome as Told;
+use crate::actors::testing::log::Log;
+use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
+
+struct World {
+    gateway: Handle<GatewayMsg>,
+    journal: Heard<JournalMsg>,
+    outbox: Heard<OutboxMsg>,
+    told: mpsc::UnboundedSender<Told>,
+    receipts: mpsc::UnboundedReceiver<Told>,
+    _tree: Tree,
+}
+
+async fn world(permits: usize) -> World {
+    let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
+    let mut stage = Stage::new();
+    let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
+    let permits = Arc::new(Semaphore::new(permits));
+    let actor = Gateway { live: usual(), permits, journal, outbox };
+    stage.actor(row(LEAF), &gateway, actor);
+    let tree = stage.go().await;
+    let (told, receipts) = mpsc::unbounded_channel();
+    World { gateway, journal: accepted, outbox: heard, told, receipts, _tree: tree }
+}
+
+impl World {
+    fn receive(&self, incoming: Incoming) {
+        let told = self.told.clone();
+        let receipt = Receipt::new(move |outcome| {
+            let _ = told.send(outcome);
+        });
+        self.gateway.cast(GatewayMsg::Received(Box::new(incoming), us(), receipt)).unwrap();
+    }
+
+    async fn told(&mut self) -> Option<Told> {
+        settle().await;
+        self.receipts.try_recv().ok()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mention_becomes_a_turn_with_its_receipt_and_a_permit() {
+    let mut world = world(1).await;
+    world.receive(Incoming::Posted(mention("10", "7", "42")));
+    let Some(JournalMsg::Accept(accepted)) = world.journal.now().await else { panic!("no turn came") };
+    assert_eq!((accepted.turn.id.to_string().as_str(), accepted.turn.text.as_str()), ("discord:10", "what is up?"));
+    assert!(accepted.answer.is_none());
+    assert_eq!(world.told().await, None, "the journal settles it");
+    accepted.receipt.settle();
+    assert_eq!(world.told().await, Some(Told::Settled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mention_without_words_is_answered_by_a_hint() {
+    let mut world = world(1).await;
+    let mut bare = mention("10", "7", "42");
+    bare.text = "<@1>".into();
+    world.receive(Incoming::Posted(bare));
+    let Some(JournalMsg::Accept(accepted)) = world.journal.now().await else { panic!("no turn came") };
+    assert_eq!(accepted.answer.map(|answer| answer.outcome), Some(Outcome::Hinted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_for_us_is_settled_at_once() {
+    let (log, mut world) = (Log::capture(), world(1).await);
+    let mut chatter = mention("10", "7", "42");
+    chatter.mentions_us = false;
+    chatter.text = "good morning".into();
+    world.receive(Incoming::Posted(chatter));
+    assert_eq!(world.told().await, Some(Told::Settled));
+    assert!(world.journal.now().await.is_none());
+    assert_eq!(log.column("gateway.dropped", "reason"), ["not_addressed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn above_the_bound_turns_are_shed_with_one_notice_a_minute_for_each_person() {
+    let mut world = world(0).await;
+    for id in ["10", "11"] {
+        world.receive(Incoming::Posted(mention(id, "7", "42")));
+    }
+    world.receive(Incoming::Posted(mention("12", "8", "42")));
+    assert_eq!(world.told().await, Some(Told::Settled));
+    let mut about = Vec::new();
+    while let Some(OutboxMsg::Notify { about: id, text, .. }) = world.outbox.now().await {
+        assert_eq!(text, notice::busy());
+        about.push(id.id);
+    }
+    assert_eq!(about, ["10", "12"]);
+    tokio::time::sleep(BUSY_NOTICE_EVERY).await;
+    world.receive(Incoming::Posted(mention("13", "7", "42")));
+    assert!(world.outbox.now().await.is_some());
+    assert!(world.journal.now().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_message_cancels_its_turn() {
+    let mut world = world(1).await;
+    world.receive(Incoming::Deleted(message("10")));
+    let Some(JournalMsg::Cancel(id)) = world.journal.now().await else { panic!("nothing was cancelled") };
+    assert_eq!(id.to_string(), "discord:10");
+    assert_eq!(world.told().await, Some(Told::Settled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_journal_is_down_events_go_back() {
+    let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
+    let mut stage = Stage::new();
+    let permits = Arc::new(Semaphore::new(1));
+    stage.actor(row(LEAF), &gateway, Gateway { live: usual(), permits: Arc::clone(&permits), journal, outbox });
+    let _tree = stage.go().await;
+    let (told, mut receipts) = mpsc::unbounded_channel();
+    for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(message("10"))] {
+        let told = told.clone();
+        let receipt = Receipt::new(move |outcome| {
+            let _ = told.send(outcome);
+        });
+        gateway.cast(GatewayMsg::Received(Box::new(incoming), us(), receipt)).unwrap();
+    }
+    settle().await;
+    assert_eq!((receipts.try_recv(), receipts.try_recv()), (Ok(Told::Returned), Ok(Told::Returned)));
+    assert_eq!(permits.available_permits(), 1);
+}
+
+#[test]
+fn the_memory_of_notices_is_bounded() {
+    let mut state = GatewayState::default();
+    let tell = |state: &mut GatewayState, number: usize| {
+        state.may_tell_busy(&crate::actors::testing::person(&number.to_string()))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).enable_time().build().unwrap();
+    let _guard = runtime.enter();
+    for number in 0..BUSY_NOTICES_MAX {
+        assert!(tell(&mut state, number));
+    }
+    assert!(!tell(&mut state, BUSY_NOTICES_MAX));
+    assert_eq!(state.told_busy.len(), BUSY_NOTICES_MAX);
+}

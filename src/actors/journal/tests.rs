@@ -1,0 +1,355 @@
+use std::sync::atomic::Ordering;
+
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::actors::receipt::Outcome as Told;
+use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::{ManualClock, MemoryStore};
+use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
+use crate::domain::turn::Exchange;
+use crate::ports::Fault;
+
+struct World {
+    store: Arc<MemoryStore>,
+    clock: Arc<ManualClock>,
+    permits: Arc<Semaphore>,
+    conversations: Heard<ConversationsMsg>,
+    outbox: Heard<OutboxMsg>,
+    journal: Handle<JournalMsg>,
+    faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
+    told: mpsc::UnboundedSender<Told>,
+    receipts: mpsc::UnboundedReceiver<Told>,
+    _tree: Tree,
+}
+
+async fn world(store: MemoryStore) -> World {
+    let (store, clock) = (Arc::new(store), Arc::new(ManualClock::new()));
+    let (journal, conversations, outbox) = (at("journal"), at("conversations"), at("outbox"));
+    let mut stage = Stage::new();
+    let actor = Journal {
+        store: Arc::clone(&store) as _,
+        clock: Arc::clone(&clock) as _,
+        live: usual(),
+        conversations: conversations.clone(),
+        outbox: outbox.clone(),
+    };
+    let faults = Arc::clone(&stage.faults);
+    let (conversations, outbox) = (stage.probe(&conversations), stage.probe(&outbox));
+    stage.actor(row(LEAF), &journal, actor);
+    let tree = stage.go().await;
+    let (told, receipts) = mpsc::unbounded_channel();
+    let permits = Arc::new(Semaphore::new(100));
+    World { store, clock, permits, conversations, outbox, journal, faults, told, receipts, _tree: tree }
+}
+
+impl World {
+    fn accept(&self, turn: &Turn) {
+        let told = self.told.clone();
+        let receipt = Receipt::new(move |outcome| {
+            let _ = told.send(outcome);
+        });
+        let permit = Arc::clone(&self.permits).try_acquire_owned().unwrap();
+        let accepted = Accepted { turn: turn.clone(), answer: None, permit, receipt };
+        self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
+    }
+
+    async fn offered(&mut self) -> Option<String> {
+        match self.conversations.now().await? {
+            ConversationsMsg::Offer(turn) => Some(turn.id.id),
+            ConversationsMsg::Cancel(_, id) => Some(format!("cancel {}", id.id)),
+            _ => None,
+        }
+    }
+
+    /// The next delivery: turn, text, and whether the channel is looked at first.
+    async fn delivery(&mut self) -> Option<(String, String, bool)> {
+        match self.outbox.now().await? {
+            OutboxMsg::Deliver { turn, outgoing, check } => Some((turn.id, outgoing.text(), check)),
+            OutboxMsg::Forget(_, turn) => Some((turn.id, "forget".to_owned(), false)),
+            _ => None,
+        }
+    }
+
+    fn answered(&self, turn: &Turn, text: &str) {
+        self.journal.cast(JournalMsg::Answered(turn.id.clone(), Box::new(answer(turn, text)))).unwrap();
+    }
+
+    fn delivered(&self, id: &str) {
+        let delivery = Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false };
+        self.journal.cast(JournalMsg::Delivered(turn_id(id), delivery)).unwrap();
+    }
+
+    fn record(&self, id: &str) -> String {
+        let record = self.store.json(&keys::turn(&turn_id(id))).expect("there is no record");
+        record["state"].as_str().unwrap().to_owned()
+    }
+}
+
+fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
+    let custody = Custody::Open { turn: turn.clone(), answer };
+    (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
+}
+
+fn with(records: Vec<(String, String)>) -> MemoryStore {
+    let store = MemoryStore::new();
+    for (key, value) in records {
+        store.put(key, value);
+    }
+    store
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_goes_from_record_to_offer_to_delivery_to_its_end() {
+    let log = Log::capture();
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("open", 99));
+    world.answered(&question, "hello");
+    assert_eq!(world.delivery().await, Some(("10".into(), "hello".into(), false)));
+    assert_eq!(world.store.json(&keys::turn(&question.id)).unwrap()["answer"]["outcome"], "replied");
+    world.delivered("10");
+    settle().await;
+    assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("closed", 100));
+    let [line] = &log.of("turn.replied")[..] else { panic!("{:?}", log.of("turn.replied")) };
+    assert_eq!((line["turn"].as_str(), line["outcome"].as_str()), ("discord:10", "replied"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_receipt_is_settled_when_the_record_is_durable_but_the_offer_does_not_wait() {
+    let mut world = world(MemoryStore::new()).await;
+    world.store.durable(false);
+    world.accept(&turn("10", "7", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    assert!(world.receipts.try_recv().is_err());
+    world.store.durable(true);
+    settle().await;
+    assert_eq!(world.receipts.try_recv(), Ok(Told::Settled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_seen_before_is_settled_and_not_offered_again() {
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    world.accept(&question);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    assert_eq!(world.offered().await, None, "while it is open");
+    world.answered(&question, "hello");
+    world.delivered("10");
+    settle().await;
+    world.accept(&question);
+    assert_eq!(world.offered().await, None, "after its end");
+    for _ in 0..3 {
+        assert_eq!(world.receipts.try_recv(), Ok(Told::Settled));
+    }
+    assert_eq!(world.permits.available_permits(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_turns_of_an_earlier_life_are_taken_up_and_known_answers_are_looked_for_first() {
+    let (open_one, answered_one) = (turn("10", "7", "42"), turn("11", "8", "42"));
+    let records = vec![open(&open_one, None), open(&answered_one, Some(answer(&answered_one, "known")))];
+    let mut world = world(with(records)).await;
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    assert_eq!(world.delivery().await, Some(("11".into(), "known".into(), true)));
+    world.answered(&open_one, "late");
+    assert_eq!(world.delivery().await, Some(("10".into(), "late".into(), true)), "it may have been posted as well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_and_corrupt_records_of_an_earlier_life_are_not_offered() {
+    let log = Log::capture();
+    let closed = serde_json::to_string(&Custody::Closed { posted: Vec::new() }).unwrap();
+    let records = vec![(keys::turn(&turn_id("10")), closed), (keys::turn(&turn_id("11")), "{nonsense".to_owned())];
+    let mut world = world(with(records)).await;
+    world.accept(&turn("10", "7", "42"));
+    assert_eq!(world.offered().await, None);
+    assert_eq!(log.column("store.corrupt", "key"), ["staffai:turn:discord:11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_too_old_to_be_taken_up_gets_an_apology() {
+    let mut old = turn("10", "7", "42");
+    old.at.0 -= 16 * 60 * 1000;
+    let mut world = world(with(vec![open(&old, None)])).await;
+    assert_eq!(world.delivery().await, Some(("10".into(), notice::interrupted().to_owned(), true)));
+    assert_eq!(world.offered().await, None);
+    assert!(world.clock.now() > old.at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_forgets_nothing() {
+    let mut world = world(MemoryStore::new()).await;
+    let (first, second) = (turn("10", "7", "42"), turn("11", "8", "42"));
+    world.accept(&first);
+    world.accept(&second);
+    world.answered(&second, "known");
+    settle().await;
+    while world.conversations.now().await.is_some() || world.outbox.now().await.is_some() {}
+    world.faults.inject("staffai/journal", Fault::Panic);
+    world.accept(&turn("12", "9", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    assert_eq!(world.delivery().await, Some(("11".into(), "known".into(), true)));
+    let mut told = Vec::new();
+    while let Ok(outcome) = world.receipts.try_recv() {
+        told.push(outcome);
+    }
+    assert_eq!(told, [Told::Settled, Told::Settled, Told::Returned], "the third comes again through its receipt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_before_the_records_are_read_waits_for_them() {
+    let (asked, deleted) = (turn("10", "7", "42"), turn("11", "7", "42"));
+    let mut world = world(with(vec![open(&asked, None), open(&deleted, None)])).await;
+    // The probes have not let the journal read yet: these lie in its mailbox behind nothing.
+    world.answered(&asked, "found by a task that outlived the crash");
+    world.journal.cast(JournalMsg::Cancel(turn_id("11"))).unwrap();
+    settle().await;
+    let mut texts = Vec::new();
+    while let Some((id, text, _)) = world.delivery().await {
+        texts.push((id, text));
+    }
+    assert!(texts.contains(&("10".into(), "found by a task that outlived the crash".into())), "{texts:?}");
+    assert_eq!(world.record("11"), "closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_cannot_be_read_crash_the_journal_until_they_can() {
+    let store = with(vec![open(&turn("10", "7", "42"), None)]);
+    store.broken_scans.store(2, Ordering::SeqCst);
+    let mut world = world(store).await;
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    assert_eq!(world.journal.stats().restarts.load(Ordering::Relaxed), 2);
+    assert!(world.journal.stats().life().last_error.unwrap().contains("the scan broke"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_trigger_ends_the_turn_without_an_answer() {
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    world.journal.cast(JournalMsg::Cancel(question.id.clone())).unwrap();
+    assert_eq!(world.offered().await.as_deref(), Some("cancel 10"));
+    assert_eq!(world.delivery().await, Some(("10".into(), "forget".into(), false)));
+    world.answered(&question, "too late");
+    assert_eq!(world.delivery().await, None);
+    assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("closed", 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_without_progress_gets_an_apology_when_every_bound_has_passed() {
+    let mut world = world(MemoryStore::new()).await;
+    world.accept(&turn("10", "7", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    tokio::time::sleep(Duration::from_secs(600 + 120 + 29)).await;
+    assert_eq!(world.delivery().await, None);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let apology = notice::apology(Apology::TimedOut).to_owned();
+    assert_eq!(world.delivery().await, Some(("10".into(), apology, false)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn recovered_actors_are_offered_what_they_may_have_held_and_nobody_else() {
+    let mut world = world(MemoryStore::new()).await;
+    let (here, there, known) = (turn("10", "7", "42"), turn("11", "7", "43"), turn("12", "7", "44"));
+    for turn in [&here, &there, &known] {
+        world.accept(turn);
+    }
+    world.answered(&known, "known");
+    settle().await;
+    while world.conversations.now().await.is_some() || world.outbox.now().await.is_some() {}
+    let recovered = |path: &str| world.journal.cast(JournalMsg::ActorRecovered(path.to_owned())).unwrap();
+    recovered("staffai/conversations/conversation:discord:43");
+    recovered("staffai/gateway");
+    assert_eq!(world.offered().await.as_deref(), Some("11"));
+    assert_eq!(world.offered().await, None);
+    world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations".into())).unwrap();
+    let mut both = [world.offered().await.unwrap(), world.offered().await.unwrap()];
+    both.sort();
+    assert_eq!((both, world.offered().await), (["10".to_owned(), "11".to_owned()], None));
+    world.journal.cast(JournalMsg::ActorRecovered("staffai/outbox:discord".into())).unwrap();
+    assert_eq!(world.delivery().await, Some(("12".into(), "known".into(), true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_kills_its_conversation_again_and_again_gets_an_apology() {
+    let mut world = world(MemoryStore::new()).await;
+    world.accept(&turn("10", "7", "42"));
+    let mut offers = 0;
+    while world.offered().await.is_some() {
+        offers += 1;
+        let path = "staffai/conversations/conversation:discord:42".to_owned();
+        world.journal.cast(JournalMsg::ActorRecovered(path)).unwrap();
+    }
+    assert_eq!(offers, OFFERS_MAX);
+    let apology = notice::apology(Apology::Internal).to_owned();
+    assert_eq!(world.delivery().await, Some(("10".into(), apology, false)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_never_be_posted_is_closed_and_counted_as_failed() {
+    let log = Log::capture();
+    let world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    world.answered(&question, "hello");
+    world.journal.cast(JournalMsg::Undeliverable(question.id.clone(), "status 403: no".into())).unwrap();
+    settle().await;
+    assert_eq!(world.record("10"), "closed");
+    assert_eq!(log.column("turn.failed", "reason"), ["status 403: no"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_posted_answer_remembers_its_exchange_for_replies_to_it() {
+    let world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    let exchange = Exchange {
+        person: question.person.clone(),
+        asked: "what".into(),
+        asked_at: question.at,
+        answered: "that".into(),
+        answered_at: question.at,
+    };
+    world.accept(&question);
+    let full = Answer { exchange: Some(exchange.clone()), ..answer(&question, "that") };
+    world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(full))).unwrap();
+    settle().await;
+    world.delivered("10");
+    settle().await;
+    let stored = world.store.json(&keys::answered(&message("900"))).unwrap();
+    assert_eq!(stored, serde_json::to_value(&exchange).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_draining_turns_are_recorded_but_not_begun_and_known_answers_still_go_out() {
+    let mut world = world(MemoryStore::new()).await;
+    let (before, after) = (turn("10", "7", "42"), turn("11", "7", "42"));
+    world.accept(&before);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    world.journal.cast(JournalMsg::Drain).unwrap();
+    world.accept(&after);
+    assert_eq!((world.offered().await, world.record("11").as_str()), (None, "open"));
+    world.answered(&before, "in time");
+    let undelivered = world.journal.call(JournalMsg::Undelivered, Duration::from_secs(1));
+    assert_eq!(undelivered.await, Ok(1));
+    assert_eq!(world.delivery().await, Some(("10".into(), "in time".into(), false)));
+    world.delivered("10");
+    let undelivered = world.journal.call(JournalMsg::Undelivered, Duration::from_secs(1));
+    assert_eq!(undelivered.await, Ok(0));
+}
+
+#[test]
+fn only_so_many_finished_turns_are_remembered_oldest_forgotten_first() {
+    let mut remembered = Remembered::default();
+    for number in 0..=CLOSED_MAX {
+        remembered.insert(turn_id(&(number + 1).to_string()));
+    }
+    assert_eq!((remembered.known.len(), remembered.order.len()), (CLOSED_MAX, CLOSED_MAX));
+    assert!(!remembered.contains(&turn_id("1")));
+    assert!(remembered.contains(&turn_id("2")));
+}

@@ -1,0 +1,144 @@
+use std::time::Duration;
+
+use super::*;
+use crate::actors::handle::Handle;
+use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::{ScriptedFaults, ScriptedModels};
+use crate::actors::testing::{LEAF, Stage, Tree, at, live, row, settle, turn_id};
+use crate::domain::breaker::{OPEN_AFTER, OPEN_FOR};
+use crate::ports::Fault;
+
+struct World {
+    dispatcher: Handle<LlmDispatcherMsg>,
+    permits: Arc<Semaphore>,
+    board: Arc<Board>,
+    faults: Arc<ScriptedFaults>,
+    _tree: Tree,
+}
+
+async fn world(permits: usize) -> World {
+    let dispatcher = at("llm_dispatcher");
+    let (permits, board) = (Arc::new(Semaphore::new(permits)), Arc::new(Board::default()));
+    let live = live(&[], Arc::new(ScriptedModels::new(&["main", "spare", "last"])));
+    let mut stage = Stage::new();
+    let faults = Arc::clone(&stage.faults);
+    let actor = LlmDispatcher { live, permits: Arc::clone(&permits), board: Arc::clone(&board) };
+    stage.actor(row(LEAF), &dispatcher, actor);
+    World { dispatcher, permits, board, faults, _tree: stage.go().await }
+}
+
+impl World {
+    async fn acquire(&self, row: Option<&str>, tried: &[&str]) -> Result<Lease, NoModel> {
+        let (row, tried) = (row.map(str::to_owned), tried.iter().map(|key| (*key).to_owned()).collect());
+        let ask = |reply| LlmDispatcherMsg::Acquire { row, tried, reply };
+        self.dispatcher.call(ask, Duration::from_secs(1000)).await.unwrap()
+    }
+
+    /// The row that would be asked.
+    async fn row(&self, row: Option<&str>, tried: &[&str]) -> Result<String, NoModel> {
+        self.acquire(row, tried).await.map(|lease| lease.row.key)
+    }
+
+    fn report(&self, row: &str, result: Result<(), ModelErrorKind>) {
+        let usage = crate::domain::completion::Usage::default();
+        let result = match result {
+            Ok(()) => Ok(Summary { finish: "stop".into(), usage }),
+            Err(kind) => Err(ModelError { kind, message: "no".into(), retry_after: None }),
+        };
+        let report = Report { turn: turn_id("10"), row: row.into(), tries: 1, took: Duration::ZERO, result };
+        self.dispatcher.cast(LlmDispatcherMsg::Report(report)).unwrap();
+    }
+
+    fn fail(&self, row: &str, times: u32, kind: ModelErrorKind) {
+        for _ in 0..times {
+            self.report(row, Err(kind));
+        }
+    }
+
+    fn shown_up(&self, row: &str) -> bool {
+        self.board.parts().iter().any(|(_, name, state)| name == row && state.up)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_handed_out_and_waited_for_in_order() {
+    let world = world(1).await;
+    let first = world.acquire(None, &[]).await.ok().unwrap();
+    let mut second = Box::pin(world.acquire(None, &[]));
+    assert!(futures_util::poll!(&mut second).is_pending());
+    settle().await;
+    assert!(futures_util::poll!(&mut second).is_pending());
+    drop(first);
+    assert!(second.await.is_ok());
+    assert_eq!(world.permits.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_stopped_waiting_holds_no_permit() {
+    let world = world(1).await;
+    let first = world.acquire(None, &[]).await.ok().unwrap();
+    let ask = |reply| LlmDispatcherMsg::Acquire { row: None, tried: Vec::new(), reply };
+    assert!(world.dispatcher.call(ask, Duration::from_secs(1)).await.is_err());
+    drop(first);
+    settle().await;
+    assert_eq!(world.permits.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fallbacks_are_tried_in_order_until_none_is_left() {
+    let world = world(9).await;
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("main"));
+    assert_eq!(world.row(None, &["main"]).await.as_deref(), Ok("spare"));
+    assert_eq!(world.row(None, &["main", "spare"]).await.as_deref(), Ok("last"));
+    assert_eq!(world.row(None, &["main", "spare", "last"]).await, Err(NoModel::Exhausted));
+    assert_eq!(world.row(Some("last"), &[]).await.as_deref(), Ok("last"));
+    assert_eq!(world.row(Some("unknown"), &[]).await.as_deref(), Ok("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_model_is_passed_over_then_tried_once_and_taken_back() {
+    let (log, world) = (Log::capture(), world(9).await);
+    world.fail("main", OPEN_AFTER, ModelErrorKind::Provider);
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("spare"));
+    assert!(!world.shown_up("main") && world.shown_up("spare"));
+    assert_eq!(log.column("breaker.opened", "model"), ["main"]);
+    tokio::time::sleep(OPEN_FOR).await;
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("main"), "one call may try");
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("spare"), "and only one");
+    world.report("main", Ok(()));
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("main"));
+    assert!(world.shown_up("main"));
+    assert_eq!(log.column("breaker.closed", "model"), ["main"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_every_breaker_is_open_nobody_waits() {
+    let world = world(9).await;
+    for row in ["main", "spare", "last"] {
+        world.fail(row, OPEN_AFTER, ModelErrorKind::Timeout);
+    }
+    assert_eq!(world.row(None, &[]).await, Err(NoModel::Open));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_speaks_of_the_question_does_not_count_against_the_model() {
+    let world = world(9).await;
+    world.fail("main", OPEN_AFTER * 2, ModelErrorKind::BadRequest);
+    world.fail("main", OPEN_AFTER * 2, ModelErrorKind::ContextOverflow);
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_survive_a_crash() {
+    let world = world(1).await;
+    let lease = world.acquire(None, &[]).await.ok().unwrap();
+    world.faults.inject("staffai/llm_dispatcher", Fault::Panic);
+    world.report("main", Ok(()));
+    settle().await;
+    let mut second = Box::pin(world.acquire(None, &[]));
+    assert!(futures_util::poll!(&mut second).is_pending());
+    settle().await;
+    assert!(futures_util::poll!(&mut second).is_pending(), "the lease from before still counts");
+    drop(lease);
+    assert!(second.await.is_ok());
+}

@@ -1,0 +1,447 @@
+use super::*;
+use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};
+use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
+use crate::ports::Fault;
+
+struct World {
+    outbox: Handle<OutboxMsg>,
+    poster: Arc<ScriptedPoster>,
+    pacer: Arc<Mutex<Pacer>>,
+    journal: Heard<JournalMsg>,
+    faults: Arc<ScriptedFaults>,
+    _tree: Tree,
+}
+
+async fn world() -> World {
+    world_of(Pacer::new(50, 1000)).await
+}
+
+async fn world_of(pacer: Pacer) -> World {
+    let (outbox, journal) = (at("outbox:discord"), at("journal"));
+    let (poster, pacer) = (Arc::new(ScriptedPoster::new()), Arc::new(Mutex::new(pacer)));
+    let mut stage = Stage::new();
+    let faults = Arc::clone(&stage.faults);
+    let heard = stage.probe(&journal);
+    let dice = Arc::new(FixedDice::new(0.5));
+    let actor = Outbox { poster: Arc::clone(&poster) as _, pacer: Arc::clone(&pacer), dice, journal };
+    stage.actor(row(LEAF), &outbox, actor);
+    let tree = stage.go().await;
+    World { outbox, poster, pacer, journal: heard, faults, _tree: tree }
+}
+
+impl World {
+    fn deliver(&self, id: &str, to: &str, text: &str) {
+        self.deliver_as(id, to, text, false);
+    }
+
+    fn deliver_as(&self, id: &str, to: &str, text: &str, check: bool) {
+        let turn = turn(id, "7", to);
+        let outgoing = turn.reply_with(text);
+        self.outbox.cast(OutboxMsg::Deliver { turn: turn.id, outgoing, check }).unwrap();
+    }
+
+    /// What the journal is told next: the turn, and the number of messages or the reason.
+    async fn told(&mut self) -> (String, Result<usize, String>) {
+        match self.journal.next().await {
+            JournalMsg::Delivered(turn, delivery) => (turn.id, Ok(delivery.posted.len())),
+            JournalMsg::Undeliverable(turn, reason) => (turn.id, Err(reason)),
+            _ => panic!("an outbox does not say this"),
+        }
+    }
+
+    fn typing(&self) -> usize {
+        self.poster.count(|request| matches!(request, PostRequest::Typing { .. }))
+    }
+
+    fn creates(&self) -> usize {
+        self.poster.count(|request| matches!(request, PostRequest::Create { .. }))
+    }
+}
+
+fn transient() -> Go {
+    Go::Fail(PostError::Transient("reset by peer".into()))
+}
+
+fn refused(status: u16) -> Go {
+    Go::Fail(PostError::Refused { status, message: "no".into() })
+}
+
+// === Order ===
+
+#[tokio::test(start_paused = true)]
+async fn order_holds_within_a_place_and_a_slow_place_delays_nobody_else() {
+    let mut world = world().await;
+    world.poster.slow(place("42"), Duration::from_secs(30));
+    let begun = Instant::now();
+    for (id, text) in [("10", "one"), ("11", "two"), ("12", "three")] {
+        world.deliver(id, "42", text);
+    }
+    world.deliver("20", "43", "elsewhere");
+    assert_eq!(world.told().await, ("20".into(), Ok(1)));
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert_eq!(world.creates(), 2, "one courier for each place");
+    for id in ["10", "11", "12"] {
+        assert_eq!(world.told().await.0, id);
+    }
+    assert_eq!(world.poster.ours(&place("42")), ["one", "two", "three"]);
+    assert_eq!(begun.elapsed().as_secs(), 90);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_offered_twice_is_posted_once() {
+    let mut world = world().await;
+    world.poster.slow(place("42"), Duration::from_secs(1));
+    for id in ["10", "11", "10", "11"] {
+        world.deliver(id, "42", id);
+    }
+    assert_eq!((world.told().await.0, world.told().await.0), ("10".into(), "11".into()));
+    assert!(world.journal.within(Duration::from_secs(60)).await.is_none());
+    assert_eq!(world.poster.ours(&place("42")), ["10", "11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_answer_is_posted_in_pieces_of_which_the_first_replies() {
+    let mut world = world().await;
+    world.deliver("10", "42", &"words and words ".repeat(15));
+    assert_eq!(world.told().await, ("10".into(), Ok(3)));
+    let requests = world.poster.requests.lock();
+    let replies: Vec<bool> =
+        requests.iter().map(|(_, request)| matches!(request, PostRequest::Create { reply_to: Some(_), .. })).collect();
+    assert_eq!(replies, [true, false, false]);
+}
+
+// === Failure ===
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_tried_again_with_the_same_nonce_and_seen_once() {
+    let mut world = world().await;
+    world.poster.post_goes(Go::LoseAnswer);
+    world.poster.post_goes(transient());
+    world.deliver("10", "42", "hello");
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    assert_eq!(world.poster.ours(&place("42")), ["hello"]);
+    let nonces: Vec<String> = world.poster.requests.lock().iter().filter_map(|(_, request)| nonce(request)).collect();
+    assert_eq!(nonces, ["10-0"; 3]);
+}
+
+fn nonce(request: &PostRequest) -> Option<String> {
+    match request {
+        PostRequest::Create { nonce, .. } => Some(nonce.clone()),
+        _ => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_in_the_middle_of_a_long_answer_goes_on_there() {
+    let mut world = world().await;
+    let text = "words and words ".repeat(15);
+    world.deliver("10", "42", &text);
+    assert!(world.told().await.1.is_ok());
+    let whole = world.poster.ours(&place("42"));
+    world.poster.post_goes(Go::EmptyBucket(Duration::ZERO));
+    world.poster.post_goes(transient());
+    world.deliver("11", "43", &text);
+    assert_eq!(world.told().await, ("11".into(), Ok(3)));
+    assert_eq!(world.poster.ours(&place("43")), whole);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_longer_than_nonces_live_the_channel_is_looked_at_first() {
+    let mut world = world().await;
+    world.poster.post_goes(Go::LoseAnswer);
+    for _ in 0..16 {
+        world.poster.post_goes(transient());
+    }
+    world.deliver("10", "42", "hello");
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    assert_eq!(world.poster.ours(&place("42")), ["hello"]);
+    let reads = world.poster.count(|request| matches!(request, PostRequest::History { .. }));
+    assert!(reads > 0, "it was not looked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_given_up_after_its_time_and_not_before() {
+    let mut world = world().await;
+    for _ in 0..1000 {
+        world
+            .poster
+            .post_goes(Go::Fail(PostError::RateLimited { retry_after: Duration::from_secs(50), global: false }));
+    }
+    let begun = Instant::now();
+    world.deliver("10", "42", "hello");
+    let (_, result) = world.told().await;
+    assert!(result.unwrap_err().starts_with("given up"));
+    assert_eq!(begun.elapsed().as_secs(), 600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_refuses_us_is_left_alone_for_a_while() {
+    let mut world = world().await;
+    world.poster.post_goes(refused(403));
+    for id in ["10", "11", "12"] {
+        world.deliver(id, "42", "hello");
+    }
+    for id in ["10", "11", "12"] {
+        assert_eq!(world.told().await, (id.into(), Err("status 403: no".into())));
+    }
+    assert_eq!(world.creates(), 1, "no hammering");
+    world.deliver("13", "43", "elsewhere");
+    assert_eq!(world.told().await, ("13".into(), Ok(1)));
+    tokio::time::sleep(CLOSED_FOR).await;
+    world.deliver("14", "42", "back");
+    assert_eq!(world.told().await, ("14".into(), Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_fails_alone() {
+    let mut world = world().await;
+    world.poster.post_goes(refused(400));
+    for id in ["10", "11"] {
+        world.deliver(id, "42", "hello");
+    }
+    assert_eq!(world.told().await.1, Err("status 400: no".into()));
+    assert_eq!(world.told().await.1, Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_courier_that_panics_fails_its_answer_and_the_next_goes_out() {
+    let mut world = world().await;
+    world.poster.post_goes(Go::Panic);
+    for id in ["10", "11"] {
+        world.deliver(id, "42", id);
+    }
+    assert_eq!(world.told().await, ("10".into(), Err("the courier panicked: the poster panicked".into())));
+    assert_eq!(world.told().await, ("11".into(), Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_takes_the_couriers_with_it_and_the_budgets_survive() {
+    let mut world = world().await;
+    world.poster.slow(place("42"), Duration::from_secs(5));
+    world.deliver("10", "42", "hello");
+    settle().await;
+    world.pacer.lock().limited(Instant::now(), Duration::from_secs(40), true);
+    world.faults.inject("staffai/outbox:discord", Fault::Error);
+    world.deliver("11", "42", "gone");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(world.poster.ours(&place("42")).is_empty());
+    world.deliver_as("10", "42", "hello", true);
+    let begun = Instant::now();
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    assert!(begun.elapsed() >= Duration::from_secs(20), "the block outlived the crash");
+}
+
+// === Looking first ===
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_an_earlier_life_is_finished_by_edit_and_never_posted_again() {
+    let mut world = world().await;
+    world.poster.earlier("500", &place("42"), &message("10"), "hel");
+    world.deliver_as("10", "42", "hello", true);
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    assert_eq!(world.poster.ours(&place("42")), ["hello"]);
+    assert_eq!(world.creates(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_stands_there_as_it_should_is_left_alone() {
+    let mut world = world().await;
+    world.poster.earlier("500", &place("42"), &message("10"), "hello");
+    world.deliver_as("10", "42", "hello", true);
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    assert_eq!(world.poster.requests.lock().len(), 1, "one look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_of_a_long_answer_is_posted() {
+    let mut world = world().await;
+    let text = "words and words ".repeat(15);
+    world.deliver("10", "43", &text);
+    assert!(world.told().await.1.is_ok());
+    let whole = world.poster.ours(&place("43"));
+    world.poster.earlier("500", &place("42"), &message("11"), &whole[0]);
+    world.deliver_as("11", "42", &text, true);
+    assert_eq!(world.told().await, ("11".into(), Ok(3)));
+    assert_eq!(world.poster.ours(&place("42")), whole);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_while_looking_is_waited_for() {
+    let mut world = world().await;
+    world.poster.earlier("500", &place("42"), &message("10"), "hello");
+    for _ in 0..10 {
+        world.poster.read_goes(transient());
+    }
+    world.deliver_as("10", "42", "hello", true);
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    assert_eq!(world.creates(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_answers_to_one_trigger_are_reported() {
+    let mut world = world().await;
+    for id in ["500", "501"] {
+        world.poster.earlier(id, &place("42"), &message("10"), "hello");
+    }
+    world.deliver_as("10", "42", "hello", true);
+    let JournalMsg::Delivered(_, delivery) = world.journal.next().await else { panic!("it was not delivered") };
+    assert!(delivery.doubled);
+}
+
+// === Budgets ===
+
+#[tokio::test(start_paused = true)]
+async fn no_second_holds_more_than_the_budget() {
+    let mut world = world_of(Pacer::new(10, 1000)).await;
+    for number in 0..100 {
+        world.deliver(&(1000 + number).to_string(), &number.to_string(), "hello");
+    }
+    for _ in 0..100 {
+        assert!(world.told().await.1.is_ok());
+    }
+    let times: Vec<Instant> = world.poster.requests.lock().iter().map(|(at, _)| *at).collect();
+    for window in times.windows(11) {
+        assert!(window[10] - window[0] >= Duration::from_secs(1));
+    }
+    assert!(times[99] - times[0] < Duration::from_secs(11), "nor much less");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_bucket_is_waited_for_in_its_place_only() {
+    let mut world = world().await;
+    world.poster.post_goes(Go::EmptyBucket(Duration::from_secs(7)));
+    world.deliver("10", "42", "one");
+    assert!(world.told().await.1.is_ok());
+    let begun = Instant::now();
+    world.deliver("11", "42", "two");
+    world.deliver("20", "43", "elsewhere");
+    assert_eq!(world.told().await.0, "20");
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert_eq!(world.told().await.0, "11");
+    assert_eq!(begun.elapsed().as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_global_block_stops_every_place() {
+    let mut world = world().await;
+    world.poster.post_goes(Go::Fail(PostError::RateLimited { retry_after: Duration::from_secs(9), global: true }));
+    world.deliver("10", "42", "one");
+    settle().await;
+    let begun = Instant::now();
+    world.deliver("20", "43", "elsewhere");
+    assert!(world.told().await.1.is_ok());
+    assert!(begun.elapsed() >= Duration::from_millis(8_990), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_refusals_silence_the_door_and_nobody_bursts_out_afterwards() {
+    let mut world = world_of(Pacer::new(10, 3)).await;
+    for (id, to) in [("10", "1"), ("11", "2"), ("12", "3")] {
+        world.poster.post_goes(refused(403));
+        world.deliver(id, to, "hello");
+        assert!(world.told().await.1.is_err());
+    }
+    let begun = Instant::now();
+    for number in 0..30 {
+        world.deliver(&(100 + number).to_string(), &(100 + number).to_string(), "hello");
+    }
+    assert!(world.told().await.1.is_ok());
+    assert!(begun.elapsed() >= Duration::from_secs(599), "{:?}", begun.elapsed());
+    for _ in 1..30 {
+        assert!(world.told().await.1.is_ok());
+    }
+    let times: Vec<Instant> = world.poster.requests.lock().iter().skip(3).map(|(at, _)| *at).collect();
+    for window in times.windows(11) {
+        assert!(window[10] - window[0] >= Duration::from_secs(1));
+    }
+}
+
+// === Notices, typing, reads ===
+
+#[tokio::test(start_paused = true)]
+async fn notices_are_bounded_and_dropped_with_a_count() {
+    let (log, world) = (Log::capture(), world().await);
+    world.poster.slow(place("42"), Duration::from_secs(3600));
+    for number in 0..NOTICES_MAX + 5 {
+        let about = message(&(100 + number).to_string());
+        world.outbox.cast(OutboxMsg::Notify { about, place: place("42"), text: "busy".into() }).unwrap();
+    }
+    settle().await;
+    assert_eq!(log.column("turn.shed", "where"), ["outbox"; 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn typing_is_shown_only_while_a_turn_thinks() {
+    let world = world().await;
+    let until = Instant::now() + Duration::from_secs(120);
+    world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until }).unwrap();
+    settle().await;
+    assert_eq!(world.typing(), 1, "at once");
+    tokio::time::sleep(Duration::from_secs(17)).await;
+    assert_eq!(world.typing(), 3, "and again");
+    world.outbox.cast(OutboxMsg::Quiet(place("42"), turn_id("10"))).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.typing(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn typing_of_a_turn_that_is_never_heard_of_again_ends_in_time() {
+    let world = world().await;
+    let until = Instant::now() + Duration::from_secs(20);
+    world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until }).unwrap();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(world.typing(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn typing_gives_way_when_requests_are_short() {
+    let world = world_of(Pacer::new(TYPING_SPARES, 1000)).await;
+    let until = Instant::now() + Duration::from_secs(20);
+    world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until }).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.typing(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_answer_is_not_posted() {
+    let mut world = world().await;
+    world.poster.slow(place("42"), Duration::from_secs(5));
+    for id in ["10", "11", "12"] {
+        world.deliver(id, "42", id);
+    }
+    world.outbox.cast(OutboxMsg::Forget(place("42"), turn_id("11"))).unwrap();
+    assert_eq!((world.told().await.0, world.told().await.0), ("10".into(), "12".into()));
+    assert_eq!(world.poster.ours(&place("42")), ["10", "12"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_tried_a_few_times() {
+    let world = world().await;
+    let read = || PostRequest::Fetch { place: place("42"), message: message("500") };
+    world.poster.earlier("500", &place("42"), &message("10"), "hello");
+    for failures in [2, 3] {
+        for _ in 0..failures {
+            world.poster.read_goes(transient());
+        }
+        let answer = world.outbox.call(|reply| OutboxMsg::Read(read(), reply), Duration::from_secs(60)).await.unwrap();
+        assert_eq!(answer.is_ok(), failures == 2);
+    }
+}
+
+#[test]
+fn places_where_nothing_waits_are_forgotten() {
+    let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).enable_time().build().unwrap();
+    let _guard = runtime.enter();
+    let now = Instant::now();
+    let later = now + Duration::from_secs(1);
+    let mut state = OutboxState { lanes: HashMap::new(), notices: 0, typing: HashMap::new() };
+    state.lanes.insert(place("1"), PlaceQueue { not_before: Some(now), ..PlaceQueue::default() });
+    state.lanes.insert(place("2"), PlaceQueue { closed: Some((now, "no".into())), ..PlaceQueue::default() });
+    state.lanes.insert(place("3"), PlaceQueue { not_before: Some(later), ..PlaceQueue::default() });
+    state.lanes.insert(place("4"), PlaceQueue { closed: Some((later, "no".into())), ..PlaceQueue::default() });
+    state.tidy(now);
+    let mut left: Vec<&str> = state.lanes.keys().map(|place| place.id.as_str()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["3", "4"]);
+}

@@ -1,0 +1,360 @@
+use serde_json::json;
+
+use super::*;
+use crate::actors::roster::Roster;
+use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::{
+    Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource,
+};
+use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
+
+const GUILD_MARK: &str = "staffai:watermark:discord:5";
+const SESSION: &str = "staffai:session:discord:0";
+
+struct World {
+    gateway: Heard<GatewayMsg>,
+    connections: Connections,
+    store: Arc<MemoryStore>,
+    poster: Arc<ScriptedPoster>,
+    exit: tokio::sync::watch::Receiver<Option<Exit>>,
+    shard: Handle<ShardMsg>,
+    faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
+    tree: Tree,
+    _roster: Arc<Roster>,
+}
+
+async fn world(store: MemoryStore) -> World {
+    let (source, connections) = ScriptedSource::new();
+    let (shard, gateway, outbox) = (at("shard:0"), at("gateway"), at("outbox:discord"));
+    let (store, poster) = (Arc::new(store), Arc::new(ScriptedPoster::new()));
+    let dice: Arc<dyn Dice> = Arc::new(FixedDice::new(0.5));
+    let (exit, exited) = tokio::sync::watch::channel(None);
+    let parts = ShardParts {
+        door: DOOR,
+        source: Arc::new(source),
+        store: Arc::clone(&store) as _,
+        clock: Arc::new(ManualClock::new()),
+        dice: Arc::clone(&dice),
+        live: usual(),
+        board: Arc::new(Board::default()),
+        gateway: gateway.clone(),
+        outbox: outbox.clone(),
+        identify_queue: at("identify_queue"),
+        exit: Arc::new(exit),
+    };
+    let mut stage = Stage::new();
+    let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
+    let heard = stage.probe(&gateway);
+    let pacer = Arc::new(parking_lot::Mutex::new(crate::actors::outbox::Pacer::new(50, 1000)));
+    let posting =
+        crate::actors::outbox::Outbox { poster: Arc::clone(&poster) as _, pacer, dice, journal: at("journal") };
+    stage.actor(row(LEAF), &outbox, posting);
+    stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });
+    let tree = stage.go().await;
+    World { gateway: heard, connections, store, poster, exit: exited, shard, faults, tree, _roster: roster }
+}
+
+impl World {
+    /// The next event that the gateway gets, with its receipt.
+    async fn event(&mut self) -> Option<(String, Receipt)> {
+        match self.gateway.now().await? {
+            GatewayMsg::Received(incoming, _, receipt) => match *incoming {
+                Incoming::Posted(posted) => Some((posted.id.id, receipt)),
+                Incoming::Deleted(message) => Some((message.id, receipt)),
+            },
+        }
+    }
+
+    async fn saved(&self) -> u64 {
+        tokio::time::sleep(SAVE_EVERY + Duration::from_millis(1)).await;
+        self.store.json(SESSION).map_or(0, |session| session["sequence"].as_u64().unwrap())
+    }
+
+    fn mark(&self) -> Option<u64> {
+        self.store.entries.lock().get(GUILD_MARK).map(|text| text.parse().unwrap())
+    }
+}
+
+fn ready(connection: &Connection) {
+    let session = Session { id: "s".into(), sequence: 1, resume_url: None, total: 1 };
+    connection.events.send(StreamEvent::Ready(session)).unwrap();
+}
+
+fn posted(connection: &Connection, sequence: u64, id: &str) {
+    let mut posted = mention(id, "7", "42");
+    posted.at = Timestamp(BEGINNING.0 + sequence);
+    let incoming = Box::new(Incoming::Posted(posted));
+    connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
+}
+
+fn close(connection: &Connection, next: AfterClose) {
+    connection.events.send(StreamEvent::Closed(Closed { reason: "cut".into(), next })).unwrap();
+}
+
+// === Custody ===
+
+#[tokio::test(start_paused = true)]
+async fn the_stored_sequence_never_passes_an_event_that_nobody_owns() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    for (sequence, id) in [(2, "10"), (3, "11"), (4, "12")] {
+        posted(&connection, sequence, id);
+    }
+    let (first, second) = (world.event().await.unwrap().1, world.event().await.unwrap().1);
+    connection.events.send(StreamEvent::Passed { sequence: 9 }).unwrap();
+    assert_eq!(world.saved().await, 1);
+    second.settle();
+    assert_eq!(world.saved().await, 1, "the first one is still open");
+    first.settle();
+    assert_eq!(world.saved().await, 3);
+    world.event().await.unwrap().1.settle();
+    assert_eq!(world.saved().await, 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watermark_stays_behind_an_older_message_that_nobody_owns() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    posted(&connection, 2, "10");
+    posted(&connection, 3, "11");
+    let (first, second) = (world.event().await.unwrap().1, world.event().await.unwrap().1);
+    second.settle();
+    world.saved().await;
+    assert_eq!(world.mark(), Some(BEGINNING.0 + 1));
+    first.settle();
+    world.saved().await;
+    assert_eq!(world.mark(), Some(BEGINNING.0 + 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_returned_event_is_handed_on_again_a_bounded_number_of_times() {
+    let (log, mut world) = (Log::capture(), world(MemoryStore::new()).await);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    posted(&connection, 2, "10");
+    let mut handed_on = 0;
+    while log.of("turn.shed").is_empty() {
+        while let Some((id, receipt)) = world.event().await {
+            assert_eq!(id, "10");
+            drop(receipt);
+            handed_on += 1;
+        }
+        tokio::time::sleep(AGAIN_AFTER[0]).await;
+    }
+    assert_eq!(handed_on, 1 + AGAIN_AFTER.len());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(world.event().await.is_none());
+    assert_eq!(log.column("turn.shed", "where"), ["shard"]);
+    assert_eq!(world.saved().await, 2, "what was given up holds nothing back");
+}
+
+// === Connections ===
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_connection_is_resumed_at_once_from_what_is_safe() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    assert!(connection.session.is_none());
+    ready(&connection);
+    posted(&connection, 7, "10");
+    let held = world.event().await.unwrap();
+    tokio::time::sleep(LASTED).await;
+    close(&connection, AfterClose::Resume);
+    let again = world.connections.now().await.expect("it waits");
+    assert_eq!(again.session.map(|session| (session.id, session.sequence)), Some(("s".into(), 6)));
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_the_platform_forgot_is_begun_anew() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    assert_eq!(world.saved().await, 1);
+    close(&connection, AfterClose::Identify);
+    assert!(world.connections.next().await.session.is_none());
+    assert!(world.store.json(SESSION).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_connections_back_off_to_a_bound() {
+    let mut world = world(MemoryStore::new()).await;
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        let connection = world.connections.next().await;
+        close(&connection, AfterClose::Resume);
+        let begun = Instant::now();
+        settle().await;
+        let next = world.connections.next().await;
+        waits.push(begun.elapsed().as_millis());
+        close(&next, AfterClose::Resume);
+    }
+    assert_eq!(waits[0], 0, "the first time at once");
+    assert!(waits[1] >= 1000 && waits[2] > waits[1], "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= 15_001), "half of the cap: {waits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_platform_that_lets_us_in_and_throws_us_out_is_not_asked_without_pause() {
+    let mut world = world(MemoryStore::new()).await;
+    let begun = Instant::now();
+    for _ in 0..10 {
+        let connection = world.connections.next().await;
+        connection.events.send(StreamEvent::Resumed).unwrap();
+        close(&connection, AfterClose::Resume);
+    }
+    world.connections.next().await;
+    assert!(begun.elapsed() > Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_for_good_ends_the_process() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    close(&connection, AfterClose::Fatal);
+    settle().await;
+    assert_eq!(*world.exit.borrow(), Some(Exit::Refused("cut".into())));
+    assert!(world.connections.now().await.is_none());
+    assert!(world.exit.has_changed().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_of_a_connection_that_was_given_up_is_ignored() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    close(&connection, AfterClose::Resume);
+    world.connections.next().await;
+    world.shard.cast(ShardMsg::Happened(1, StreamEvent::Passed { sequence: 77 })).unwrap();
+    let late = Closed { reason: "late".into(), next: AfterClose::Fatal };
+    world.shard.cast(ShardMsg::Happened(1, StreamEvent::Closed(late))).unwrap();
+    settle().await;
+    assert_eq!(*world.exit.borrow(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_session_is_resumed_unless_the_number_of_shards_changed() {
+    for (total, resumed) in [(1, true), (2, false)] {
+        let store = MemoryStore::new();
+        store.put(SESSION.into(), json!({"id": "old", "sequence": 5, "resume_url": null, "total": total}).to_string());
+        let mut world = world(store).await;
+        let connection = world.connections.next().await;
+        assert_eq!(connection.session.map(|session| session.sequence), resumed.then_some(5));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_resumes_from_the_stored_session() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    posted(&connection, 2, "10");
+    let (_, receipt) = world.event().await.unwrap();
+    assert_eq!(world.saved().await, 1);
+    world.faults.inject("staffai/shard:0", crate::ports::Fault::Panic);
+    receipt.settle();
+    let again = world.connections.next().await;
+    assert_eq!(again.session.map(|session| session.sequence), Some(1), "the platform replays the event");
+    assert!(connection.events.is_closed(), "the old connection is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_stop_writes_the_session_down() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    connection.events.send(StreamEvent::Passed { sequence: 30 }).unwrap();
+    settle().await;
+    world.tree.root.drain_and_wait(None).await.unwrap();
+    assert_eq!(world.store.json(SESSION).unwrap()["sequence"], 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_down_does_not_let_a_shard_identify() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    assert!(!(connection.permit)().await);
+}
+
+// === Catching up ===
+
+fn told(world: &World, connection: &Connection, guild: &str, to: &str) {
+    let newest = vec![(place(to), Timestamp(BEGINNING.0 + 1_000_000))];
+    connection.events.send(StreamEvent::Places { sequence: 2, guild: guild.into(), newest }).unwrap();
+    assert!(!world.shard.stats().path.is_empty());
+}
+
+fn missed(world: &World, id: &str, seconds_ago: u64) {
+    let mut posted = mention(id, "7", "42");
+    posted.at = Timestamp(BEGINNING.0 - seconds_ago * 1000);
+    world.poster.messages.lock().push(posted);
+}
+
+fn marked(seconds_ago: u64) -> MemoryStore {
+    let store = MemoryStore::new();
+    store.put(GUILD_MARK.into(), (BEGINNING.0 - seconds_ago * 1000).to_string());
+    store
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_posted_since_the_watermark_is_read_back() {
+    let mut world = world(marked(100)).await;
+    for (id, seconds_ago) in [("10", 200), ("11", 50), ("12", 10)] {
+        missed(&world, id, seconds_ago);
+    }
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    for expected in ["11", "12"] {
+        let (id, receipt) = world.event().await.unwrap();
+        assert_eq!(id, expected);
+        receipt.settle();
+    }
+    assert!(world.event().await.is_none());
+    world.saved().await;
+    assert_eq!(world.mark(), Some(BEGINNING.0 - 10_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_older_than_anybody_waits_for_is_not_read_back() {
+    let mut world = world(marked(100_000)).await;
+    missed(&world, "10", 16 * 60);
+    missed(&world, "11", 14 * 60);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    assert_eq!(world.event().await.unwrap().0, "11");
+    assert!(world.event().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_install_replays_nothing_and_begins_its_watermark() {
+    let mut world = world(MemoryStore::new()).await;
+    missed(&world, "10", 10);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    assert!(world.event().await.is_none());
+    assert_eq!(world.poster.requests.lock().len(), 0);
+    assert!(world.mark().is_some_and(|mark| mark >= BEGINNING.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_few_communities_are_read_back_at_once() {
+    let store = MemoryStore::new();
+    for guild in 0..20 {
+        store.put(format!("staffai:watermark:discord:{guild}"), BEGINNING.0.to_string());
+    }
+    let mut world = world(store).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    for guild in 0..20 {
+        world.poster.slow(place(&guild.to_string()), Duration::from_secs(2));
+        told(&world, &connection, &guild.to_string(), &guild.to_string());
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.poster.requests.lock().len(), CATCH_UPS);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.poster.requests.lock().len(), 20, "and all in the end");
+}

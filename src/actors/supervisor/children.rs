@@ -1,0 +1,189 @@
+//! The children of one supervisor: how they start, what follows when one ends, how they stop.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{ActorCell, RactorErr, SupervisionEvent};
+use tokio::time::Instant;
+
+use super::{ChildSpec, Crash, Shared};
+use crate::actors::handle::{LifeState, Stats};
+use crate::actors::tree::Row;
+use crate::domain::restart::{self, Exit, Intensity, Law, Verdict};
+
+/// How long a killed actor may take to be gone: it ends at its next await.
+const KILL_WITHIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Children {
+    pub row: &'static Row,
+    /// The supervisor itself.
+    pub own: Arc<Stats>,
+    pub shared: Arc<Shared>,
+    pub cell: ActorCell,
+    pub revive: Box<dyn Fn(Duration, Arc<str>) + Send + Sync>,
+    pub list: Vec<Child>,
+    pub history: restart::History,
+    pub born: Instant,
+}
+
+pub(super) struct Child {
+    spec: ChildSpec,
+    cell: Option<ActorCell>,
+}
+
+impl Child {
+    fn path(&self) -> &Arc<str> {
+        &self.spec.stats().path
+    }
+}
+
+impl Children {
+    /// Starts a new child, unless one of that path lives.
+    pub async fn add(&mut self, spec: ChildSpec) -> Result<(), Crash> {
+        if self.list.iter().any(|child| child.path() == &spec.stats().path) {
+            return Ok(());
+        }
+        self.shared.roster.enter(Arc::clone(spec.stats()));
+        self.list.push(Child { spec, cell: None });
+        self.spawn(self.list.len() - 1).await
+    }
+
+    async fn spawn(&mut self, index: usize) -> Result<(), Crash> {
+        let child = &mut self.list[index];
+        match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
+            Ok(cell) => {
+                child.cell = Some(cell);
+                tracing::info!(event = "actor.started", actor = %child.path(), "actor started");
+                Ok(())
+            }
+            Err(error) => self.ended(index, Some(error.to_string())).await,
+        }
+    }
+
+    /// The backoff of a failed child is over.
+    pub async fn revive(&mut self, path: &str) -> Result<(), Crash> {
+        let waiting = |child: &Child| &**child.path() == path && child.cell.is_none();
+        let Some(index) = self.list.iter().position(waiting) else { return Ok(()) };
+        let stats = self.list[index].spec.stats();
+        let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
+        metrics::counter!("staffai_actor_restarts_total", "actor" => stats.kind().to_owned()).increment(1);
+        tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
+        self.spawn(index).await?;
+        // A start that failed is told of later, when one has worked.
+        if self.list.iter().any(|child| &**child.path() == path && child.cell.is_some()) {
+            (self.shared.recovered)(path);
+        }
+        Ok(())
+    }
+
+    pub async fn notice(&mut self, event: SupervisionEvent) -> Result<(), Crash> {
+        let (cell, failure) = match event {
+            SupervisionEvent::ActorTerminated(cell, _, reason) if reason.as_deref() == Some("killed") => {
+                (cell, Some("killed".to_owned()))
+            }
+            SupervisionEvent::ActorTerminated(cell, _, _) => (cell, None),
+            SupervisionEvent::ActorFailed(cell, error) => (cell, Some(error.to_string())),
+            _ => return Ok(()),
+        };
+        let is_it = |child: &Child| child.cell.as_ref().is_some_and(|known| known.get_id() == cell.get_id());
+        match self.list.iter().position(is_it) {
+            Some(index) => self.ended(index, failure).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The law of restarts, for a child that ended in order (no failure) or not.
+    async fn ended(&mut self, index: usize, failure: Option<String>) -> Result<(), Crash> {
+        let child = &mut self.list[index];
+        child.cell = None;
+        child.spec.address.unwire();
+        let (row, stats) = (child.spec.row, Arc::clone(child.spec.stats()));
+        let path: &str = &stats.path;
+        self.bury_below(path);
+        match &failure {
+            Some(error) => {
+                stats.failed(error);
+                tracing::error!(event = "actor.failed", actor = path, error, "actor failed");
+            }
+            None => tracing::info!(event = "actor.stopped", actor = path, "actor stopped"),
+        }
+        let law = Law { restart: row.restart, intensity: self.row.intensity, backoff: row.backoff };
+        let exit = if failure.is_some() { Exit::Failure } else { Exit::Normal };
+        match self.history.record(&law, exit, self.born.elapsed(), self.shared.dice.roll()) {
+            Verdict::Leave => {
+                stats.enter(LifeState::Stopped);
+                self.list.remove(index);
+                self.shared.roster.leave(path);
+                if failure.is_some() {
+                    (self.shared.recovered)(path);
+                }
+                Ok(())
+            }
+            Verdict::RestartAfter(delay) => {
+                stats.enter(LifeState::Restarting);
+                (self.revive)(delay, Arc::clone(&stats.path));
+                Ok(())
+            }
+            Verdict::Escalate => {
+                stats.enter(LifeState::Stopped);
+                self.list.remove(index);
+                self.shared.roster.leave(path);
+                let Intensity { restarts, period } = self.row.intensity;
+                tracing::error!(
+                    event = "actor.escalated", actor = %self.own.path, child = path, restarts, period_s = period.as_secs(),
+                    "restart intensity exceeded"
+                );
+                self.stop_all().await;
+                let error = format!("{path} failed more often than {} allows", self.own.path);
+                // Above the root there is nobody who would take note of this.
+                self.own.failed(&error);
+                self.own.enter(LifeState::Stopped);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Stops all children in the reverse of their start order, each within its deadline.
+    pub async fn stop_all(&mut self) {
+        while let Some(child) = self.list.pop() {
+            self.stop(child).await;
+        }
+    }
+
+    pub async fn remove(&mut self, path: &str) {
+        if let Some(index) = self.list.iter().position(|child| &**child.path() == path) {
+            let child = self.list.remove(index);
+            self.stop(child).await;
+        }
+    }
+
+    async fn stop(&self, child: Child) {
+        let path = child.path();
+        let reason = match &child.cell {
+            None => "it waited for its restart",
+            Some(cell) => match cell.drain_and_wait(Some(child.spec.row.stop_within)).await {
+                Ok(()) => "stopped in order",
+                Err(RactorErr::Timeout) => {
+                    let _ = cell.kill_and_wait(Some(KILL_WITHIN)).await;
+                    "killed at its deadline"
+                }
+                Err(_) => "it had ended already",
+            },
+        };
+        child.spec.address.unwire();
+        child.spec.stats().enter(LifeState::Stopped);
+        self.bury_below(path);
+        self.shared.roster.leave(path);
+        tracing::info!(event = "actor.stopped", actor = %path, reason, "actor stopped");
+    }
+
+    /// Whoever lived below an actor that ended without stopping its children died with it.
+    fn bury_below(&self, path: &str) {
+        for stats in self.shared.roster.prune_below(path) {
+            stats.enter(LifeState::Stopped);
+            let reason = "its supervisor ended";
+            tracing::info!(event = "actor.stopped", actor = %stats.path, reason, "actor stopped");
+        }
+    }
+}

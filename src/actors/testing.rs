@@ -1,0 +1,294 @@
+//! What the tests of the actors stand on: a small tree with probes in the place of neighbours, ports in memory, a captured log.
+//! Time is paused in all of them.
+
+pub mod log;
+pub mod ports;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use self::ports::{FixedDice, ScriptedFaults, ScriptedModels};
+use super::handle::Handle;
+use super::roster::Roster;
+use super::running::{Live, Running};
+use super::supervisor::{Actor, ChildSpec, Crash, Me, Shared, start_root};
+use super::tree::{Kind, Row, TREE};
+use crate::config;
+use crate::config::sources::Sources;
+use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
+use crate::domain::incoming::{Author, AuthorKind, Posted};
+use crate::domain::prompt::Prompts;
+use crate::domain::reply::Schema;
+use crate::domain::restart::{Backoff, Intensity, Restart};
+use crate::domain::triage::Rules;
+use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::ports::Models;
+
+pub const DOOR: Door = Door::new("discord");
+/// Longer than any wait of the program.
+pub const LONG: Duration = Duration::from_secs(100_000);
+/// The wall-clock time at which tests begin.
+pub const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
+
+// === A small tree ===
+
+/// A permanent leaf, restarted at once, with two seconds to stop.
+pub const LEAF: Row = Row {
+    kind: Kind::Ops,
+    name: "leaf",
+    role: "",
+    restart: Restart::Permanent,
+    backoff: Backoff { base: Duration::ZERO, cap: Duration::ZERO },
+    intensity: Intensity { restarts: 3, period: Duration::from_secs(60) },
+    stop_within: Duration::from_secs(2),
+    children: &[],
+};
+
+/// A row that lives as long as the test.
+pub fn row(row: Row) -> &'static Row {
+    Box::leak(Box::new(row))
+}
+
+/// The row of a kind in the real tree.
+pub fn real(kind: Kind) -> &'static Row {
+    TREE.find(kind).expect("every kind has a row")
+}
+
+/// A tree that is being put together.
+pub struct Stage {
+    pub roster: Arc<Roster>,
+    pub faults: Arc<ScriptedFaults>,
+    pub dice: Arc<FixedDice>,
+    pub children: Vec<ChildSpec>,
+    /// Paths that the supervisors reported as recovered, in order.
+    pub recovered: Arc<Mutex<Vec<String>>>,
+}
+
+/// A running tree. It is dropped with the test's runtime.
+pub struct Tree {
+    pub root: ractor::ActorCell,
+    pub ended: JoinHandle<()>,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        Self {
+            roster: Arc::default(),
+            faults: Arc::default(),
+            dice: Arc::new(FixedDice::new(0.5)),
+            children: Vec::new(),
+            recovered: Arc::default(),
+        }
+    }
+
+    pub fn shared(&self) -> Arc<Shared> {
+        let recovered = Arc::clone(&self.recovered);
+        Arc::new(Shared {
+            faults: Arc::clone(&self.faults) as _,
+            dice: Arc::clone(&self.dice) as _,
+            roster: Arc::clone(&self.roster),
+            recovered: Box::new(move |path| recovered.lock().push(path.to_owned())),
+        })
+    }
+
+    /// Puts an actor under test into the tree.
+    pub fn actor<A: Actor>(&mut self, row: &'static Row, handle: &Handle<A::Msg>, actor: A) {
+        self.children.push(ChildSpec::new(row, handle, actor, Vec::new()));
+    }
+
+    /// Puts a probe into the place of a neighbour.
+    pub fn probe<M: Send + 'static>(&mut self, handle: &Handle<M>) -> Heard<M> {
+        let (sender, heard) = mpsc::unbounded_channel();
+        self.actor(row(LEAF), handle, Probe { heard: sender });
+        Heard(heard)
+    }
+
+    /// Starts it all below a root that bears the given failures.
+    pub async fn start(self, intensity: Intensity) -> Tree {
+        let shared = self.shared();
+        let top = row(Row { name: "staffai", intensity, ..LEAF });
+        let (root, ended) = start_root(top, &Handle::new("staffai"), Nobody, self.children, shared).await.unwrap();
+        Tree { root, ended }
+    }
+
+    /// Starts it all below a patient root.
+    pub async fn go(self) -> Tree {
+        self.start(Intensity { restarts: 1000, period: Duration::from_secs(60) }).await
+    }
+}
+
+/// A handle to an actor of this name below the root.
+pub fn at<M: Send + 'static>(name: &str) -> Handle<M> {
+    Handle::new(&format!("staffai/{name}"))
+}
+
+/// An actor that is told nothing.
+pub struct Nobody;
+
+/// Nothing that could be told.
+pub enum Nothing {}
+
+impl Actor for Nobody {
+    type Msg = Nothing;
+    type State = ();
+
+    fn start(&self, _me: &mut Me<Nothing>) -> Result<(), Crash> {
+        Ok(())
+    }
+
+    async fn handle(&self, _me: &mut Me<Nothing>, message: Nothing, (): &mut ()) -> Result<(), Crash> {
+        match message {}
+    }
+}
+
+struct Probe<M> {
+    heard: mpsc::UnboundedSender<M>,
+}
+
+impl<M: Send + 'static> Actor for Probe<M> {
+    type Msg = M;
+    type State = ();
+
+    fn start(&self, _me: &mut Me<M>) -> Result<(), Crash> {
+        Ok(())
+    }
+
+    async fn handle(&self, _me: &mut Me<M>, message: M, (): &mut ()) -> Result<(), Crash> {
+        let _ = self.heard.send(message);
+        Ok(())
+    }
+}
+
+/// What a probe heard.
+pub struct Heard<M>(mpsc::UnboundedReceiver<M>);
+
+impl<M> Heard<M> {
+    /// The next message, however long it takes.
+    pub async fn next(&mut self) -> M {
+        tokio::time::timeout(LONG, self.0.recv()).await.expect("nothing came").expect("the probe ended")
+    }
+
+    /// The next message that is already there, once everybody has done what can be done now.
+    pub async fn now(&mut self) -> Option<M> {
+        settle().await;
+        self.0.try_recv().ok()
+    }
+
+    /// The next message within a time.
+    pub async fn within(&mut self, time: Duration) -> Option<M> {
+        tokio::time::timeout(time, self.0.recv()).await.ok().flatten()
+    }
+}
+
+/// Lets everybody do what can be done without time passing.
+pub async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+// === What the process runs with ===
+
+/// Settings made of these variables, models that answer from a script.
+pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
+    let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let loaded = config::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
+    let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
+    let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
+    Live::new(Running {
+        settings,
+        prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
+        schema: Arc::new(Schema::compile(&document).unwrap()),
+        rules: rules(),
+        models,
+        version: "1".to_owned(),
+    })
+}
+
+/// The default settings and one model.
+pub fn usual() -> Live {
+    live(&[], Arc::new(ScriptedModels::new(&["main"])))
+}
+
+fn rules() -> Rules {
+    Rules {
+        aliases: Vec::new(),
+        ignored_roles: std::collections::HashSet::default(),
+        allowed_bots: std::collections::HashSet::default(),
+        direct_messages: false,
+        policy: policy(),
+    }
+}
+
+pub fn policy() -> Policy {
+    Policy { reply: ReplyContract::Typed, history: HistoryScope::PersonInPlace, lane: LaneRule::Queue, model: None }
+}
+
+// === Messages and turns ===
+
+pub fn place(id: &str) -> Place {
+    Place::new(DOOR, id)
+}
+
+pub fn person(id: &str) -> Person {
+    Person::new(DOOR, id)
+}
+
+pub fn message(id: &str) -> MessageId {
+    MessageId::new(DOOR, id)
+}
+
+pub fn turn_id(id: &str) -> TurnId {
+    TurnId::of(&message(id))
+}
+
+/// Our own account.
+pub fn us() -> Person {
+    person("1")
+}
+
+/// A turn of one person in one place.
+pub fn turn(id: &str, from: &str, to: &str) -> Turn {
+    Turn {
+        id: turn_id(id),
+        place: place(to),
+        parent: None,
+        guild: Some("5".to_owned()),
+        person: person(from),
+        name: format!("member {from}"),
+        trigger: Trigger::Mention,
+        text: format!("question {id}"),
+        quoted: None,
+        at: BEGINNING,
+        policy: policy(),
+    }
+}
+
+/// A plain answer to a turn.
+pub fn answer(turn: &Turn, text: &str) -> Answer {
+    Answer { outgoing: turn.reply_with(text), exchange: None, outcome: Outcome::Replied, effort: Effort::default() }
+}
+
+/// A message of a member that mentions us.
+pub fn mention(id: &str, from: &str, to: &str) -> Posted {
+    Posted {
+        id: message(id),
+        place: place(to),
+        parent: None,
+        guild: Some("5".to_owned()),
+        author: Author {
+            person: person(from),
+            name: format!("member {from}"),
+            roles: Vec::new(),
+            kind: AuthorKind::Member,
+        },
+        text: "<@1> what is up?".to_owned(),
+        mentions_us: true,
+        reply_to: None,
+        at: BEGINNING,
+    }
+}

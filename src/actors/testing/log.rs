@@ -1,0 +1,70 @@
+//! The log of one test, line by line.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tracing::Dispatch;
+use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// The fields of one line, as text.
+pub type Line = BTreeMap<String, String>;
+
+/// What was logged on this thread while this lives.
+pub struct Log {
+    lines: Arc<Mutex<Vec<Line>>>,
+    _guard: DefaultGuard,
+}
+
+impl Log {
+    pub fn capture() -> Self {
+        // While there is but one subscriber, tracing asks the thread that first meets a place in the code whether that place is
+        // ever logged. Other tests' threads would say no for all of us.
+        static COMPANY: OnceLock<[Dispatch; 2]> = OnceLock::new();
+        COMPANY.get_or_init(|| [(); 2].map(|()| Dispatch::new(tracing_subscriber::registry())));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let subscriber = tracing_subscriber::registry().with(Capture(Arc::clone(&lines)));
+        Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// The lines of one event so far.
+    pub fn of(&self, event: &str) -> Vec<Line> {
+        let lines = self.lines.lock();
+        lines.iter().filter(|line| line.get("event").is_some_and(|name| name == event)).cloned().collect()
+    }
+
+    /// One field of each line of one event so far.
+    pub fn column(&self, event: &str, field: &str) -> Vec<String> {
+        self.of(event).into_iter().map(|mut line| line.remove(field).unwrap_or_default()).collect()
+    }
+
+    /// Forgets what was logged so far.
+    pub fn clear(&self) {
+        self.lines.lock().clear();
+    }
+}
+
+struct Capture(Arc<Mutex<Vec<Line>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Capture {
+    fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
+        let mut line = Fields(Line::new());
+        event.record(&mut line);
+        self.0.lock().push(line.0);
+    }
+}
+
+struct Fields(Line);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+}

@@ -1,0 +1,478 @@
+//! The ports in memory.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{BEGINNING, LONG, us};
+use crate::domain::completion::{Completion, Finish, Request, Usage};
+use crate::domain::ids::{MessageId, Person, Place, Timestamp};
+use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
+use crate::domain::model::Row;
+use crate::domain::outgoing::Capabilities;
+use crate::ports::{
+    Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
+    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
+    StreamEvent, Write,
+};
+
+// === Time, chance, failure ===
+
+/// Wall-clock time that goes with tokio's.
+pub struct ManualClock {
+    origin: Instant,
+}
+
+impl ManualClock {
+    pub fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        let passed = u64::try_from(self.origin.elapsed().as_millis()).unwrap();
+        Timestamp(BEGINNING.0 + passed)
+    }
+}
+
+/// Dice that always show the same.
+pub struct FixedDice(f64);
+
+impl FixedDice {
+    pub const fn new(roll: f64) -> Self {
+        Self(roll)
+    }
+}
+
+impl Dice for FixedDice {
+    fn roll(&self) -> f64 {
+        self.0
+    }
+}
+
+/// Failures for actors by path, each met once.
+#[derive(Default)]
+pub struct ScriptedFaults(Mutex<HashMap<String, VecDeque<Fault>>>);
+
+impl ScriptedFaults {
+    /// The next message of the actor at this path meets this fault.
+    pub fn inject(&self, path: &str, fault: Fault) {
+        self.0.lock().entry(path.to_owned()).or_default().push_back(fault);
+    }
+
+    /// The faults that nobody has met yet.
+    pub fn left(&self) -> usize {
+        self.0.lock().values().map(VecDeque::len).sum()
+    }
+}
+
+impl Faults for ScriptedFaults {
+    fn before(&self, path: &str) -> Option<Fault> {
+        self.0.lock().get_mut(path).and_then(VecDeque::pop_front)
+    }
+}
+
+// === Store ===
+
+/// A store in memory whose durability can be held back.
+pub struct MemoryStore {
+    pub entries: Mutex<BTreeMap<String, String>>,
+    durable: watch::Sender<bool>,
+    /// The next scans panic.
+    pub broken_scans: AtomicUsize,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self { entries: Mutex::default(), durable: watch::channel(true).0, broken_scans: AtomicUsize::new(0) }
+    }
+
+    pub fn durable(&self, durable: bool) {
+        self.durable.send_replace(durable);
+    }
+
+    pub fn put(&self, key: String, value: impl Into<String>) {
+        self.entries.lock().insert(key, value.into());
+    }
+
+    pub fn json(&self, key: &str) -> Option<Value> {
+        self.entries.lock().get(key).map(|text| serde_json::from_str(text).unwrap())
+    }
+}
+
+impl Store for MemoryStore {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        let value = self.entries.lock().get(key).cloned();
+        async move { value }.boxed()
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        let broken = self.broken_scans.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let entries = self.entries.lock();
+        let live = entries.iter().filter(|(key, _)| key.starts_with(prefix)).take(limit);
+        let found = live.map(|(key, value)| (key.clone(), value.clone())).collect();
+        async move {
+            assert!(broken.is_err(), "the scan broke");
+            found
+        }
+        .boxed()
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        let mut entries = self.entries.lock();
+        for write in writes {
+            match write {
+                Write::Put { key, value, .. } => entries.insert(key, value),
+                Write::Delete { key } => entries.remove(&key),
+            };
+        }
+        let mut durable = self.durable.subscribe();
+        async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
+    }
+
+    fn status(&self) -> StoreStatus {
+        StoreStatus::Ready
+    }
+
+    fn close(&self, _within: Duration) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+}
+
+// === Models ===
+
+/// What a model does when it is asked.
+pub enum Say {
+    Text(&'static str),
+    Fail(ModelErrorKind),
+    Panic,
+}
+
+/// Models that answer from a script, then always the same.
+pub struct ScriptedModels {
+    rows: Vec<Row>,
+    script: Mutex<VecDeque<Say>>,
+    /// The rows that were asked and the last text of each request.
+    pub asked: Mutex<Vec<(String, String)>>,
+    takes: Mutex<Duration>,
+    pub at_once: AtomicUsize,
+    pub most_at_once: AtomicUsize,
+}
+
+impl ScriptedModels {
+    /// The first row falls back to the others in order.
+    pub fn new(keys: &[&str]) -> Self {
+        let rows = keys.iter().enumerate().map(|(index, key)| Row {
+            key: (*key).to_owned(),
+            stream: false,
+            timeout: Duration::from_secs(60),
+            fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
+            temperature: None,
+            max_context: None,
+            price: None,
+        });
+        Self {
+            rows: rows.collect(),
+            script: Mutex::default(),
+            asked: Mutex::default(),
+            takes: Mutex::default(),
+            at_once: AtomicUsize::new(0),
+            most_at_once: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn say(&self, say: Say) {
+        self.script.lock().push_back(say);
+    }
+
+    /// How long each answer takes from now on.
+    pub fn takes(&self, time: Duration) {
+        *self.takes.lock() = time;
+    }
+}
+
+#[async_trait]
+impl Models for ScriptedModels {
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
+        let text = request.messages.last().map(|item| item.content.clone()).unwrap_or_default();
+        self.asked.lock().push((row.to_owned(), text));
+        let say = self.script.lock().pop_front().unwrap_or(Say::Text("fine"));
+        let takes = *self.takes.lock();
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        tokio::time::sleep(takes).await;
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        match say {
+            Say::Text(text) => Ok(Completion {
+                content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
+                refusal: None,
+                finish: Finish::Stop,
+                usage: Usage::default(),
+                raw: Value::Null,
+            }),
+            Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
+            Say::Panic => panic!("the model panicked"),
+        }
+    }
+}
+
+// === Posts ===
+
+/// How a request goes, in the place of going well.
+#[derive(Clone)]
+pub enum Go {
+    Fail(PostError),
+    /// It happens, but the answer is lost.
+    LoseAnswer,
+    Panic,
+    /// It goes well, and the platform says that its bucket is empty for so long.
+    EmptyBucket(Duration),
+}
+
+/// A channel service in memory that remembers nonces, with a script for the next posts and edits.
+pub struct ScriptedPoster {
+    /// All requests and when they came.
+    pub requests: Mutex<Vec<(Instant, PostRequest)>>,
+    /// All messages, ours and others'.
+    pub messages: Mutex<Vec<Posted>>,
+    nonces: Mutex<HashMap<String, MessageId>>,
+    posts: Mutex<VecDeque<Go>>,
+    reads: Mutex<VecDeque<Go>>,
+    slow: Mutex<HashMap<Place, Duration>>,
+}
+
+impl ScriptedPoster {
+    pub fn new() -> Self {
+        Self {
+            requests: Mutex::default(),
+            messages: Mutex::default(),
+            nonces: Mutex::default(),
+            posts: Mutex::default(),
+            reads: Mutex::default(),
+            slow: Mutex::default(),
+        }
+    }
+
+    /// The next post or edit goes like this.
+    pub fn post_goes(&self, go: Go) {
+        self.posts.lock().push_back(go);
+    }
+
+    /// The next read goes like this.
+    pub fn read_goes(&self, go: Go) {
+        self.reads.lock().push_back(go);
+    }
+
+    /// Requests to this place take so long.
+    pub fn slow(&self, place: Place, time: Duration) {
+        self.slow.lock().insert(place, time);
+    }
+
+    /// The texts of our messages in one place, in order.
+    pub fn ours(&self, place: &Place) -> Vec<String> {
+        let ours = |posted: &&Posted| posted.place == *place && posted.author.kind == AuthorKind::Ourselves;
+        self.messages.lock().iter().filter(ours).map(|posted| posted.text.clone()).collect()
+    }
+
+    /// The requests of one kind so far.
+    pub fn count(&self, kind: impl Fn(&PostRequest) -> bool) -> usize {
+        self.requests.lock().iter().filter(|(_, request)| kind(request)).count()
+    }
+
+    /// A message of ours from an earlier life.
+    pub fn earlier(&self, id: &str, place: &Place, answers: &MessageId, text: &str) {
+        let reply_to = Some(Quoted { id: answers.clone(), seen: None });
+        self.messages.lock().push(ours(MessageId::new(super::DOOR, id), place.clone(), reply_to, text.to_owned()));
+    }
+
+    fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
+        assert!(nonce.len() <= 25, "{nonce}");
+        if let Some(known) = self.nonces.lock().get(nonce) {
+            return known.clone();
+        }
+        let mut messages = self.messages.lock();
+        let id = MessageId::new(super::DOOR, (9000 + messages.len()).to_string());
+        let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: None });
+        messages.push(ours(id.clone(), place.clone(), reply_to, text.to_owned()));
+        self.nonces.lock().insert(nonce.to_owned(), id.clone());
+        id
+    }
+
+    fn perform_now(&self, request: &PostRequest) -> PostResult {
+        match request {
+            PostRequest::Create { place, text, reply_to, nonce } => {
+                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+            }
+            PostRequest::Edit { message, text, .. } => {
+                let mut messages = self.messages.lock();
+                if let Some(posted) = messages.iter_mut().find(|posted| posted.id == *message) {
+                    posted.text.clone_from(text);
+                }
+                PostResult::Message(message.clone())
+            }
+            PostRequest::Typing { .. } => PostResult::Done,
+            PostRequest::History { place, after, limit } => {
+                let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
+                let after = after.as_ref().map_or(0, number);
+                let messages = self.messages.lock();
+                let there = messages.iter().filter(|posted| posted.place == *place && number(&posted.id) > after);
+                PostResult::Messages(there.take(usize::from(*limit)).cloned().collect())
+            }
+            PostRequest::Fetch { message, .. } => {
+                let messages = self.messages.lock();
+                PostResult::Messages(messages.iter().filter(|posted| posted.id == *message).cloned().collect())
+            }
+        }
+    }
+}
+
+fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
+    let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
+    let guild = Some("5".to_owned());
+    Posted { id, place, parent: None, guild, author, text, mentions_us: false, reply_to, at: BEGINNING }
+}
+
+#[async_trait]
+impl Poster for ScriptedPoster {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { text_limit: 100 }
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        self.requests.lock().push((Instant::now(), request.clone()));
+        let (place, script) = match request {
+            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (place, Some(&self.posts)),
+            PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (place, Some(&self.reads)),
+            PostRequest::Typing { place } => (place, None),
+        };
+        let takes = self.slow.lock().get(place).copied().unwrap_or_default();
+        tokio::time::sleep(takes).await;
+        let go = script.and_then(|script| script.lock().pop_front());
+        match go {
+            Some(Go::Fail(error)) => Err(error),
+            Some(Go::LoseAnswer) => {
+                self.perform_now(request);
+                Err(PostError::Transient("the answer was lost".to_owned()))
+            }
+            Some(Go::Panic) => panic!("the poster panicked"),
+            Some(Go::EmptyBucket(reset_after)) => {
+                let bucket = Some(crate::ports::Bucket { remaining: 0, reset_after });
+                Ok(PostReply { result: self.perform_now(request), bucket })
+            }
+            None => Ok(PostReply { result: self.perform_now(request), bucket: None }),
+        }
+    }
+}
+
+// === Events ===
+
+/// One connection that a shard made.
+pub struct Connection {
+    pub shard: Shard,
+    pub session: Option<Session>,
+    pub permit: IdentifyPermit,
+    /// What the test lets happen on it.
+    pub events: mpsc::UnboundedSender<StreamEvent>,
+}
+
+/// A platform whose connections are handed to the test.
+pub struct ScriptedSource {
+    advice: Mutex<VecDeque<Result<Advice, SourceError>>>,
+    pub asked: AtomicUsize,
+    connected: mpsc::UnboundedSender<Connection>,
+}
+
+/// The connections as they are made.
+pub struct Connections(mpsc::UnboundedReceiver<Connection>);
+
+impl Connections {
+    pub async fn next(&mut self) -> Connection {
+        tokio::time::timeout(LONG, self.0.recv()).await.expect("nobody connected").expect("the source ended")
+    }
+
+    pub async fn now(&mut self) -> Option<Connection> {
+        super::settle().await;
+        self.0.try_recv().ok()
+    }
+}
+
+pub const ADVICE: Advice =
+    Advice { shards: 1, max_concurrency: 1, remaining: 1000, reset_after: Duration::from_secs(86_400) };
+
+impl ScriptedSource {
+    pub fn new() -> (Self, Connections) {
+        let (connected, connections) = mpsc::unbounded_channel();
+        (Self { advice: Mutex::default(), asked: AtomicUsize::new(0), connected }, Connections(connections))
+    }
+
+    /// The next advice, before the usual one.
+    pub fn advise(&self, advice: Result<Advice, SourceError>) {
+        self.advice.lock().push_back(advice);
+    }
+}
+
+#[async_trait]
+impl EventSource for ScriptedSource {
+    async fn advice(&self) -> Result<Advice, SourceError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.advice.lock().pop_front().unwrap_or(Ok(ADVICE))
+    }
+
+    fn us(&self) -> Option<Person> {
+        Some(us())
+    }
+
+    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream> {
+        let (events, stream) = mpsc::unbounded_channel();
+        let _ = self.connected.send(Connection { shard, session, permit, events });
+        Box::new(ScriptedStream(stream))
+    }
+}
+
+struct ScriptedStream(mpsc::UnboundedReceiver<StreamEvent>);
+
+#[async_trait]
+impl EventStream for ScriptedStream {
+    async fn next(&mut self) -> StreamEvent {
+        match self.0.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+// === Pages ===
+
+/// A listener that fails as often as it is told, then serves.
+#[derive(Default)]
+pub struct ScriptedListener {
+    pub failures: AtomicUsize,
+    pub begun: AtomicUsize,
+}
+
+#[async_trait]
+impl Listener for ScriptedListener {
+    async fn serve(&self, stop: CancellationToken) -> Result<(), String> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let fails = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if fails.is_ok() {
+            return Err("the address is in use".to_owned());
+        }
+        stop.cancelled().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! `staffai chat`: a conversation in the terminal. It attaches to the running service if one answers, else it runs its own tree.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::commands::{self, Reading};
+use super::system::SystemClock;
+use super::{App, Cli, exit};
+use crate::config::Loaded;
+use crate::playground::demo_model::{DemoModel, MODEL};
+use crate::ports::Clock;
+use crate::terminal::client::Client;
+
+/// How long the service's own listener may take to be there.
+const LISTEN_WITHIN: Duration = Duration::from_secs(10);
+/// How long the demo model pretends to think.
+const THINKING: Duration = Duration::from_millis(200);
+
+/// Talks until the input ends.
+pub async fn run(cli: &Cli) -> u8 {
+    let mut reading = Reading::new(cli, |sources| sources);
+    let Ok(loaded) = reading.load() else { return exit::USAGE };
+    let address = commands::reachable(loaded.settings.http.addr);
+    if commands::is_healthy(address).await {
+        println!("talking to the service at http://{address}/; /quit ends");
+        return talk(&loaded, address).await;
+    }
+    let demo = if loaded.llm_configured() || loaded.settings.llm.model.is_some() {
+        None
+    } else {
+        match DemoModel::start(THINKING).await {
+            Ok(demo) => Some(demo),
+            Err(error) => {
+                eprintln!("the demo model cannot start: {error}");
+                return exit::GAVE_UP;
+            }
+        }
+    };
+    let demo_url = demo.as_ref().map(DemoModel::base_url);
+    reading.adapt = Arc::new(move |settings| {
+        settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        // Lines of the log would stand between those of the conversation.
+        "error".clone_into(&mut settings.log.level);
+        if let Some(url) = &demo_url {
+            settings.llm.url.clone_from(url);
+            settings.llm.model = Some(MODEL.to_owned());
+        }
+    });
+    let Ok(loaded) = reading.load() else { return exit::USAGE };
+    if loaded.settings.llm.model.is_none() {
+        eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
+        return exit::USAGE;
+    }
+    let Ok(_log) = commands::log(&loaded) else { return exit::USAGE };
+    let mut launch = commands::launch(loaded.clone(), reading, None);
+    launch.alone = true;
+    let app = match App::start(launch).await {
+        Ok(app) => app,
+        Err(error) => return commands::not_started(&error),
+    };
+    let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
+        Ok(Some(address)) => {
+            let model = if demo.is_some() { "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one" } else { "the configured model" };
+            println!("no service runs here, so this is one of its own, with {model}; /quit ends");
+            talk(&loaded, address).await
+        }
+        Ok(None) | Err(_) => {
+            eprintln!("the service's listener did not come up");
+            exit::GAVE_UP
+        }
+    };
+    app.stop().await;
+    if let Some(demo) = demo {
+        demo.stop().await;
+    }
+    code
+}
+
+async fn talk(loaded: &Loaded, address: SocketAddr) -> u8 {
+    let mut out = std::io::stdout();
+    let colors = out.is_terminal();
+    let session = format!("cli-{}", SystemClock.now().0);
+    let key = loaded.settings.http.api_keys.first().cloned();
+    let client = Client::new(format!("http://{address}"), key, session, colors);
+    let result = match client {
+        Ok(mut client) => client.talk(&mut out).await,
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(()) => exit::FINE,
+        Err(error) => {
+            eprintln!("{error}");
+            exit::NEGATIVE
+        }
+    }
+}

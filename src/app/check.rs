@@ -1,0 +1,123 @@
+//! `staffai check`: tries everything that a run needs and says what is wrong with it, in one table. It answers nobody, posts
+//! nothing, and prints no secret.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tokio::time::timeout;
+
+use self::report::{Report, Verdict};
+use super::commands::Reading;
+use super::reload::Lookup;
+use super::{Cli, commands, exit, files};
+use crate::config::problem::Layer;
+use crate::config::{Loaded, Settings};
+
+mod door;
+
+mod models;
+
+mod report;
+
+mod storage;
+
+/// How long all that Discord is asked may take.
+const DISCORD_WITHIN: Duration = Duration::from_secs(30);
+
+/// What is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    /// Nothing is contacted.
+    pub offline: bool,
+    /// Every model, not just the default one.
+    pub models: bool,
+}
+
+/// Checks everything and prints the table.
+pub async fn run(cli: &Cli, scope: Scope) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    let variables = loaded.variables.clone();
+    let lookup: Lookup = Arc::new(move |name| variables.get(name));
+    let report = examine(&loaded, &lookup, scope).await;
+    print!("{}", report.table(&commands::secrets(&loaded.settings)));
+    if report.wrong() == 0 {
+        println!("everything that was tried is well");
+        return exit::FINE;
+    }
+    println!("wrong: {}", report.wrong());
+    exit::NEGATIVE
+}
+
+async fn examine(loaded: &Loaded, lookup: &Lookup, scope: Scope) -> Report {
+    let settings = &loaded.settings;
+    let mut report = Report::default();
+    configuration(loaded, &mut report);
+    prompts(settings, &mut report);
+    let registry = models::rows(settings, lookup, &mut report);
+    storage::check(settings, scope.offline, &mut report).await;
+    if scope.offline {
+        report.skipped("discord", "not contacted: --offline");
+        report.skipped("model", "not contacted: --offline");
+        return report;
+    }
+    let (mut discord, mut answers) = (Report::default(), Report::default());
+    let door = async {
+        if timeout(DISCORD_WITHIN, door::check(settings, &mut discord)).await.is_err() {
+            discord.wrong_with("discord", format!("not done within {} s", DISCORD_WITHIN.as_secs()));
+        }
+    };
+    let asking = async {
+        match registry {
+            Some(registry) => models::ask(settings, lookup, registry, scope.models, &mut answers).await,
+            None => answers.skipped("model", "not asked: the rows above are wrong"),
+        }
+    };
+    tokio::join!(door, asking);
+    report.append(discord);
+    report.append(answers);
+    report
+}
+
+fn configuration(loaded: &Loaded, report: &mut Report) {
+    let set = loaded.origins.values().filter(|origin| origin.layer > Layer::Default).count();
+    let missing = loaded.settings.require_for_run();
+    for problem in &missing {
+        report.wrong_with("configuration", problem.to_string());
+    }
+    if missing.is_empty() {
+        let all = loaded.origins.len();
+        report.ok("configuration", format!("{set} of {all} settings are set, the others have their defaults"));
+    }
+    for warning in &loaded.warnings {
+        report.push("configuration", Verdict::Note, warning.clone());
+    }
+}
+
+fn prompts(settings: &Settings, report: &mut Report) {
+    match files::prompts(settings) {
+        Ok(prompts) => {
+            let from = files::origin(&settings.prompts.dir.join("personality_prompt.txt"));
+            let words = prompts.personality.split_whitespace().count();
+            report.ok("prompts", format!("personality of {words} words, {from}"));
+        }
+        Err(mistake) => report.wrong_with("prompts", mistake),
+    }
+    match files::schema(settings) {
+        Ok(_) => report.ok("schema", format!("compiles, {}", files::origin(&settings.llm.schema))),
+        Err(mistake) => report.wrong_with("schema", mistake),
+    }
+}
+
+/// Takes secrets out of a text that is shown.
+fn masked(text: &str, secrets: &[SecretString]) -> String {
+    use secrecy::ExposeSecret;
+    let mut text = text.to_owned();
+    for secret in secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SECRET_LEAST) {
+        text = text.replace(secret, crate::config::show::MASK);
+    }
+    text
+}
+
+/// A shorter secret would be found in ordinary words.
+const SECRET_LEAST: usize = 6;

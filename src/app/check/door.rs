@@ -1,0 +1,105 @@
+//! Asks Discord about the account: the token, the message content intent, the gateway, the permissions.
+
+use super::report::{Report, Verdict};
+use crate::app::assemble;
+use crate::config::Settings;
+use crate::discord::rest::Rest;
+use crate::discord::rest::account::{Account, Content, GUILDS_PAGE};
+use crate::ports::PostError;
+
+const TOKEN: &str = "discord token";
+const CONTENT: &str = "discord message content";
+const GATEWAY: &str = "discord gateway";
+const PERMISSIONS: &str = "discord permissions";
+
+/// Fewer sessions than this may not last until tomorrow when something restarts again and again.
+const FEW_SESSIONS: u32 = 50;
+/// How many communities are named.
+const NAMED: usize = 5;
+
+/// Asks Discord. Each request has the bound of the request API's client.
+pub async fn check(settings: &Settings, report: &mut Report) {
+    if settings.discord.token.is_none() {
+        report.skipped("discord", "not contacted: there is no token");
+        return;
+    }
+    let rest = match Rest::new(&assemble::access(settings)) {
+        Ok(rest) => rest,
+        Err(error) => return report.wrong_with("discord", error.to_string()),
+    };
+    match rest.account().await {
+        Ok(account) => tell_account(&account, report),
+        Err(error) => return report.wrong_with(TOKEN, refusal(&error)),
+    }
+    gateway(&rest, report).await;
+    permissions(&rest, report).await;
+}
+
+fn tell_account(account: &Account, report: &mut Report) {
+    report.ok(TOKEN, format!("accepted; the bot is {} (id {})", account.name, account.id));
+    match account.content {
+        Content::Full => report.ok(CONTENT, "allowed"),
+        Content::Limited => {
+            report.ok(CONTENT, "allowed, until the bot is in 100 servers; then discord has to approve it");
+        }
+        Content::Off => report.wrong_with(
+            CONTENT,
+            "off; switch it on at discord developer portal > Bot > Privileged Gateway Intents > Message Content Intent",
+        ),
+    }
+}
+
+async fn gateway(rest: &Rest, report: &mut Report) {
+    match rest.standing().await {
+        Ok(standing) => {
+            let verdict = match standing.left {
+                0 => Verdict::Wrong,
+                left if left < FEW_SESSIONS => Verdict::Note,
+                _ => Verdict::Ok,
+            };
+            let (left, total, shards) = (standing.left, standing.total, standing.shards);
+            report.push(
+                GATEWAY,
+                verdict,
+                format!("{left} of {total} sessions left for today; discord advises {shards} shards"),
+            );
+        }
+        Err(error) => report.wrong_with(GATEWAY, refusal(&error)),
+    }
+}
+
+async fn permissions(rest: &Rest, report: &mut Report) {
+    let guilds = match rest.guilds().await {
+        Ok(guilds) => guilds,
+        Err(error) => return report.wrong_with(PERMISSIONS, refusal(&error)),
+    };
+    if guilds.seen == 0 {
+        let why = "the bot is in no server yet; invite it at discord developer portal > OAuth2 > URL Generator";
+        return report.push(PERMISSIONS, Verdict::Note, why);
+    }
+    if guilds.lacking.is_empty() {
+        let more = if guilds.seen == GUILDS_PAGE { " looked at" } else { "" };
+        return report.ok(PERMISSIONS, format!("enough in {} servers{more}", guilds.seen));
+    }
+    let named = guilds.lacking.iter().take(NAMED);
+    let named: Vec<String> =
+        named.map(|lacking| format!("{} (lacks {})", lacking.guild, lacking.permissions.join(", "))).collect();
+    let more = if guilds.lacking.len() > NAMED { ", and more" } else { "" };
+    let why = format!(
+        "{} of {} servers give the bot too little, unless single channels allow it: {}{more}",
+        guilds.lacking.len(),
+        guilds.seen,
+        named.join("; ")
+    );
+    report.push(PERMISSIONS, Verdict::Note, why);
+}
+
+fn refusal(error: &PostError) -> String {
+    match error {
+        PostError::Refused { status: 401, .. } => {
+            "rejected; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
+                .to_owned()
+        }
+        error => error.to_string(),
+    }
+}

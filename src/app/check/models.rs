@@ -1,0 +1,230 @@
+//! Asks models for one tiny answer each, in the same form as a turn asks, and names the signs of trouble.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::time::{Instant, timeout};
+
+use super::report::{Report, Verdict};
+use crate::app::files;
+use crate::app::reload::{self, Lookup};
+use crate::config::Settings;
+use crate::domain::completion::{Completion, Finish, Request};
+use crate::domain::prompt::{self, Question};
+use crate::domain::reply::Schema;
+use crate::domain::turn::ReplyContract;
+use crate::llm::client::Client;
+use crate::llm::registry::Registry;
+use crate::ports::{ModelError, ModelErrorKind, Models};
+
+/// Models that are asked at the same time.
+const AT_ONCE: usize = 4;
+/// The longest that one model is waited for, whatever its row allows.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// What is asked.
+const QUESTION: &str = "Say hello in one word.";
+
+/// Reads the rows.
+pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option<Registry> {
+    if settings.llm.model.is_none() {
+        report.skipped("model rows", "not read: no model is set");
+        return None;
+    }
+    match reload::rows(settings, lookup) {
+        Ok((registry, _)) => {
+            let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
+            report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
+            Some(registry)
+        }
+        Err(mistakes) => {
+            for mistake in mistakes {
+                report.wrong_with("model rows", mistake);
+            }
+            None
+        }
+    }
+}
+
+/// Asks the default row; with `all` every row, or the models that `LITELLM_MODELS` names.
+pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool, report: &mut Report) {
+    let (Ok(prompts), Ok(schema)) = (files::prompts(settings), files::schema(settings)) else {
+        return report.skipped("model", "not asked: the prompts or the schema above are wrong");
+    };
+    let question = Question { contract: ReplyContract::Typed, history: &[], quoted: None, text: QUESTION };
+    let request =
+        Request { messages: prompt::transcript(&prompts, &question), response_format: Some(schema.document()) };
+    let (calls, mistakes) = calls(settings, lookup, registry, all);
+    for (row, mistake) in mistakes {
+        report.wrong_with(&format!("model {row}"), mistake);
+    }
+    let answers = stream::iter(calls)
+        .map(|(client, row)| {
+            let (request, schema) = (&request, &schema);
+            async move {
+                let found = one(&client, &row, request, schema).await;
+                (row, found)
+            }
+        })
+        .buffered(AT_ONCE);
+    for (row, (verdict, why)) in answers.collect::<Vec<_>>().await {
+        report.push(&format!("model {row}"), verdict, why);
+    }
+}
+
+type Calls = (Vec<(Arc<Client>, String)>, Vec<(String, String)>);
+
+/// Whom to ask for which row, and which rows cannot be asked.
+fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) -> Calls {
+    let (mut calls, mut mistakes) = (Vec::new(), Vec::new());
+    let mut add = |registry: Registry, rows: Vec<String>| match Client::new(registry) {
+        Ok(client) => {
+            let client = Arc::new(client);
+            calls.extend(rows.into_iter().map(|row| (Arc::clone(&client), row)));
+        }
+        Err(mistake) => mistakes.extend(rows.into_iter().map(|row| (row, mistake.clone()))),
+    };
+    let keys: Vec<String> = registry.rows().iter().map(|row| row.key.clone()).collect();
+    if !all {
+        let default = keys.into_iter().take(1).collect();
+        add(registry, default);
+    } else if settings.llm.check_models.is_empty() {
+        add(registry, keys);
+    } else {
+        let mut wrong = Vec::new();
+        for name in &settings.llm.check_models {
+            // A name that is no row is a model that the default endpoint may know, as it would be for LITELLM_MODEL.
+            let mut chosen = settings.clone();
+            chosen.llm.model = Some(name.clone());
+            match reload::rows(&chosen, lookup) {
+                Ok((registry, _)) => add(registry, vec![name.clone()]),
+                Err(mistakes) => wrong.push((name.clone(), mistakes.join("; "))),
+            }
+        }
+        mistakes.extend(wrong);
+    }
+    (calls, mistakes)
+}
+
+async fn one(client: &Client, row: &str, request: &Request, schema: &Schema) -> (Verdict, String) {
+    let begun = Instant::now();
+    let answer = bounded(client, row, request).await;
+    let took = begun.elapsed().as_millis();
+    match answer {
+        Ok(completion) => {
+            let (verdict, signs) = judge(&completion, schema);
+            let signs = if signs.is_empty() { String::new() } else { format!("; {}", signs.join("; ")) };
+            let structured = if verdict == Verdict::Wrong { "no" } else { "yes" };
+            (verdict, format!("answered in {took} ms; structured output: {structured}{signs}"))
+        }
+        // A model that does not know the form of the answer refuses the whole request.
+        Err(error) if error.kind == ModelErrorKind::BadRequest => {
+            let plain = Request { response_format: None, ..request.clone() };
+            let why = match bounded(client, row, &plain).await {
+                Ok(_) => "structured output: no; it answers only without response_format",
+                Err(_) => "it refuses the request, with response_format and without",
+            };
+            (Verdict::Wrong, format!("{why} ({})", error.message))
+        }
+        Err(error) => (Verdict::Wrong, format!("{}: {}{}", error.kind.as_str(), error.message, hint(error.kind))),
+    }
+}
+
+async fn bounded(client: &Client, row: &str, request: &Request) -> Result<Completion, ModelError> {
+    timeout(ANSWER_WITHIN, client.complete(row, request)).await.unwrap_or_else(|_| {
+        let message = format!("no whole answer within {} s", ANSWER_WITHIN.as_secs());
+        Err(ModelError { kind: ModelErrorKind::Timeout, message, retry_after: None })
+    })
+}
+
+/// What an operator can do about a failure.
+const fn hint(kind: ModelErrorKind) -> &'static str {
+    match kind {
+        ModelErrorKind::Connection => "; check LITELLM_API_URL, or the row's host",
+        ModelErrorKind::Timeout => "; the model is slow, or STAFFAI_LLM__TIMEOUT is short",
+        ModelErrorKind::Refused => "; check the key, and whether the endpoint knows this model",
+        ModelErrorKind::RateLimited => "; the provider's limit is reached, or the account has no credit",
+        ModelErrorKind::ContextOverflow => "; the model's window is too small for the personality prompt",
+        ModelErrorKind::Provider | ModelErrorKind::Malformed | ModelErrorKind::BadRequest => "",
+    }
+}
+
+/// Whether a turn could use this answer, and the signs of trouble in it.
+fn judge(completion: &Completion, schema: &Schema) -> (Verdict, Vec<String>) {
+    let mut signs = Vec::new();
+    let content = completion.content.trim();
+    let read = schema.read(content);
+    match &read {
+        Err(_) if content.is_empty() => signs.push("the content is empty".to_owned()),
+        Err(error) => signs.push(format!("the answer does not fit the schema: {error}")),
+        Ok(_) if serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(content).is_err() => {
+            signs.push("the JSON came with other text around it".to_owned());
+        }
+        Ok(_) => {}
+    }
+    match &completion.finish {
+        Finish::Stop => {}
+        Finish::Length => signs.push("finish_reason is length: the answer was cut off by a token limit".to_owned()),
+        Finish::Filtered => signs.push("a content filter stopped it".to_owned()),
+        Finish::ToolCalls => signs.push("it asks for tools that it was not offered".to_owned()),
+        Finish::Other(other) => signs.push(format!("finish_reason is {other:?}, not stop")),
+    }
+    if completion.refusal.is_some() {
+        signs.push("it refused to answer".to_owned());
+    }
+    if completion.usage.estimated {
+        signs.push("usage is missing or nonsense: tokens will be estimated".to_owned());
+    }
+    let verdict = match (read.is_ok(), signs.is_empty()) {
+        (false, _) => Verdict::Wrong,
+        (true, false) => Verdict::Note,
+        (true, true) => Verdict::Ok,
+    };
+    (verdict, signs)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::domain::completion::Usage;
+
+    const GOOD: &str = r#"{"type": "text", "response": "Hello", "data": ""}"#;
+
+    fn schema() -> Schema {
+        let text = include_str!("../../../response_schema.json");
+        Schema::compile(&serde_json::from_str(text).unwrap()).unwrap()
+    }
+
+    fn judged(content: &str, finish: Finish, estimated: bool) -> (Verdict, String) {
+        let usage = Usage { estimated, ..Usage::default() };
+        let completion = Completion { content: content.to_owned(), refusal: None, finish, usage, raw: Value::Null };
+        let (verdict, signs) = judge(&completion, &schema());
+        (verdict, signs.join("; "))
+    }
+
+    #[test]
+    fn a_good_answer_has_no_signs() {
+        assert_eq!(judged(GOOD, Finish::Stop, false), (Verdict::Ok, String::new()));
+    }
+
+    #[test]
+    fn each_sign_of_trouble_is_named() {
+        let cut = judged(r#"{"type": "te"#, Finish::Length, false);
+        assert_eq!(cut.0, Verdict::Wrong);
+        assert!(cut.1.contains("finish_reason is length"), "{}", cut.1);
+        let empty = judged("  ", Finish::Stop, false);
+        assert_eq!(empty, (Verdict::Wrong, "the content is empty".to_owned()));
+        let fenced = judged(&format!("Sure!\n```json\n{GOOD}\n```"), Finish::Stop, false);
+        assert_eq!(fenced, (Verdict::Note, "the JSON came with other text around it".to_owned()));
+        let blind = judged(GOOD, Finish::Stop, true);
+        assert_eq!(blind, (Verdict::Note, "usage is missing or nonsense: tokens will be estimated".to_owned()));
+        let odd = judged(GOOD, Finish::Other("eos".to_owned()), false);
+        assert_eq!(odd, (Verdict::Note, "finish_reason is \"eos\", not stop".to_owned()));
+        let prose = judged("Hello!", Finish::Stop, false);
+        assert_eq!(prose.0, Verdict::Wrong);
+        assert!(prose.1.contains("does not fit the schema"), "{}", prose.1);
+    }
+}

@@ -1,0 +1,109 @@
+//! The table that `staffai check` prints.
+
+use std::fmt::Write as _;
+
+use secrecy::SecretString;
+
+use super::masked;
+
+/// The longest explanation in one row, in characters.
+const LONGEST: usize = 400;
+
+/// How a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It works.
+    Ok,
+    /// It works, and there is something to know.
+    Note,
+    /// It was not tried.
+    Skipped,
+    /// It does not work.
+    Wrong,
+}
+
+impl Verdict {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Skipped => "skipped",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    part: String,
+    verdict: Verdict,
+    why: String,
+}
+
+/// What was found, in the order in which it is shown.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Adds a row. Words from outside are made one harmless line.
+    pub fn push(&mut self, part: &str, verdict: Verdict, why: impl Into<String>) {
+        let plain = |text: &str| -> String {
+            text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
+        };
+        self.rows.push(Row { part: plain(part), verdict, why: plain(&why.into()) });
+    }
+
+    /// Adds a part that works.
+    pub fn ok(&mut self, part: &str, why: impl Into<String>) {
+        self.push(part, Verdict::Ok, why);
+    }
+
+    /// Adds a part that does not work.
+    pub fn wrong_with(&mut self, part: &str, why: impl Into<String>) {
+        self.push(part, Verdict::Wrong, why);
+    }
+
+    /// Adds a part that was not tried.
+    pub fn skipped(&mut self, part: &str, why: impl Into<String>) {
+        self.push(part, Verdict::Skipped, why);
+    }
+
+    /// Adds the rows of another report.
+    pub fn append(&mut self, mut other: Self) {
+        self.rows.append(&mut other.rows);
+    }
+
+    /// How many parts do not work.
+    pub fn wrong(&self) -> usize {
+        self.rows.iter().filter(|row| row.verdict == Verdict::Wrong).count()
+    }
+
+    /// The table as text, without these secrets.
+    pub fn table(&self, secrets: &[SecretString]) -> String {
+        let width = self.rows.iter().map(|row| row.part.chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for Row { part, verdict, why } in &self.rows {
+            let (verdict, why) = (verdict.as_str(), masked(why, secrets));
+            // Writing into a string cannot fail.
+            let _ = writeln!(text, "{verdict:<8}{part:<width$}  {why}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_aligned_and_holds_neither_secrets_nor_line_breaks() {
+        let mut report = Report::default();
+        report.ok("prompts", "built in");
+        report.wrong_with("model fast", "the key sk-hunter2 was\nrefused\u{1b}[31m");
+        let table = report.table(&[SecretString::from("sk-hunter2"), SecretString::from("in")]);
+        assert_eq!(table, "ok      prompts     built in\nwrong   model fast  the key ******** was refused [31m\n");
+        assert_eq!(report.wrong(), 1);
+    }
+}

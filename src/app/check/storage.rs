@@ -1,0 +1,92 @@
+//! Tries the place where state is kept.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tokio::time::timeout;
+
+use super::report::{Report, Verdict};
+use crate::app::commands;
+use crate::app::system::SystemClock;
+use crate::config::Settings;
+use crate::domain::keys;
+use crate::store::embedded::FILE;
+use crate::store::embedded::opener::Opener;
+use crate::store::{Backend, OpenError, redis};
+
+const STORE: &str = "store";
+
+/// How long connecting to Redis and reading one key may take.
+const REDIS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Reads from Redis, or opens the embedded store, or finds out whether that could be made.
+pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
+    if let Some(address) = settings.redis.address() {
+        return if offline {
+            report.skipped(STORE, "redis; not contacted: --offline");
+        } else {
+            server(&address, report).await;
+        };
+    }
+    let dir = &settings.store.dir;
+    // Making the folder here could give it to the wrong owner: whoever runs the check is often not who runs the service.
+    if !dir.join(FILE).exists() {
+        return match could_make(dir) {
+            Ok(()) => report.ok(STORE, format!("embedded; nothing is in {} yet, and it can be made", dir.display())),
+            Err(error) => report.wrong_with(STORE, format!("{} cannot be written to: {error}", dir.display())),
+        };
+    }
+    let opener = Opener::new(dir.clone(), Arc::new(SystemClock));
+    let opened = tokio::task::spawn_blocking(move || opener.open()).await;
+    match opened {
+        Ok(Ok(store)) => {
+            match store.get(keys::PROBE).await {
+                Ok(_) => report.ok(STORE, format!("embedded; {} opens and can be read", dir.display())),
+                Err(error) => report.wrong_with(STORE, error.to_string()),
+            }
+            store.close().await;
+        }
+        Ok(Err(OpenError::InUse(error))) if offline => report.push(STORE, Verdict::Note, error),
+        Ok(Err(OpenError::InUse(error))) => match commands::ask_health(settings).await {
+            Ok(()) => report.ok(STORE, format!("embedded; {} is in use by the running service", dir.display())),
+            Err(_) => report.wrong_with(STORE, error),
+        },
+        Ok(Err(OpenError::Failed(error))) => report.wrong_with(STORE, error),
+        Err(error) => report.wrong_with(STORE, format!("opening it ended badly: {error}")),
+    }
+}
+
+/// Reads one key of Redis or Valkey. Login, encryption and database are part of that.
+async fn server(address: &SecretString, report: &mut Report) {
+    let store = match redis::opener::Opener::new(address) {
+        Ok(opener) => opener.open().map_err(|error| error.to_string()),
+        Err(mistake) => Err(format!("the address of redis {mistake}")),
+    };
+    let store = match store {
+        Ok(store) => store,
+        Err(error) => return report.wrong_with(STORE, error),
+    };
+    match timeout(REDIS_WITHIN, store.get(keys::PROBE)).await {
+        Ok(Ok(_)) => report.ok(STORE, "redis; it answers and can be read"),
+        Ok(Err(error)) => report.wrong_with(STORE, error.to_string()),
+        Err(_) => report.wrong_with(STORE, format!("redis did not answer within {} s", REDIS_WITHIN.as_secs())),
+    }
+    store.close().await;
+}
+
+/// Whether a file can be made in this folder, or in the nearest one above that is there.
+fn could_make(dir: &Path) -> io::Result<()> {
+    let mut nearest = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    while !nearest.try_exists()? {
+        nearest = match nearest.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+    }
+    let probe = nearest.join(format!(".staffai-check-{}", std::process::id()));
+    std::fs::OpenOptions::new().write(true).create_new(true).open(&probe)?;
+    std::fs::remove_file(&probe)
+}

@@ -1,0 +1,131 @@
+use super::*;
+
+fn merged(deltas: impl IntoIterator<Item = Value>) -> Value {
+    let mut merged = Merged::default();
+    for delta in deltas {
+        merged.take(json!({"choices": [{"index": 0, "delta": delta}]}));
+    }
+    merged.into_body()["choices"][0]["message"].take()
+}
+
+#[test]
+fn texts_grow_and_names_stay() {
+    let message = merged([
+        json!({"role": "assistant", "content": "", "refusal": null}),
+        json!({"role": "assistant", "content": "Hel", "reasoning_content": "let me "}),
+        json!({"content": "lo", "reasoning_content": "see", "vendor": {"trace": "ab", "n": 1}}),
+        json!({"content": null, "vendor": {"trace": "cd", "n": 2}}),
+    ]);
+    let expected = json!({
+        "role": "assistant", "content": "Hello", "refusal": null, "reasoning_content": "let me see",
+        "vendor": {"trace": "abcd", "n": 2},
+    });
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn calls_are_told_apart_however_they_are_numbered() {
+    let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let both = json!([call("a", "f", "{\"x\":1}"), call("b", "g", "{}")]);
+    let numbered = [
+        json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
+        json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"x\""}}]}),
+        json!({"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "g", "arguments": "{"}}]}),
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": ":1}"}}, {"index": 1, "function": {"arguments": "}"}}]}),
+    ];
+    assert_eq!(merged(numbered)["tool_calls"], both);
+    let unnumbered = [
+        json!({"tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
+        json!({"tool_calls": [{"function": {"arguments": "{\"x\":1}"}}]}),
+        json!({"tool_calls": [{"id": "b", "type": "function", "function": {"name": "g", "arguments": "{"}}]}),
+        json!({"tool_calls": [{"id": null, "function": {"name": null, "arguments": "}"}}]}),
+    ];
+    assert_eq!(merged(unnumbered)["tool_calls"], both);
+    let all_zero = [
+        json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}}]}),
+        json!({"tool_calls": [{"index": 0, "id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}}]}),
+    ];
+    assert_eq!(merged(all_zero)["tool_calls"], both);
+    let nameless = [
+        json!({"tool_calls": [{"id": "", "function": {"name": "f", "arguments": "{}"}}, {"id": "", "function": {"name": "f", "arguments": "{}"}}]}),
+    ];
+    assert_eq!(merged(nameless)["tool_calls"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn signed_thoughts_can_be_echoed() {
+    let message = merged([
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "first ", "signature": null}]}),
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "thought"}]}),
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "c2ln"}]}),
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "second"}]}),
+        json!({"content": "so", "tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"},
+            "extra_content": {"google": {"thought_signature": "x+/="}}}]}),
+    ]);
+    let blocks = json!([{"type": "thinking", "thinking": "first thought", "signature": "c2ln"}, {"type": "thinking", "thinking": "second"}]);
+    assert_eq!(message["thinking_blocks"], blocks);
+    assert_eq!(message["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "x+/=");
+}
+
+#[test]
+fn content_may_be_a_list_of_parts() {
+    let mut whole = Merged::default();
+    let mut heard = String::new();
+    for content in [
+        json!("He"),
+        json!([{"type": "text", "text": "l"}]),
+        json!([{"type": "thinking", "thinking": "hm"}]),
+        json!([{"type": "text", "text": "l"}]),
+        json!("o"),
+    ] {
+        heard += &whole.take(json!({"choices": [{"delta": {"content": content}}]}));
+    }
+    assert_eq!(heard, "Hello");
+    let body = whole.into_body();
+    assert_eq!(wire::text_of(body.pointer("/choices/0/message/content")).0, "Hello");
+}
+
+#[test]
+fn other_choices_are_nobodys_business() {
+    let mut merged = Merged::default();
+    assert_eq!(
+        merged.take(
+            json!({"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]})
+        ),
+        "yes"
+    );
+    assert_eq!(
+        merged.take(json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})),
+        ""
+    );
+    assert!(!merged.is_finished());
+}
+
+#[test]
+fn a_whole_message_in_one_chunk_is_taken_once() {
+    let mut merged = Merged::default();
+    let chunk = json!({"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
+    assert_eq!(merged.take(chunk.clone()), "hi");
+    assert_eq!(merged.take(chunk), "");
+    assert_eq!(merged.into_body()["choices"][0]["message"]["content"], "hi");
+}
+
+#[test]
+fn nonsense_is_no_reason_to_panic() {
+    for chunk in [
+        json!(null),
+        json!([]),
+        json!({"choices": {}}),
+        json!({"choices": [null]}),
+        json!({"choices": [{"delta": "x"}]}),
+        json!({"choices": [{"delta": {"content": 7, "tool_calls": {"a": [1]}}}]}),
+    ] {
+        Merged::default().take(chunk);
+    }
+    let clash = merged([
+        json!({"a": "x", "tool_calls": [1]}),
+        json!({"a": {"b": 1}, "tool_calls": ["x", {"index": 0}]}),
+        json!({"a": [1], "tool_calls": "y"}),
+    ]);
+    assert_eq!(clash["a"], json!([1]));
+}

@@ -1,0 +1,229 @@
+//! Streams in the words of each provider, cut at any place, and streams that never end well. Time is paused; the sockets are
+//! tested with the client.
+
+use std::sync::Arc;
+
+use futures_util::stream;
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use tokio::time::Instant;
+
+use super::*;
+use crate::domain::completion::{Completion, Finish};
+
+const OPENAI: &str = concat!(
+    "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null,\"obfuscation\":\"aB\"}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"},\"finish_reason\":null}],\"usage\":null}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo 😀\"},\"finish_reason\":null}],\"usage\":null}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":null}\n\n",
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3,\"total_tokens\":12}}\n\n",
+    "data: [DONE]\n\n",
+);
+
+/// Reasoning in a field of its own, line ends of another system, a comment, and no blank lines.
+const VLLM: &str = concat!(
+    ": ping\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\"}}]}\r\n",
+    ": ping\r\n",
+    "data:{\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"so\",\"content\":\"Hello 😀\"},\"finish_reason\":null,\"token_ids\":null}]}\r\n",
+    "data:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\",\"stop_reason\":null}]}\r\n",
+    "data:{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\r\ndata:[DONE]\r\n",
+);
+
+/// The role in every chunk, usage beside the last text.
+const OLLAMA: &str = concat!(
+    "data: {\"model\":\"q\",\"system_fingerprint\":\"fp_ollama\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hello\"},\"finish_reason\":null}]}\n\n",
+    "data: {\"model\":\"q\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\" 😀\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\n",
+    "data: [DONE]\n\n",
+);
+
+/// A finish reason in every chunk, growing usage, no closing mark.
+const GEMINI: &str = concat!(
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"lo 😀\",\"extra_content\":{\"google\":{\"thought_signature\":\"x\"}}},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\n",
+);
+
+/// Claude behind a proxy: thoughts in blocks, names of events, parts instead of text, a provider's own stop reason.
+const CLAUDE: &str = concat!(
+    "event: message\nid: 1\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"thinking_blocks\":[{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"s\"}]}}]}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"Hello \"}],\"provider_specific_fields\":null}}]}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":\ndata: {\"content\":\"😀\"}}]}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"end_turn\"}]}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{}}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3,\"cache_read_input_tokens\":0}}\n\n",
+    "data: [DONE]",
+);
+
+struct Read {
+    heard: String,
+    result: Result<Completion, ModelError>,
+}
+
+async fn run<S>(source: S) -> Read
+where
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
+{
+    let heard = Arc::new(Mutex::new(String::new()));
+    let told = Arc::clone(&heard);
+    let sink: Heard = Arc::new(move |text| told.lock().push_str(text));
+    let result = read(source, &sink).await;
+    let result = result.and_then(|body| wire::read(serde_json::from_slice(&body).unwrap(), 40));
+    let heard = heard.lock().clone();
+    Read { heard, result }
+}
+
+fn pieces(
+    all: impl IntoIterator<Item = impl Into<Vec<u8>>>,
+) -> impl Stream<Item = Result<Bytes, ModelError>> + Send + Unpin {
+    let all: Vec<_> = all.into_iter().map(|piece| Ok(Bytes::from(piece.into()))).collect();
+    stream::iter(all)
+}
+
+fn content(text: &str) -> String {
+    format!("data: {}\n\n", serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]}))
+}
+
+const STOP: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+
+#[tokio::test]
+async fn every_provider_is_understood() {
+    for stream in [OPENAI, VLLM, OLLAMA, GEMINI, CLAUDE] {
+        let Read { heard, result } = run(pieces([stream])).await;
+        let completion = result.unwrap_or_else(|error| panic!("{error} in {stream}"));
+        assert_eq!((heard.as_str(), completion.content.as_str()), ("Hello 😀", "Hello 😀"), "{stream}");
+        assert_eq!(completion.finish, Finish::Stop);
+        assert_eq!((completion.usage.prompt, completion.usage.completion, completion.usage.estimated), (9, 3, false));
+        assert_eq!(completion.raw["role"], "assistant");
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_does_not_matter_where_the_network_cuts(
+        which in 0..5_usize, cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40)
+    ) {
+        let bytes = [OPENAI, VLLM, OLLAMA, GEMINI, CLAUDE][which].as_bytes();
+        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        places.extend([0, bytes.len()]);
+        places.sort_unstable();
+        let cut = places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let Read { heard, result } = runtime.block_on(run(pieces(cut)));
+        prop_assert_eq!(heard, "Hello 😀");
+        prop_assert_eq!(result.map(|completion| completion.content), Ok("Hello 😀".to_owned()));
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_anywhere_is_no_answer_before_its_finish(which in 0..3_usize, at in any::<prop::sample::Index>()) {
+        let text = [OPENAI, VLLM, OLLAMA][which];
+        let bytes = text.as_bytes();
+        let at = at.index(bytes.len());
+        let finish = text.find("\"finish_reason\":\"stop\"").unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let Read { heard, result } = runtime.block_on(run(pieces([&bytes[..at]])));
+        prop_assert!("Hello 😀".starts_with(&heard));
+        if at < finish {
+            prop_assert!(result.is_err());
+        }
+        if let Ok(completion) = result {
+            prop_assert_eq!(completion.content, "Hello 😀");
+        }
+    }
+}
+
+#[tokio::test]
+async fn usage_that_nobody_told_is_estimated() {
+    let Read { result, .. } = run(pieces([content("Hello"), STOP.to_owned()])).await;
+    let usage = result.unwrap().usage;
+    assert!(usage.estimated && usage.prompt == 10 && usage.completion == 2);
+}
+
+#[tokio::test]
+async fn errors_inside_a_stream_are_errors() {
+    use ModelErrorKind::{Connection, ContextOverflow, Malformed, Provider, RateLimited};
+    let half = content("Hel");
+    for (rest, kind) in [
+        (
+            "data: {\"error\": {\"message\": \"litellm.APIConnectionError: cut\", \"type\": null, \"code\": \"500\"}}\n\n",
+            Provider,
+        ),
+        ("data: {\"error\": {\"message\": \"slow down\", \"code\": 429}}\n\n", RateLimited),
+        (
+            "event: error\ndata: {\"error\": {\"message\": \"ContextWindowExceededError: too long\"}}\n\n",
+            ContextOverflow,
+        ),
+        ("data: {\"error\": \"model runner has unexpectedly stopped\"}\n\n", Provider),
+        ("{\"error\":{\"message\":\"out of memory\"}}\n", Provider),
+        (
+            "data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"error\",\"error\":{\"message\":\"gone\"}}]}\n\n",
+            Provider,
+        ),
+        ("data: not json\n\n", Malformed),
+        ("data: [DONE]\n\n", Connection),
+        ("", Connection),
+    ] {
+        let Read { heard, result } = run(pieces([half.as_str(), rest])).await;
+        assert_eq!((heard.as_str(), result.unwrap_err().kind), ("Hel", kind), "{rest}");
+    }
+    let first = run(pieces(["data: {\"error\": {\"message\": \"no\"}}\n\n"])).await;
+    assert_eq!((first.heard.as_str(), first.result.unwrap_err().kind), ("", Provider));
+}
+
+#[tokio::test]
+async fn what_goes_wrong_behind_the_finish_harms_nothing() {
+    let broken = || Err(failure(ModelErrorKind::Connection, "cut".to_owned()));
+    for end in
+        [Ok(Bytes::from("data: {\"error\": {\"message\": \"late\"}}\n\n")), Ok(Bytes::from("data: {\"cho")), broken()]
+    {
+        let source = stream::iter([Ok(Bytes::from(content("Hello"))), Ok(Bytes::from(STOP)), end]);
+        assert_eq!(run(source).await.result.unwrap().content, "Hello");
+    }
+}
+
+#[tokio::test]
+async fn plain_json_is_an_answer_too() {
+    let body = r#" {"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
+    let Read { heard, result } = run(pieces([&body[..1], &body[1..9], &body[9..]])).await;
+    assert_eq!((heard.as_str(), result.unwrap().content.as_str()), ("", "hello"));
+    let empty = run(pieces(["", "  "])).await.result.unwrap_err();
+    assert_eq!(empty.kind, ModelErrorKind::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_may_think_long_but_not_stand_still() {
+    let waits = |before: u64, then: Vec<(u64, String)>| {
+        let begin = stream::once(async move {
+            tokio::time::sleep(Duration::from_secs(before)).await;
+            Ok(Bytes::from(content("Hel")))
+        });
+        let rest = stream::iter(then).then(|(wait, text)| async move {
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            Ok(Bytes::from(text))
+        });
+        Box::pin(begin.chain(rest).chain(stream::pending()))
+    };
+    let begun = Instant::now();
+    let Read { heard, result } = run(waits(55, vec![])).await;
+    assert_eq!((heard.as_str(), result.unwrap_err().kind), ("Hel", ModelErrorKind::Timeout));
+    assert_eq!(begun.elapsed(), Duration::from_secs(55) + IDLE);
+
+    let alive =
+        vec![(15, ": ping\n".to_owned()), (15, ": ping\n".to_owned()), (15, content("lo")), (1, STOP.to_owned())];
+    let begun = Instant::now();
+    assert_eq!(run(waits(0, alive)).await.result.unwrap().content, "Hello");
+    assert_eq!(begun.elapsed(), Duration::from_secs(46) + TAIL);
+}
+
+#[tokio::test]
+async fn nothing_grows_without_bound() {
+    let endless = stream::repeat_with(|| Ok(Bytes::from(content("word ").repeat(1000))));
+    assert_eq!(run(endless).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    let giant =
+        stream::iter([Ok(Bytes::from("data: "))]).chain(stream::repeat_with(|| Ok(Bytes::from(vec![b'x'; 64 * 1024]))));
+    assert_eq!(run(Box::pin(giant)).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    let comments = stream::repeat_with(|| Ok(Bytes::from(": ping\n".repeat(10_000))));
+    assert_eq!(run(comments).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    let blank = stream::repeat_with(|| Ok(Bytes::from(content(&"\n".repeat(500)))));
+    let error = run(blank).await.result.unwrap_err();
+    assert!(error.message.contains("blanks"), "{error}");
+    let blank_start = stream::repeat_with(|| Ok(Bytes::from("\n".repeat(5000))));
+    assert!(run(blank_start).await.result.is_err());
+}

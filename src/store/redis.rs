@@ -1,0 +1,248 @@
+//! The backend with a server: Redis or Valkey.
+//!
+//! Every key is a plain string under its own name, so the Python bot's data is read as it is and the Python bot can read
+//! ours. The server ends lives by itself. Connections come from a pool that tests each before it is used, so a server that
+//! went away and came back needs nothing from us. What the server has acknowledged counts as durable: how durable that is
+//! depends on its own configuration (`appendfsync`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
+use async_trait::async_trait;
+
+use self::pool::{Link, Node, Pool};
+use crate::ports::Write;
+use crate::store::resilient::Limits;
+use crate::store::{Backend, BackendError};
+
+mod address;
+
+pub mod opener;
+
+mod pool;
+
+#[cfg(test)]
+mod tests;
+
+/// The longest pause before a failing server is tried again. Trying is cheap, and members notice when the memory is back.
+const RETRY_MOST: Duration = Duration::from_millis(500);
+
+/// How many keys the server looks at for one page of a scan.
+const PAGE: usize = 1_000;
+
+/// How many pages a scan reads at most, from all servers together. With [`PAGE`] that is a space of ten million keys.
+const PAGES_MOST: usize = 10_000;
+
+/// How many matching keys a scan remembers at most; the first ones in order win.
+const KEYS_MOST: usize = 200_000;
+
+/// How many values are fetched at once.
+const FETCH: usize = 250;
+
+/// The longest life that is passed on, about three centuries. The server refuses moments that overflow its clock.
+const TTL_MOST: u128 = 10_000_000_000_000;
+
+/// What a failed login means.
+const LOGIN: &str = "it refuses our login, set the right password in REDIS_URL or REDIS_PASSWORD: ";
+
+/// The bounds of a store on this backend.
+#[must_use]
+pub fn limits() -> Limits {
+    Limits { retry_most: RETRY_MOST, ..Limits::default() }
+}
+
+/// Connections to a server, a cluster, or whatever a sentinel names.
+pub struct Redis {
+    pool: Pool,
+    /// Where it is, for people; never a secret.
+    place: String,
+}
+
+impl Redis {
+    async fn link(&self) -> Result<Link, BackendError> {
+        self.pool.get().await.map_err(|error| match error {
+            deadpool_redis::PoolError::Backend(error) => self.judge(error),
+            error => BackendError::Failed(format!("redis at {}: {error}", self.place)),
+        })
+    }
+
+    /// Gives a connection back, unless what happened on it speaks against using it again.
+    fn done<T>(&self, link: Link, result: RedisResult<T>) -> Result<T, BackendError> {
+        result.map_err(|error| {
+            if error.is_io_error() {
+                link.discard();
+            } else if takes_no_writes(&error) {
+                // After a failover the name may lead to another server, and the old connections still answer.
+                link.discard();
+                self.pool.forget_idle();
+            }
+            self.judge(error)
+        })
+    }
+
+    /// Nothing here is beyond repair: the pool connects anew by itself.
+    fn judge(&self, error: RedisError) -> BackendError {
+        BackendError::Failed(format!("redis at {}: {}", self.place, describe(error)))
+    }
+}
+
+#[async_trait]
+impl Backend for Redis {
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        let mut link = self.link().await?;
+        let got: RedisResult<Option<Vec<u8>>> = cmd("GET").arg(key).query_async(&mut link).await;
+        match got {
+            Err(error) if error.code() == Some("WRONGTYPE") => {
+                tracing::warn!(key, "a key of the store is of another type; it counts as missing until it is replaced");
+                Ok(None)
+            }
+            other => self.done(link, other).map(|value| value.map(text)),
+        }
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut link = self.link().await?;
+        let rows = rows(&mut link, prefix, limit).await;
+        self.done(link, rows)
+    }
+
+    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let mut link = self.link().await?;
+        let applied = link.apply(writes.iter().map(command)).await;
+        self.done(link, applied)
+    }
+
+    /// The server removes by itself what is over. This only finds out whether it is still there.
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        self.link().await.map(|_| false)
+    }
+
+    async fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// One write as a command. Both kinds replace whatever is there, of any type.
+fn command(write: &Write) -> (&str, Cmd) {
+    match write {
+        // The server refuses a life of no length.
+        Write::Put { key, ttl: Some(ttl), .. } if ttl.as_millis() == 0 => (key, delete(key)),
+        Write::Put { key, value, ttl } => {
+            let mut set = cmd("SET");
+            set.arg(key).arg(value);
+            if let Some(ttl) = ttl {
+                set.arg("PX").arg(ttl.as_millis().min(TTL_MOST).to_string());
+            }
+            (key, set)
+        }
+        Write::Delete { key } => (key, delete(key)),
+    }
+}
+
+fn delete(key: &str) -> Cmd {
+    let mut delete = cmd("DEL");
+    delete.arg(key);
+    delete
+}
+
+/// The first rows in order. Keys of other types are left out.
+async fn rows(link: &mut Link, prefix: &str, limit: usize) -> RedisResult<Vec<(String, String)>> {
+    let keys: Vec<String> = keys(link, prefix).await?.into_iter().collect();
+    let mut rows = Vec::new();
+    for keys in keys.chunks(FETCH.min(limit)) {
+        let values: Vec<Option<Vec<u8>>> = cmd("MGET").arg(keys).query_async(link).await?;
+        let found = keys.iter().zip(values).filter_map(|(key, value)| Some((key.clone(), text(value?))));
+        rows.extend(found);
+        if rows.len() >= limit {
+            rows.truncate(limit);
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+/// The keys with this prefix, of any type.
+async fn keys(link: &mut Link, prefix: &str) -> RedisResult<BTreeSet<String>> {
+    let pattern = pattern(prefix);
+    let mut found = BTreeSet::new();
+    let mut pages = 0;
+    for node in link.nodes().await? {
+        let mut cursor = 0;
+        loop {
+            let (next, names) = page(link, &node, cursor, &pattern).await?;
+            // A name that is no text is none of ours.
+            found.extend(names.into_iter().filter_map(|name| String::from_utf8(name).ok()));
+            while found.len() > KEYS_MOST {
+                found.pop_last();
+            }
+            (cursor, pages) = (next, pages + 1);
+            if cursor == 0 {
+                break;
+            }
+            if pages >= PAGES_MOST {
+                tracing::warn!(prefix, pages, "the store has too many keys to look at all of them");
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn page(link: &mut Link, node: &Node, cursor: u64, pattern: &str) -> RedisResult<(u64, Vec<Vec<u8>>)> {
+    let mut scan = cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(PAGE);
+    ::redis::from_redis_value(link.ask(node, scan).await?).map_err(Into::into)
+}
+
+/// A pattern that matches what begins with `prefix` and nothing else.
+fn pattern(prefix: &str) -> String {
+    let mut pattern = String::with_capacity(prefix.len() + 1);
+    for c in prefix.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
+}
+
+/// What is no text is passed on as near to it as possible: whoever asked finds it unreadable and sets it aside.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn takes_no_writes(error: &RedisError) -> bool {
+    let stale = |code: &str| matches!(code, "READONLY" | "MASTERDOWN");
+    let inner = error.clone().into_server_errors();
+    error.code().is_some_and(stale) || inner.is_some_and(|errors| errors.iter().any(|(_, error)| stale(error.code())))
+}
+
+/// What happened and what it means, in one line: of many failed commands only the first.
+fn describe(error: RedisError) -> String {
+    let kind = error.kind();
+    let whole = error.to_string();
+    let Some(errors) = error.into_server_errors().filter(|errors| !errors.is_empty()) else {
+        return match kind {
+            ErrorKind::AuthenticationFailed => format!("{LOGIN}{whole}"),
+            _ => whole,
+        };
+    };
+    let (code, details) = (errors[0].1.code(), errors[0].1.details().unwrap_or_default());
+    let meaning = match code {
+        "OOM" => "it is out of memory: ",
+        "READONLY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" => "it takes no writes: ",
+        "LOADING" => "it is still loading: ",
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => LOGIN,
+        _ if kind == ErrorKind::Server(ServerErrorKind::ExecAbort) => "it refused a transaction: ",
+        _ => "",
+    };
+    format!("{meaning}{code} {details}")
+}

@@ -1,0 +1,144 @@
+//! What an address means. Nothing of it but hosts and ports ever gets into a text.
+
+use deadpool_redis::redis;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+
+/// The port of a sentinel that is given without one.
+const SENTINEL_PORT: u16 = 26_379;
+
+/// What to connect to.
+#[derive(Debug, Clone)]
+pub enum Address {
+    /// One server.
+    One(Box<ConnectionInfo>),
+    /// Some servers of a cluster, which know the others.
+    #[cfg_attr(not(feature = "redis-cluster"), allow(dead_code, reason = "only a build with clusters connects to one"))]
+    Cluster(Vec<ConnectionInfo>),
+    /// Sentinels that know which server is the master now.
+    #[cfg_attr(not(feature = "redis-sentinel"), allow(dead_code, reason = "only a build with sentinels asks them"))]
+    Sentinel {
+        /// The sentinels.
+        nodes: Vec<ConnectionInfo>,
+        /// What they call it.
+        master: String,
+        /// Login and database at the master.
+        login: Box<RedisConnectionInfo>,
+        /// The master is spoken to with TLS; so are the sentinels.
+        tls: bool,
+    },
+}
+
+impl Address {
+    /// Reads an address: one of a single server as Redis clients know them, or
+    /// `redis-cluster://[user][:password@]host:port,host:port`, or
+    /// `redis-sentinel://[user][:password@]host,host[/db]#master`. `rediss` in place of `redis` means TLS.
+    ///
+    /// # Errors
+    /// A sentence on what is wrong, without any of the address.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
+        match scheme {
+            "redis-cluster" => Ok(Self::Cluster(several("redis", rest, None)?)),
+            "rediss-cluster" => Ok(Self::Cluster(several("rediss", rest, None)?)),
+            "redis-sentinel" => sentinel("redis", rest),
+            "rediss-sentinel" => sentinel("rediss", rest),
+            _ => single(text).map(|info| Self::One(Box::new(info))),
+        }
+    }
+
+    /// Hosts and ports, for people.
+    pub fn place(&self) -> String {
+        let listed = |nodes: &[ConnectionInfo]| nodes.iter().map(place).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::One(info) => place(info),
+            Self::Cluster(nodes) => format!("the cluster of {}", listed(nodes)),
+            Self::Sentinel { nodes, master, .. } => format!("the master '{master}' of the sentinels {}", listed(nodes)),
+        }
+    }
+}
+
+fn place(info: &ConnectionInfo) -> String {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } if host.contains(':') => {
+            format!("[{host}]:{port}")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What an address should look like.
+const FORM: &str = "must be an address such as redis://:password@host:6379/0";
+
+fn single(url: &str) -> Result<ConnectionInfo, &'static str> {
+    let info = url.into_connection_info().map_err(|_| FORM)?;
+    // A commit is small and should not wait for company on its way.
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    Ok(info.set_tcp_settings(tcp))
+}
+
+/// The same login at several hosts.
+fn several(scheme: &str, rest: &str, port: Option<u16>) -> Result<Vec<ConnectionInfo>, &'static str> {
+    let (rest, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));
+    let (hosts, path) = hosts.split_at(hosts.find('/').unwrap_or(hosts.len()));
+    let at = if login.is_empty() { "" } else { "@" };
+    let one = |host: &str| {
+        let bare = !host.rsplit(']').next().unwrap_or(host).contains(':');
+        let port = port.filter(|_| bare).map(|port| format!(":{port}")).unwrap_or_default();
+        single(&format!("{scheme}://{login}{at}{host}{port}{path}{query}"))
+    };
+    hosts.split(',').map(one).collect()
+}
+
+fn sentinel(scheme: &str, rest: &str) -> Result<Address, &'static str> {
+    const NAMED: &str = "must name the master behind a #, such as redis-sentinel://:password@host,host/0#mymaster";
+    let (rest, master) = rest.rsplit_once('#').filter(|(_, master)| !master.is_empty()).ok_or(NAMED)?;
+    let with_login = several(scheme, rest, Some(SENTINEL_PORT))?;
+    let login = with_login.first().map(|info| info.redis_settings().clone()).ok_or(FORM)?;
+    // The login is the master's; sentinels know neither users nor databases of ours.
+    let nodes = with_login.into_iter().map(|info| info.set_redis_settings(RedisConnectionInfo::default())).collect();
+    Ok(Address::Sentinel { nodes, master: master.to_owned(), login: Box::new(login), tls: scheme == "rediss" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> String {
+        Address::parse(text).unwrap().place()
+    }
+
+    #[test]
+    fn places_name_hosts_and_nothing_else() {
+        assert_eq!(place("redis://:p%40ss@example.org:6380/2"), "example.org:6380");
+        assert_eq!(place("rediss://me:secret@[::1]/0"), "[::1]:6379");
+        assert_eq!(place("unix:///run/redis.sock?db=1&pass=secret"), "/run/redis.sock");
+        assert_eq!(place("redis-cluster://:secret@a:1,b"), "the cluster of a:1, b:6379");
+        let sentinels = "the master 'mine' of the sentinels a:26379, [::2]:5, [::3]:26379";
+        assert_eq!(place("redis-sentinel://u:secret@a,[::2]:5,[::3]/3#mine"), sentinels);
+    }
+
+    #[test]
+    fn the_login_reaches_every_server_but_no_sentinel() {
+        let Address::Cluster(nodes) = Address::parse("rediss-cluster://u:p%2Cw@a,b").unwrap() else { panic!() };
+        for node in nodes {
+            assert_eq!(node.redis_settings().username(), Some("u"));
+            assert_eq!(node.redis_settings().password(), Some("p,w"));
+            assert!(matches!(node.addr(), ConnectionAddr::TcpTls { insecure: false, .. }));
+        }
+        let text = "redis-sentinel://:word@a,b/3#mine";
+        let Address::Sentinel { nodes, master, login, tls } = Address::parse(text).unwrap() else { panic!() };
+        assert!(nodes.iter().all(|node| node.redis_settings().password().is_none()));
+        assert_eq!((master.as_str(), login.password(), login.db(), tls), ("mine", Some("word"), 3, false));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_the_address() {
+        for text in
+            ["secret", "redis://", "ftp://secret", "redis://h:port/", "redis-cluster://", "redis-sentinel://a/0"]
+        {
+            let told = Address::parse(text).expect_err(text);
+            assert!(told.starts_with("must ") && !told.contains("secret"), "{told}");
+        }
+    }
+}

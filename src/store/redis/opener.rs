@@ -1,0 +1,103 @@
+//! From an address to connections.
+
+use std::time::Duration;
+
+use deadpool_redis::{PoolConfig, Runtime, Timeouts};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::Redis;
+use super::address::Address;
+use super::pool::Pool;
+use crate::store::OpenError;
+
+/// How long connecting may take, with encryption and login.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long an answer may take. What readers wait for is bounded more tightly above; this lets a large merge through a
+/// narrow line come to its end.
+pub const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long an idle connection may take to show that it is alive before it is replaced.
+const ALIVE_WITHIN: Duration = Duration::from_millis(500);
+
+/// How many connections there are at most. One command each at a time.
+const CONNECTIONS: usize = 8;
+
+/// How long a command waits for a free connection.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Opens connections to one address, again and again if need be.
+pub struct Opener {
+    address: Address,
+}
+
+impl Opener {
+    /// For this address.
+    ///
+    /// # Errors
+    /// The address is wrong; the sentence says how and holds nothing of it.
+    pub fn new(address: &SecretString) -> Result<Self, String> {
+        let address = Address::parse(address.expose_secret())?;
+        match &address {
+            Address::Cluster(_) if !cfg!(feature = "redis-cluster") => {
+                Err("is that of a cluster, and this program was built without the feature redis-cluster".to_owned())
+            }
+            Address::Sentinel { .. } if !cfg!(feature = "redis-sentinel") => {
+                Err("is that of sentinels, and this program was built without the feature redis-sentinel".to_owned())
+            }
+            _ => Ok(Self { address }),
+        }
+    }
+
+    /// Makes a pool. Nothing is connected before it is used.
+    ///
+    /// # Errors
+    /// The client library refuses the address.
+    pub fn open(&self) -> Result<Redis, OpenError> {
+        let place = self.address.place();
+        let pool = self.pool().map_err(|reason| OpenError::Failed(format!("redis at {place}: {reason}")))?;
+        Ok(Redis { pool, place })
+    }
+
+    fn pool(&self) -> Result<Pool, String> {
+        match &self.address {
+            Address::One(info) => {
+                let config = deadpool_redis::redis::AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(CONNECT_WITHIN))
+                    .set_response_timeout(Some(RESPONSE_WITHIN));
+                let manager = deadpool_redis::Manager::new_with_config((**info).clone(), config).map_err(text)?;
+                let builder = deadpool_redis::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                builder.build().map(Pool::One).map_err(text)
+            }
+            #[cfg(feature = "redis-cluster")]
+            Address::Cluster(nodes) => {
+                let manager = deadpool_redis::cluster::Manager::new(nodes.clone(), false).map_err(text)?;
+                let builder =
+                    deadpool_redis::cluster::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                builder.build().map(Pool::Cluster).map_err(text)
+            }
+            #[cfg(feature = "redis-sentinel")]
+            Address::Sentinel { nodes, master, login, tls } => {
+                use deadpool_redis::sentinel::{Manager, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
+                let node = SentinelNodeConnectionInfo {
+                    tls_mode: tls.then_some(TlsMode::Secure),
+                    redis_connection_info: Some((**login).clone().into()),
+                };
+                let manager = Manager::new(nodes.clone(), master.clone(), Some(node), SentinelServerType::Master);
+                let builder = deadpool_redis::sentinel::Pool::builder(manager.map_err(text)?);
+                builder.config(settings()).runtime(Runtime::Tokio1).build().map(Pool::Sentinel).map_err(text)
+            }
+            #[cfg(not(all(feature = "redis-cluster", feature = "redis-sentinel")))]
+            _ => Err("this program was built without a feature that it needs".to_owned()),
+        }
+    }
+}
+
+fn settings() -> PoolConfig {
+    let timeouts = Timeouts { wait: Some(FREE_WITHIN), create: Some(CONNECT_WITHIN), recycle: Some(ALIVE_WITHIN) };
+    PoolConfig { timeouts, ..PoolConfig::new(CONNECTIONS) }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

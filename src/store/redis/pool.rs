@@ -1,0 +1,163 @@
+//! One shape for the three kinds of server: a single one, one that sentinels name, and a cluster.
+
+use deadpool_redis::{PoolError, redis};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+
+#[cfg(feature = "redis-cluster")]
+mod cluster;
+
+/// Where connections come from.
+pub enum Pool {
+    One(deadpool_redis::Pool),
+    #[cfg(feature = "redis-sentinel")]
+    Sentinel(deadpool_redis::sentinel::Pool),
+    #[cfg(feature = "redis-cluster")]
+    Cluster(deadpool_redis::cluster::Pool),
+}
+
+/// A connection that was found alive when it was taken from the pool.
+pub enum Link {
+    One(deadpool_redis::Connection),
+    #[cfg(feature = "redis-sentinel")]
+    Sentinel(deadpool_redis::sentinel::Connection),
+    #[cfg(feature = "redis-cluster")]
+    Cluster(deadpool_redis::cluster::Connection),
+}
+
+/// One server that holds keys.
+pub enum Node {
+    /// The one behind the connection.
+    Only,
+    /// The one that holds this slot.
+    #[cfg(feature = "redis-cluster")]
+    Slot(u16),
+}
+
+impl Pool {
+    pub async fn get(&self) -> Result<Link, PoolError> {
+        match self {
+            Self::One(pool) => pool.get().await.map(Link::One),
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(pool) => {
+                let mut connection = pool.get().await?;
+                // The pool's manager cannot be told when it connects.
+                connection.set_response_timeout(super::opener::RESPONSE_WITHIN);
+                Ok(Link::Sentinel(connection))
+            }
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(pool) => pool.get().await.map(Link::Cluster),
+        }
+    }
+
+    /// Drops the connections that nobody uses.
+    pub fn forget_idle(&self) {
+        match self {
+            Self::One(pool) => drop(pool.retain(|_, _| false)),
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(pool) => drop(pool.retain(|_, _| false)),
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(pool) => drop(pool.retain(|_, _| false)),
+        }
+    }
+
+    pub fn close(&self) {
+        match self {
+            Self::One(pool) => pool.close(),
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(pool) => pool.close(),
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(pool) => pool.close(),
+        }
+    }
+}
+
+impl Link {
+    /// Closes the connection instead of giving it back.
+    pub fn discard(self) {
+        match self {
+            Self::One(connection) => drop(deadpool_redis::Connection::take(connection)),
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(connection) => drop(deadpool_redis::sentinel::Connection::take(connection)),
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(connection) => drop(deadpool_redis::cluster::Connection::take(connection)),
+        }
+    }
+
+    /// Runs commands as one transaction. A cluster has none across its servers: there each key is written by itself, and
+    /// after an error some may be; writing them again is harmless.
+    pub async fn apply<'a>(&mut self, commands: impl Iterator<Item = (&'a str, Cmd)> + Send) -> RedisResult<()> {
+        #[cfg(feature = "redis-cluster")]
+        if let Self::Cluster(connection) = self {
+            return cluster::apply(connection, commands).await;
+        }
+        let pipeline = {
+            let mut pipeline = Pipeline::new();
+            pipeline.atomic();
+            for (_, command) in commands {
+                pipeline.add_command(command).ignore();
+            }
+            pipeline
+        };
+        pipeline.exec_async(self).await
+    }
+
+    /// The servers that hold keys.
+    #[cfg_attr(not(feature = "redis-cluster"), allow(clippy::unused_async, reason = "only a cluster has to be asked"))]
+    pub async fn nodes(&mut self) -> RedisResult<Vec<Node>> {
+        #[cfg(feature = "redis-cluster")]
+        if let Self::Cluster(connection) = self {
+            return cluster::nodes(connection).await;
+        }
+        Ok(vec![Node::Only])
+    }
+
+    /// Asks one server.
+    pub async fn ask(&mut self, node: &Node, command: Cmd) -> RedisResult<Value> {
+        match node {
+            Node::Only => command.query_async(self).await,
+            #[cfg(feature = "redis-cluster")]
+            Node::Slot(slot) => match self {
+                Self::Cluster(connection) => cluster::ask(connection, *slot, command).await,
+                _ => command.query_async(self).await,
+            },
+        }
+    }
+}
+
+impl ConnectionLike for Link {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::One(connection) => connection.req_packed_command(cmd),
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(connection) => connection.req_packed_command(cmd),
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(connection) => connection.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        cmd: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::One(connection) => connection.req_packed_commands(cmd, offset, count),
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(connection) => connection.req_packed_commands(cmd, offset, count),
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(connection) => connection.req_packed_commands(cmd, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::One(connection) => connection.get_db(),
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(connection) => connection.get_db(),
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(connection) => connection.get_db(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What is different in a cluster: no transaction across servers, and every server has keys of its own.
+
+use std::collections::BTreeMap;
+
+use deadpool_redis::cluster::Connection;
+use deadpool_redis::redis;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value, cmd};
+
+use super::Node;
+
+/// How many keys are written at the same time.
+const AT_ONCE: usize = 64;
+
+/// Runs the last command of each key. Each replaces the key as a whole, so the earlier ones would change nothing.
+pub async fn apply<'a>(
+    connection: &Connection,
+    commands: impl Iterator<Item = (&'a str, Cmd)> + Send,
+) -> RedisResult<()> {
+    let last: BTreeMap<&str, Cmd> = commands.collect();
+    let sent = last.into_values().map(|command| {
+        let mut connection = redis::cluster_async::ClusterConnection::clone(connection);
+        async move { command.exec_async(&mut connection).await }
+    });
+    stream::iter(sent).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+/// All servers that hold slots, each by one of its slots: unlike an address that is known to the cluster's clients by one
+/// name only.
+pub async fn nodes(connection: &mut Connection) -> RedisResult<Vec<Node>> {
+    let mut ask = cmd("CLUSTER");
+    ask.arg("NODES");
+    let anyone = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
+    let told: String = redis::from_redis_value(connection.route_command(ask, anyone).await?)?;
+    let nodes: Vec<Node> = told.lines().filter_map(first_slot).map(Node::Slot).collect();
+    if nodes.is_empty() {
+        return Err(RedisError::from((ErrorKind::ClusterConnectionNotFound, "no server of the cluster holds slots")));
+    }
+    Ok(nodes)
+}
+
+/// Asks the server that holds this slot.
+pub async fn ask(connection: &mut Connection, slot: u16, command: Cmd) -> RedisResult<Value> {
+    let there = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
+    connection.route_command(command, RoutingInfo::SingleNode(there)).await
+}
+
+/// `id address flags master ping pong epoch state slot...`, where a slot is `7`, `0-99` or, while it moves, `[7->-id]`.
+fn first_slot(line: &str) -> Option<u16> {
+    let mut words = line.split_whitespace();
+    words.nth(2)?.split(',').find(|flag| *flag == "master")?;
+    let slot = words.nth(5)?;
+    slot.split('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_slot_of_a_line() {
+        let line = |flags: &str, slots: &str| format!("07c3 127.0.0.1:1@2,host {flags} - 0 1 2 connected{slots}");
+        assert_eq!(first_slot(&line("myself,master", " 0-5460 9000")), Some(0));
+        assert_eq!(first_slot(&line("master", " 9000")), Some(9_000));
+        assert_eq!(first_slot(&line("master", "")), None);
+        assert_eq!(first_slot(&line("slave", " 0-1")), None);
+        assert_eq!(first_slot(&line("master", " [7->-07c3]")), None);
+        assert_eq!(first_slot(""), None);
+    }
+}

@@ -1,0 +1,139 @@
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use self::server::Server;
+use super::opener::Opener;
+use super::*;
+use crate::ports::Store;
+use crate::store::resilient::Resilient;
+use crate::store::suite::{self, Bench, TestClock, delete, put, put_for, row};
+
+#[path = "../../../tests/redis/server.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod server;
+
+/// The server's time passes by itself, so keys are not looked at in the last moment of their life.
+const EDGE: Duration = Duration::from_secs(5);
+
+/// Shortens every life that the server keeps, as if so many milliseconds had passed.
+const AGE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do \
+                       local left = redis.call('PTTL', key) \
+                       if left > 0 then redis.call('PEXPIRE', key, left - tonumber(ARGV[1])) end \
+                   end";
+
+fn opener(server: &Server) -> Opener {
+    Opener::new(&SecretString::from(server.url())).unwrap()
+}
+
+fn bench(server: &Arc<Server>) -> Bench {
+    let clock = Arc::new(TestClock::default());
+    let (there, used) = (Arc::clone(server), Arc::clone(&clock));
+    let open = move || {
+        let (opener, clock) = (opener(&there), Arc::clone(&used));
+        let opened = async move {
+            let store = Resilient::start_with(move || opener.open(), clock, limits()).await.unwrap();
+            Box::new(store) as Box<dyn Store>
+        };
+        Box::pin(opened) as futures_util::future::BoxFuture<'static, _>
+    };
+    let there = Arc::clone(server);
+    let pass = move |by: Duration| {
+        clock.advance(by);
+        there.words::<()>(&["EVAL", AGE, "0", &by.as_millis().to_string()]);
+    };
+    Bench { pass: Box::new(pass), edge: EDGE, open: Box::new(open) }
+}
+
+macro_rules! behaves {
+    ($($name:ident),+) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let server = Arc::new(Server::start());
+            suite::$name(bench(&server)).await;
+        }
+    )+};
+}
+
+behaves!(
+    reads_see_earlier_writes,
+    writes_keep_their_order,
+    keys_vanish_at_the_end_of_their_life,
+    scans_are_ordered_and_limited,
+    writes_survive_reopening
+);
+
+#[tokio::test]
+async fn a_prefix_is_taken_literally() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    for prefix in ["*", "?", "[ab]", "[^a]", "\\", "a\\*", "^", "a-b", "{a}"] {
+        let key = format!("{prefix}:1");
+        store.apply(["aa:1", "b:1", "x:1", "^:1", "a*:1", &key].map(|key| put(key, "v")).to_vec()).await.unwrap();
+        assert_eq!(store.scan(&format!("{prefix}:"), 10).await.unwrap(), [row(&key, "v")], "{prefix}");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_scan_finds_the_first_of_more_keys_than_a_page_has() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let keys: Vec<String> = (0..3 * PAGE).map(|n| format!("k{n:05}")).collect();
+    store.apply(keys.iter().map(|key| put(key, "v")).collect()).await.unwrap();
+    let _: i64 = server.ask("DEL k00001");
+    let _: i64 = server.ask("RPUSH k00001 other");
+    let mut wanted: Vec<_> = keys.iter().map(|key| row(key, "v")).collect();
+    wanted.remove(1);
+    assert_eq!(store.scan("k", FETCH + 7).await.unwrap(), wanted[..FETCH + 7]);
+    assert_eq!(store.scan("k", usize::MAX).await.unwrap(), wanted);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_passed_on_or_left_out() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let mut somebody = server.connection();
+    cmd("SET").arg("a").arg(b"\xff\x00x".as_slice()).exec(&mut somebody).unwrap();
+    cmd("SET").arg(b"a\xff".as_slice()).arg("v").exec(&mut somebody).unwrap();
+    assert_eq!(store.get("a").await.unwrap().as_deref(), Some("\u{fffd}\0x"));
+    assert_eq!(store.scan("a", 10).await.unwrap(), [row("a", "\u{fffd}\0x")]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn lives_of_any_length_are_taken() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let of = |key: &str, ttl: Duration| Write::Put { key: key.into(), value: "v".into(), ttl: Some(ttl) };
+    let writes =
+        vec![put("gone", "old"), of("gone", Duration::ZERO), of("long", Duration::MAX), put_for("ten", "v", 10)];
+    store.apply(writes).await.unwrap();
+    assert_eq!(store.scan("", 10).await.unwrap(), [row("long", "v"), row("ten", "v")]);
+    let left: i64 = server.ask("PTTL ten");
+    assert!((5_000..=10_000).contains(&left), "{left}");
+    assert!(server.ask::<i64>("PTTL long") > 1_000_000_000);
+    store.apply(vec![put("ten", "for ever")]).await.unwrap();
+    assert_eq!(server.ask::<i64>("PTTL ten"), -1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_refused_batch_leaves_nothing_behind() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    store.apply(vec![put("a", "1")]).await.unwrap();
+    let _: () = server.ask("CONFIG SET maxmemory 1");
+    let error = store.apply(vec![delete("a"), put("b", "2")]).await.unwrap_err();
+    let BackendError::Failed(text) = error else { panic!("{error:?}") };
+    assert!(text.contains("out of memory") && text.contains(&server.address().to_string()), "{text}");
+    let _: () = server.ask("CONFIG SET maxmemory 0");
+    assert_eq!(store.scan("", 10).await.unwrap(), [row("a", "1")]);
+    let many = (0..1_000).map(|n| put(&n.to_string(), "v")).collect();
+    let _: () = server.ask("CONFIG SET maxmemory 1");
+    let text = store.apply(many).await.unwrap_err().to_string();
+    assert!(text.len() < 300, "{text}");
+    store.close().await;
+    assert!(store.get("a").await.is_err());
+}

@@ -1,0 +1,188 @@
+//! The client: a conversation in the terminal with a running service.
+
+use std::io::Write;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::routes::{Submit, Submitted};
+use super::sessions::{Event, What};
+
+/// How long one request may take before it is begun to be answered.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// The longest line of a stream.
+const LINE_MAX: usize = 1024 * 1024;
+
+/// A conversation with the service at one address.
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    key: Option<SecretString>,
+    session: String,
+    /// Write in colours.
+    colors: bool,
+    seen: u64,
+}
+
+impl Client {
+    /// A client of the service at `base`, in the session of this name.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be made.
+    pub fn new(base: String, key: Option<SecretString>, session: String, colors: bool) -> Result<Self, String> {
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
+        let http = http.map_err(|error| error.to_string())?;
+        Ok(Self { http, base, key, session, colors, seen: 0 })
+    }
+
+    /// Reads lines and shows answers until the input ends.
+    ///
+    /// # Errors
+    /// The service went away or refuses us; the sentence says which.
+    pub async fn talk(&mut self, out: &mut (impl Write + Send)) -> Result<(), String> {
+        loop {
+            self.prompt(out)?;
+            let Some(line) = read_line().await? else {
+                return writeln!(out).map_err(|error| error.to_string());
+            };
+            match line.trim() {
+                "" => {}
+                "/quit" | "/exit" => return Ok(()),
+                text => self.ask(text, out).await?,
+            }
+        }
+    }
+
+    /// Says one thing and shows the whole answer.
+    ///
+    /// # Errors
+    /// The service went away or refuses us; the sentence says which.
+    pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+        let body = Submit { session: self.session.clone(), text: text.to_owned() };
+        let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
+        let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            let status = answer.status();
+            let why = answer.text().await.unwrap_or_default();
+            return Err(format!("the service refused it ({status}): {}", why.chars().take(300).collect::<String>()));
+        }
+        let submitted: Submitted = answer.json().await.map_err(unreachable)?;
+        self.show(&submitted.message, out).await
+    }
+
+    /// Shows what the stream tells until the answer to this message is complete.
+    async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+        let url = format!("{}/api/v1/stream/{}?after={}", self.base, self.session, self.seen);
+        let answer = self.authorized(self.http.get(url)).send().await.map_err(unreachable)?;
+        let answer = answer.error_for_status().map_err(unreachable)?;
+        let mut stream = answer.bytes_stream();
+        let mut buffer = Vec::new();
+        let mut shown = Shown::default();
+        while let Some(bytes) = stream.next().await {
+            buffer.extend_from_slice(&bytes.map_err(unreachable)?);
+            while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = buffer.drain(..=end).collect();
+                let Some(event) = parse(&line) else { continue };
+                self.seen = event.number;
+                match event.what {
+                    What::Posted { message, text } | What::Edited { message, text } => {
+                        shown.update(&message, &text, out).map_err(|error| error.to_string())?;
+                    }
+                    What::Done { trigger } if trigger == message => {
+                        return writeln!(out).map_err(|error| error.to_string());
+                    }
+                    What::Typing | What::Done { .. } => {}
+                }
+            }
+            if buffer.len() > LINE_MAX {
+                return Err("the service sent a line without end".to_owned());
+            }
+        }
+        Err("the service ended the conversation".to_owned())
+    }
+
+    fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        match &self.key {
+            Some(key) => request.bearer_auth(key.expose_secret()),
+            None => request,
+        }
+    }
+
+    fn prompt(&self, out: &mut impl Write) -> Result<(), String> {
+        let prompt = if self.colors { "\x1b[1;36myou ›\x1b[0m " } else { "you > " };
+        write!(out, "{prompt}").and_then(|()| out.flush()).map_err(|error| error.to_string())
+    }
+}
+
+/// One line of the input; none at its end. A person may take any time.
+async fn read_line() -> Result<Option<String>, String> {
+    let read = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
+    });
+    match read.await {
+        Ok(line) => line.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn unreachable(error: reqwest::Error) -> String {
+    format!("the service cannot be reached: {}", error.without_url())
+}
+
+/// The event of a line `data: {..}`; other lines carry nothing for us.
+fn parse(line: &[u8]) -> Option<Event> {
+    serde_json::from_slice(line.strip_prefix(b"data:")?).ok()
+}
+
+/// What of an answer is on the screen.
+#[derive(Default)]
+struct Shown {
+    message: String,
+    text: String,
+}
+
+impl Shown {
+    /// Writes what is new; what was taken back is written anew on a line of its own.
+    fn update(&mut self, message: &str, text: &str, out: &mut impl Write) -> std::io::Result<()> {
+        // What a model writes must not steer the terminal.
+        let text: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+        if self.message == message
+            && let Some(more) = text.strip_prefix(self.text.as_str())
+        {
+            write!(out, "{more}")?;
+        } else {
+            if !self.message.is_empty() {
+                writeln!(out)?;
+            }
+            write!(out, "{text}")?;
+        }
+        message.clone_into(&mut self.message);
+        self.text = text;
+        out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growing_text_is_continued_and_changed_text_is_written_anew() {
+        let mut shown = Shown::default();
+        let mut out = Vec::new();
+        for (message, text) in [("1", "Hel"), ("1", "Hello"), ("1", "Help!"), ("2", "M\u{1b}[2Jore")] {
+            shown.update(message, text, &mut out).unwrap();
+        }
+        assert_eq!(String::from_utf8(out).unwrap(), "Hello\nHelp!\nM[2Jore");
+    }
+
+    #[test]
+    fn only_data_lines_are_events() {
+        assert_eq!(parse(b": keep-alive\n"), None);
+        assert_eq!(parse(b"data: nonsense\n"), None);
+        let event = parse(b"data: {\"number\":3,\"event\":\"done\",\"trigger\":\"9\"}\n").unwrap();
+        assert_eq!(event, Event { number: 3, what: What::Done { trigger: "9".to_owned() } });
+    }
+}

@@ -1,0 +1,116 @@
+//! The routes of this door: say something in a session, and read along.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures_util::stream::{self, Stream};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::sessions::Sessions;
+use crate::domain::incoming::Incoming;
+use crate::ports::{Intake, NotAccepted};
+
+/// The longest text that is taken, in bytes.
+const TEXT_MAX: usize = 32 * 1024;
+/// How often a silent stream says that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What somebody says.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Submit {
+    /// In which session; it begins with the first thing said.
+    pub session: String,
+    /// What.
+    pub text: String,
+}
+
+/// What was taken.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The id of the message; `done` names it when its answer is complete.
+    pub message: String,
+}
+
+/// Where a reader was.
+#[derive(Debug, Deserialize)]
+struct After {
+    /// The number of the last event that it has.
+    #[serde(default)]
+    after: u64,
+}
+
+#[derive(Clone)]
+struct Shared {
+    sessions: Arc<Sessions>,
+    intake: Arc<dyn Intake>,
+}
+
+/// `POST /api/v1/submit` and `GET /api/v1/stream/{session}`. Whoever mounts them decides who may ask.
+pub fn router(sessions: Arc<Sessions>, intake: Arc<dyn Intake>) -> Router {
+    Router::new()
+        .route("/api/v1/submit", post(submit))
+        .route("/api/v1/stream/{session}", get(read_along))
+        .with_state(Shared { sessions, intake })
+}
+
+async fn submit(State(shared): State<Shared>, Json(body): Json<Submit>) -> Response {
+    if body.text.len() > TEXT_MAX {
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long");
+    }
+    let posted = match shared.sessions.says(&body.session, &body.text) {
+        Ok(posted) => posted,
+        Err(error) => return refused(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
+    let message = posted.id.id.clone();
+    match shared.intake.accept(Incoming::Posted(posted), Sessions::us()).await {
+        Ok(()) => (StatusCode::ACCEPTED, Json(Submitted { message })).into_response(),
+        Err(NotAccepted) => refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
+    }
+}
+
+async fn read_along(
+    State(shared): State<Shared>,
+    Path(session): Path<String>,
+    Query(After { after }): Query<After>,
+) -> Response {
+    match shared.sessions.events(&session, after) {
+        Some(_) => Sse::new(events(shared.sessions, session, after))
+            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+            .into_response(),
+        None => refused(StatusCode::NOT_FOUND, "there is no such session; say something first"),
+    }
+}
+
+/// The events after a number, one by one, waiting for more until the session is gone.
+fn events(
+    sessions: Arc<Sessions>,
+    session: String,
+    after: u64,
+) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
+    stream::unfold(after, move |after| {
+        let (sessions, session) = (Arc::clone(&sessions), session.clone());
+        async move {
+            loop {
+                let (events, mut more) = sessions.events(&session, after)?;
+                if let Some(event) = events.into_iter().next() {
+                    let data = SseEvent::default().id(event.number.to_string()).json_data(&event).ok()?;
+                    return Some((Ok(data), event.number));
+                }
+                // The sender goes with the session.
+                more.wait_for(|newest| *newest > after).await.ok()?;
+            }
+        }
+    })
+}
+
+fn refused(status: StatusCode, why: &str) -> Response {
+    (status, Json(json!({"error": why}))).into_response()
+}

@@ -1,0 +1,311 @@
+//! The sessions: who said what, and what was told about it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::DOOR;
+use crate::domain::ids::{MessageId, Person, Place, Timestamp};
+use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::outgoing::Capabilities;
+use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
+
+/// The most sessions at once; the one that was quiet for longest makes room.
+const SESSIONS_MAX: usize = 256;
+/// The most messages kept of a session.
+const MESSAGES_MAX: usize = 200;
+/// The most events kept of a session, for clients that come back.
+const EVENTS_MAX: usize = 1_000;
+/// How long a quiet session is kept.
+const QUIET_FOR: Duration = Duration::from_secs(3600);
+/// The longest message that a terminal shows, in Unicode scalar values.
+const TEXT_LIMIT: usize = 16_000;
+/// The longest name of a session.
+const NAME_MAX: usize = 64;
+/// The bot's own id at this door.
+const US: &str = "staffai";
+
+/// One thing that happened in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its number, from one, without gaps.
+    pub number: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum What {
+    /// The bot thinks.
+    Typing,
+    /// The bot posted a message, or what there is of it so far.
+    Posted {
+        /// Its id.
+        message: String,
+        /// Its text.
+        text: String,
+    },
+    /// A message has another text now.
+    Edited {
+        /// Its id.
+        message: String,
+        /// Its whole text.
+        text: String,
+    },
+    /// Nothing more follows on this trigger.
+    Done {
+        /// The message that was answered.
+        trigger: String,
+    },
+}
+
+/// Why something said was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// The name of the session is not usable.
+    #[error("a session's name has 1 to 64 letters, digits, - or _")]
+    BadName,
+    /// There is nothing in it.
+    #[error("the text is empty")]
+    Empty,
+}
+
+/// All sessions of this process.
+pub struct Sessions {
+    clock: Arc<dyn Clock>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    sessions: HashMap<String, Session>,
+    last_id: u64,
+}
+
+struct Session {
+    messages: VecDeque<Kept>,
+    events: VecDeque<Event>,
+    told: watch::Sender<u64>,
+    touched: Instant,
+}
+
+struct Kept {
+    posted: Posted,
+    nonce: Option<String>,
+}
+
+impl Sessions {
+    /// No sessions yet.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, inner: Mutex::default() }
+    }
+
+    /// Our own account at this door.
+    #[must_use]
+    pub fn us() -> Person {
+        Person::new(DOOR, US)
+    }
+
+    /// Somebody said something in a session, which begins with it. Gives the message for triage.
+    ///
+    /// # Errors
+    /// See [`NotTaken`].
+    pub fn says(&self, session: &str, text: &str) -> Result<Posted, NotTaken> {
+        let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if session.is_empty() || session.len() > NAME_MAX || !session.chars().all(usable) {
+            return Err(NotTaken::BadName);
+        }
+        if text.trim().is_empty() {
+            return Err(NotTaken::Empty);
+        }
+        let mut inner = self.inner.lock();
+        inner.make_room();
+        let id = inner.next_id(self.clock.now());
+        let author = Author {
+            person: Person::new(DOOR, session),
+            name: "you".to_owned(),
+            roles: Vec::new(),
+            kind: AuthorKind::Member,
+        };
+        let posted = Posted {
+            id: MessageId::new(DOOR, id),
+            place: Place::new(DOOR, session),
+            parent: None,
+            // A session is nobody's direct message: whoever may reach this door is answered.
+            guild: Some(DOOR.as_str().to_owned()),
+            author,
+            text: text.to_owned(),
+            mentions_us: true,
+            reply_to: None,
+            at: self.clock.now(),
+        };
+        inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
+        Ok(posted)
+    }
+
+    /// Events after a number, and a watch that changes when there are more. None when there is no such session.
+    #[must_use]
+    pub fn events(&self, session: &str, after: u64) -> Option<(Vec<Event>, watch::Receiver<u64>)> {
+        let inner = self.inner.lock();
+        let session = inner.sessions.get(session)?;
+        let events = session.events.iter().filter(|event| event.number > after).cloned().collect();
+        Some((events, session.told.subscribe()))
+    }
+
+    fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
+        let mut inner = self.inner.lock();
+        let known = |kept: &&Kept| kept.nonce.as_deref() == Some(nonce);
+        if let Some(kept) = inner.sessions.get(&place.id).and_then(|session| session.messages.iter().find(known)) {
+            return kept.posted.id.clone();
+        }
+        let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
+        let session = inner.session(&place.id);
+        let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
+        let author = Author { person: Self::us(), name: US.to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
+        let posted = Posted {
+            id: id.clone(),
+            place: place.clone(),
+            parent: None,
+            guild: Some(DOOR.as_str().to_owned()),
+            author,
+            text: text.to_owned(),
+            mentions_us: false,
+            reply_to,
+            at: self.clock.now(),
+        };
+        session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
+        session.tell(What::Posted { message: id.id.clone(), text: text.to_owned() });
+        id
+    }
+
+    fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
+        let mut inner = self.inner.lock();
+        let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
+        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(gone)?;
+        text.clone_into(&mut kept.posted.text);
+        session.tell(What::Edited { message: message.id.clone(), text: text.to_owned() });
+        Ok(message.clone())
+    }
+
+    fn history(&self, place: &Place, after: Option<&MessageId>, limit: usize) -> Vec<Posted> {
+        let inner = self.inner.lock();
+        let Some(session) = inner.sessions.get(&place.id) else { return Vec::new() };
+        let all: Vec<&Posted> = session.messages.iter().map(|kept| &kept.posted).collect();
+        let from = match after {
+            Some(after) => all.iter().position(|posted| posted.id == *after).map_or(0, |index| index + 1),
+            None => all.len().saturating_sub(limit),
+        };
+        all[from..].iter().take(limit).map(|posted| (*posted).clone()).collect()
+    }
+}
+
+#[async_trait]
+impl Poster for Sessions {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { text_limit: TEXT_LIMIT }
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        let result = match request {
+            PostRequest::Create { place, text, reply_to, nonce } => {
+                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+            }
+            PostRequest::Edit { place, message, text } => PostResult::Message(self.edit(place, message, text)?),
+            PostRequest::Typing { place } => {
+                if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
+                    session.tell(What::Typing);
+                }
+                PostResult::Done
+            }
+            PostRequest::History { place, after, limit } => {
+                PostResult::Messages(self.history(place, after.as_ref(), usize::from(*limit)))
+            }
+            PostRequest::Fetch { place, message } => {
+                let all = self.history(place, None, MESSAGES_MAX);
+                PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
+            }
+        };
+        Ok(PostReply { result, bucket: None })
+    }
+
+    fn delivered(&self, place: &Place, trigger: &MessageId) {
+        if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
+            session.tell(What::Done { trigger: trigger.id.clone() });
+        }
+    }
+}
+
+fn gone() -> PostError {
+    PostError::Refused { status: 404, message: "the session is gone".to_owned() }
+}
+
+impl Inner {
+    fn session(&mut self, name: &str) -> &mut Session {
+        let fresh = || Session {
+            messages: VecDeque::new(),
+            events: VecDeque::new(),
+            told: watch::Sender::new(0),
+            touched: Instant::now(),
+        };
+        let session = self.sessions.entry(name.to_owned()).or_insert_with(fresh);
+        session.touched = Instant::now();
+        session
+    }
+
+    fn make_room(&mut self) {
+        self.sessions.retain(|_, session| session.touched.elapsed() < QUIET_FOR);
+        if self.sessions.len() >= SESSIONS_MAX {
+            let quietest =
+                self.sessions.iter().min_by_key(|(_, session)| session.touched).map(|(name, _)| name.clone());
+            self.sessions.remove(&quietest.unwrap_or_default());
+        }
+    }
+
+    /// Rises over restarts too: the journal remembers ids of an earlier life.
+    fn next_id(&mut self, now: Timestamp) -> String {
+        self.last_id = (now.0 << 12).max(self.last_id + 1);
+        self.last_id.to_string()
+    }
+}
+
+impl Session {
+    fn keep(&mut self, kept: Kept) {
+        if self.messages.len() == MESSAGES_MAX {
+            self.messages.pop_front();
+        }
+        self.messages.push_back(kept);
+    }
+
+    fn seen(&self, id: &MessageId) -> Option<Seen> {
+        let posted = &self.messages.iter().find(|kept| kept.posted.id == *id)?.posted;
+        Some(Seen {
+            author: posted.author.person.clone(),
+            name: posted.author.name.clone(),
+            ours: posted.author.kind == AuthorKind::Ourselves,
+            text: posted.text.clone(),
+        })
+    }
+
+    fn tell(&mut self, what: What) {
+        self.touched = Instant::now();
+        let number = *self.told.borrow() + 1;
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(Event { number, what });
+        self.told.send_replace(number);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! The whole bot, read like a chat: the playground's Discord service and a scripted model over real sockets, and the real tree
+//! between them. `support` holds the world that these stories happen in.
+
+#[path = "bot/model.rs"]
+mod model;
+
+#[path = "bot/process.rs"]
+mod process;
+
+#[path = "bot/support.rs"]
+mod support;
+
+#[path = "bot/talk.rs"]
+mod talk;
+
+#[path = "bot/memory.rs"]
+mod memory;
+
+#[path = "bot/posting.rs"]
+mod posting;
+
+#[path = "bot/model_faults.rs"]
+mod model_faults;
+
+#[path = "bot/discord_faults.rs"]
+mod discord_faults;
+
+#[path = "bot/process_faults.rs"]
+mod process_faults;
+
+#[path = "bot/actor_faults.rs"]
+mod actor_faults;
+
+#[path = "bot/operations.rs"]
+mod operations;

@@ -1,0 +1,171 @@
+//! Each actor in turn breaks while people wait for answers; all are answered once, and only the broken one was restarted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use staffai::app::Ended;
+use staffai::ports::{Fault, Faults};
+
+use crate::model::Act;
+use crate::support::{SOON, Said, Setup, World, story};
+
+/// Breaks whoever's path begins so, at some of its messages.
+struct Breaks {
+    path: &'static str,
+    fault: Fault,
+    /// The first message that breaks it, from one.
+    first: usize,
+    /// How many messages from there do.
+    times: usize,
+    seen: AtomicUsize,
+}
+
+impl Breaks {
+    fn new(path: &'static str, fault: Fault, first: usize, times: usize) -> Arc<Self> {
+        Arc::new(Self { path, fault, first, times, seen: AtomicUsize::new(0) })
+    }
+
+    fn happened(&self) -> bool {
+        self.seen.load(Ordering::SeqCst) >= self.first
+    }
+}
+
+impl Faults for Breaks {
+    fn before(&self, path: &str) -> Option<Fault> {
+        let own = path.strip_prefix(self.path).is_some_and(|rest| !rest.contains('/'));
+        if !own {
+            return None;
+        }
+        let number = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
+        (self.first..self.first + self.times).contains(&number).then_some(self.fault)
+    }
+}
+
+/// Thirty mentions are in flight while the actor breaks at these messages.
+async fn breaks(path: &'static str, fault: Fault, first: usize) -> BTreeMap<String, u64> {
+    let faults = Breaks::new(path, fault, first, 1);
+    let world = World::with(Setup::new().faults(Arc::clone(&faults) as _)).await;
+    world.crowd(30);
+    world.model.does(|ask| {
+        Act::SaysAfter(Duration::from_millis(ask.number as u64 * 13 % 200), format!("You said: {}", ask.question()))
+    });
+    let mut said: Vec<Said> = Vec::new();
+    for number in 0..30 {
+        let channel = ["general", "help", "random"][number % 3];
+        said.push(world.says(&format!("member-{number}"), channel, &format!("@staffai hello {number}")));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    world.all_answered(&said, Duration::from_secs(20)).await;
+    assert!(faults.happened(), "{path} never had so many messages");
+    for (number, said) in said.into_iter().enumerate() {
+        assert_eq!(world.words_to(said).await, format!("You said: hello {number}"), "{path} {fault:?}");
+    }
+    world.restarts().await
+}
+
+/// Only this actor was restarted, once.
+fn only(path: &str, restarts: &BTreeMap<String, u64>) {
+    for (other, restarts) in restarts {
+        assert_eq!(*restarts, u64::from(other == path), "restarts of {other}");
+    }
+}
+
+/// A panic and an error, early and later.
+fn each_way(path: &'static str, moments: [usize; 2]) {
+    story(async move {
+        let ways = [(Fault::Panic, moments[0]), (Fault::Error, moments[1])];
+        let told = ways.map(|(fault, first)| breaks(path, fault, first));
+        for restarts in futures_util::future::join_all(told).await {
+            only(path, &restarts);
+        }
+    });
+}
+
+#[test]
+fn the_journal_breaks() {
+    each_way("staffai/journal", [20, 55]);
+}
+
+#[test]
+fn the_outbox_breaks() {
+    each_way("staffai/outbox:discord", [30, 61]);
+}
+
+#[test]
+fn the_gateway_breaks() {
+    each_way("staffai/gateway", [1, 17]);
+}
+
+#[test]
+fn the_router_of_conversations_breaks() {
+    each_way("staffai/conversations", [10, 25]);
+}
+
+#[test]
+fn the_dispatcher_of_models_breaks() {
+    each_way("staffai/llm_dispatcher", [7, 31]);
+}
+
+#[test]
+fn a_shard_breaks() {
+    each_way("staffai/discord/shard:0", [20, 70]);
+}
+
+#[test]
+fn the_identify_queue_breaks() {
+    each_way("staffai/discord/identify_queue", [1, 1]);
+}
+
+#[test]
+fn the_supervisor_of_shards_breaks() {
+    each_way("staffai/discord", [1, 1]);
+}
+
+#[test]
+fn a_conversation_breaks_and_is_not_restarted_but_made_anew() {
+    story(async {
+        let ways = [(Fault::Panic, 3), (Fault::Error, 9), (Fault::Panic, 20)];
+        let told = ways.map(|(fault, first)| breaks("staffai/conversations/conversation:", fault, first));
+        for restarts in futures_util::future::join_all(told).await {
+            only("nobody", &restarts);
+        }
+    });
+}
+
+#[test]
+fn the_pages_break_and_come_back() {
+    story(async {
+        let faults = Breaks::new("staffai/ops", Fault::Panic, 1, 1);
+        let world = World::with(Setup::new().faults(Arc::clone(&faults) as _)).await;
+        world.until("it breaks", || faults.happened().then_some(())).await;
+        let said = world.says("Ada", "general", "@staffai hello");
+        world.all_answered(&[said], SOON).await;
+        world.until("it is back", || Some(())).await;
+        assert_eq!(world.get("/healthz").await.0, 200);
+        only("staffai/ops", &world.restarts().await);
+    });
+}
+
+#[test]
+fn an_actor_that_breaks_a_few_times_in_a_row_is_borne() {
+    story(async {
+        let faults = Breaks::new("staffai/outbox:discord", Fault::Error, 5, 3);
+        let world = World::with(Setup::new().faults(Arc::clone(&faults) as _)).await;
+        world.crowd(10);
+        let said: Vec<Said> = (0..10).map(|n| world.says(&format!("member-{n}"), "help", "@staffai hello")).collect();
+        world.all_answered(&said, Duration::from_secs(20)).await;
+        assert!(world.restarts().await["staffai/outbox:discord"] >= 1);
+    });
+}
+
+#[test]
+fn an_actor_that_breaks_for_ever_ends_the_bot() {
+    story(async {
+        let faults = Breaks::new("staffai/gateway", Fault::Panic, 1, usize::MAX / 2);
+        let world = World::with(Setup::new().faults(faults)).await;
+        world.says("Ada", "general", "@staffai hello");
+        assert_eq!(world.ends().await, Ended::GaveUp);
+    });
+}

@@ -1,0 +1,218 @@
+//! A model on a local port that does what a test tells it, also the worst.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use axum::routing::post;
+use axum::{Json, Router};
+use futures_util::StreamExt;
+use parking_lot::{Mutex, RwLock};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// What the model does with one question.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// A well-formed reply with these words.
+    Says(String),
+    /// The same after a while.
+    SaysAfter(Duration, String),
+    /// The content of the answer, as it is.
+    Content(String),
+    /// A content that was cut off by the token limit.
+    CutOff(String),
+    /// A reply without any word about tokens.
+    WithoutUsage(String),
+    /// The provider's own refusal.
+    Refuses(String),
+    /// The provider's filter stopped it.
+    Filtered,
+    /// The whole body, as it is.
+    Body(String),
+    /// An error status.
+    Status(u16),
+    /// Too many requests; come back in so many seconds.
+    RetryAfter(&'static str),
+    /// Never an answer.
+    Hangs,
+    /// A body that never ends.
+    Endless,
+    /// More bytes than anybody reads.
+    Giant,
+}
+
+impl Act {
+    pub fn says(words: impl Into<String>) -> Self {
+        Self::Says(words.into())
+    }
+
+    pub fn content(text: impl Into<String>) -> Self {
+        Self::Content(text.into())
+    }
+}
+
+/// One request as the model got it.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Its place among all requests, from zero.
+    pub number: usize,
+    /// Role and text of each message.
+    pub messages: Vec<(String, String)>,
+    /// The whole body.
+    pub body: Value,
+}
+
+impl Ask {
+    /// The last thing the model was asked.
+    pub fn question(&self) -> &str {
+        self.messages.last().map_or("", |(_, text)| text)
+    }
+
+    /// Everything but our instructions, one line a message.
+    pub fn talk(&self) -> String {
+        let lines = self.messages.iter().filter(|(role, _)| role != "system");
+        lines.map(|(role, text)| format!("{role}: {text}")).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Whether a text stands anywhere in what the model was shown.
+    pub fn shows(&self, text: &str) -> bool {
+        self.messages.iter().any(|(_, shown)| shown.contains(text))
+    }
+}
+
+type Script = Box<dyn Fn(&Ask) -> Act + Send + Sync>;
+
+struct Inner {
+    script: RwLock<Script>,
+    asks: Mutex<Vec<Ask>>,
+    calls: AtomicUsize,
+}
+
+/// The scripted model.
+#[derive(Clone)]
+pub struct Model {
+    inner: Arc<Inner>,
+    url: String,
+}
+
+impl Model {
+    /// A model that repeats what it was asked.
+    pub async fn start() -> Self {
+        let script: Script = Box::new(|ask| Act::Says(format!("You said: {}", ask.question())));
+        let inner =
+            Arc::new(Inner { script: RwLock::new(script), asks: Mutex::default(), calls: AtomicUsize::default() });
+        let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&inner));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { inner, url }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// From now on the model does this.
+    pub fn does(&self, script: impl Fn(&Ask) -> Act + Send + Sync + 'static) {
+        *self.inner.script.write() = Box::new(script);
+    }
+
+    /// From now on the model does the same with every question.
+    pub fn always(&self, act: Act) {
+        self.does(move |_| act.clone());
+    }
+
+    /// How often it was asked.
+    pub fn calls(&self) -> usize {
+        self.inner.calls.load(Ordering::SeqCst)
+    }
+
+    /// Everything it was asked, in order.
+    pub fn asks(&self) -> Vec<Ask> {
+        self.inner.asks.lock().clone()
+    }
+
+    /// The last thing it was asked.
+    pub fn last(&self) -> Ask {
+        self.inner.asks.lock().last().cloned().expect("the model was never asked")
+    }
+}
+
+async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> Response<Body> {
+    let number = inner.calls.fetch_add(1, Ordering::SeqCst);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let messages = body["messages"].as_array().cloned().unwrap_or_default();
+    let messages = messages.iter().map(|message| (text(&message["role"]), text(&message["content"]))).collect();
+    let ask = Ask { number, messages, body };
+    let act = (inner.script.read())(&ask);
+    inner.asks.lock().push(ask);
+    answer(act).await
+}
+
+async fn answer(act: Act) -> Response<Body> {
+    match act {
+        Act::Says(words) => completion(&typed(&words), "stop"),
+        Act::SaysAfter(delay, words) => {
+            tokio::time::sleep(delay).await;
+            completion(&typed(&words), "stop")
+        }
+        Act::Content(content) => completion(&content, "stop"),
+        Act::CutOff(content) => completion(&content, "length"),
+        Act::WithoutUsage(words) => {
+            let choice = json!({"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": typed(&words)}});
+            whole(StatusCode::OK, json!({"choices": [choice]}).to_string())
+        }
+        Act::Refuses(words) => {
+            let message = json!({"role": "assistant", "content": null, "refusal": words});
+            whole(StatusCode::OK, choices(&message, "stop"))
+        }
+        Act::Filtered => {
+            let message = json!({"role": "assistant", "content": ""});
+            whole(StatusCode::OK, choices(&message, "content_filter"))
+        }
+        Act::Body(body) => whole(StatusCode::OK, body),
+        Act::Status(status) => {
+            let status = StatusCode::from_u16(status).unwrap();
+            whole(status, json!({"error": {"message": "it is broken"}}).to_string())
+        }
+        Act::RetryAfter(seconds) => {
+            let builder = Response::builder().status(429).header("retry-after", seconds);
+            builder.body(Body::from(json!({"error": {"message": "slow down"}}).to_string())).unwrap()
+        }
+        Act::Hangs => std::future::pending().await,
+        Act::Endless => {
+            let drops = futures_util::stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Some((Ok::<_, Infallible>(Bytes::from_static(b"{\"choices\": ")), ()))
+            });
+            Response::new(Body::from_stream(drops.boxed()))
+        }
+        Act::Giant => whole(StatusCode::OK, choices(&json!({"content": "x".repeat(6 * 1024 * 1024)}), "stop")),
+    }
+}
+
+fn typed(words: &str) -> String {
+    json!({"type": "text", "response": words, "data": ""}).to_string()
+}
+
+fn completion(content: &str, finish: &str) -> Response<Body> {
+    whole(StatusCode::OK, choices(&json!({"role": "assistant", "content": content}), finish))
+}
+
+fn choices(message: &Value, finish: &str) -> String {
+    json!({
+        "id": "c", "object": "chat.completion", "created": 0, "model": "scripted",
+        "choices": [{"index": 0, "finish_reason": finish, "message": message}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    })
+    .to_string()
+}
+
+fn whole(status: StatusCode, body: String) -> Response<Body> {
+    Response::builder().status(status).header("content-type", "application/json").body(Body::from(body)).unwrap()
+}

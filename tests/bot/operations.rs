@@ -1,0 +1,159 @@
+//! What operators see, and how much the bot bears.
+
+use std::time::Duration;
+
+use crate::model::Act;
+use crate::support::{SOON, Said, Setup, World, story};
+
+#[test]
+fn the_pages_say_how_the_bot_is() {
+    story(async {
+        let world = World::begin().await;
+        let said = world.says("Ada", "general", "@staffai hello");
+        world.answer_to(said).await;
+        assert_eq!(world.get("/healthz").await.0, 200);
+
+        let (status, ready) = world.json("/readyz").await;
+        assert_eq!((status, ready["status"].as_str()), (200, Some("ready")));
+        for kind in ["shard", "store", "model"] {
+            let part = ready["parts"].as_array().unwrap().iter().find(|part| part["kind"] == kind);
+            let part = part.unwrap_or_else(|| panic!("{kind} is missing: {ready}"));
+            assert_eq!(part["status"], "ready");
+            assert!(part["since"].as_str().is_some_and(|since| since.ends_with('Z')));
+            assert!(part["restarts"].is_u64() && part.get("last_error").is_some());
+        }
+
+        let (status, tree) = world.json("/api/v1/tree").await;
+        assert_eq!((status, tree["name"].as_str(), tree["path"].as_str()), (200, Some("staffai"), Some("staffai")));
+        let names: Vec<_> = tree["children"].as_array().unwrap().iter().map(|child| child["name"].clone()).collect();
+        insta::assert_snapshot!(serde_json::to_string(&names).unwrap(), @r#"["ops","journal","outbox:discord","llm_dispatcher","conversations","gateway","discord"]"#);
+        for child in tree["children"].as_array().unwrap() {
+            for field in ["restarts", "mailbox", "handled", "uptime_s"] {
+                assert!(child[field].is_u64(), "{field} of {child}");
+            }
+            assert_eq!(child["state"], "running");
+            assert!(child.get("last_error").is_some() && child["children"].is_array());
+        }
+    });
+}
+
+#[test]
+fn the_counts_say_that_nothing_was_lost_and_nothing_doubled() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        let mut process = world.process("run").await;
+        world.crowd(20);
+        let said: Vec<Said> = (0..20).map(|n| world.says(&format!("member-{n}"), "help", "@staffai hello")).collect();
+        world.all_answered(&said, SOON).await;
+        let (status, page) = world.get("/metrics").await;
+        assert_eq!(status, 200);
+        let sum = |name: &str| -> f64 {
+            let own = page.lines().filter(|line| line.starts_with(name));
+            own.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        assert!((sum("staffai_turns_total{") - 20.0).abs() < 0.1, "{page}");
+        assert!(sum("staffai_turns_lost_total").abs() < 0.1, "{page}");
+        assert!(sum("staffai_turns_doubled_total").abs() < 0.1, "{page}");
+        for name in [
+            "staffai_turns_lost_total",
+            "staffai_turns_doubled_total",
+            "staffai_turn_seconds",
+            "staffai_turn_overhead_seconds",
+            "staffai_first_visible_seconds",
+            "staffai_mailbox_depth",
+            "staffai_gateway_events_total",
+            "staffai_discord_requests_total",
+            "gen_ai_client_token_usage",
+            "gen_ai_client_operation_duration_seconds",
+        ] {
+            assert!(page.contains(name), "{name} is missing:\n{page}");
+        }
+        for id in [world.channel("help").to_string(), world.member("Ada").to_string()] {
+            assert!(!page.contains(&id), "an id is in the metrics");
+        }
+        process.terminate();
+        assert_eq!(process.exit(SOON).await, 0);
+        for line in process.output().lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            for field in ["timestamp", "level", "message"] {
+                assert!(line[field].is_string(), "{field} is missing: {line}");
+            }
+            assert!(!line.to_string().contains("hello"), "content is in the log: {line}");
+        }
+    });
+}
+
+#[test]
+fn it_is_not_ready_before_discord_is_and_while_it_drains() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        world.service.faults().refuse_connects(2);
+        world.launch().await;
+        let (status, body) = world.json("/readyz").await;
+        assert_eq!((status, body["status"].as_str()), (503, Some("starting")));
+        world.becomes("ready").await;
+    });
+}
+
+#[test]
+fn a_thousand_mentions_are_answered_in_full() {
+    story(async {
+        let world = World::begin().await;
+        world.crowd(1_000);
+        world.model.always(Act::says("Aye."));
+        let channels = ["general", "help", "random"];
+        let members = world.service.members();
+        let crowd = members.iter().filter(|member| member.name.starts_with("member-"));
+        let text = format!("<@{}> hello", world.service.bot());
+        let said: Vec<Said> = crowd
+            .enumerate()
+            .map(|(number, member)| {
+                let channel = world.channel(channels[number % 3]);
+                Said { id: world.service.says(member.id, channel, &text, None), channel }
+            })
+            .collect();
+        world.all_answered(&said, Duration::from_secs(40)).await;
+        assert_eq!(world.model.calls(), 1_000);
+        for said in said {
+            assert_eq!(world.words_to(said).await, "Aye.");
+        }
+    });
+}
+
+#[test]
+fn more_questions_than_a_lane_holds_are_told_to_wait() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_TURN__LANE", 2)).await;
+        world.model.always(Act::SaysAfter(Duration::from_millis(500), "done".into()));
+        let said: Vec<Said> = (0..5).map(|_| world.says("Ada", "general", "@staffai hello")).collect();
+        world.all_answered(&said, SOON).await;
+        let mut words = Vec::new();
+        for said in said {
+            words.push(world.words_to(said).await);
+        }
+        insta::assert_snapshot!(words.join("\n"), @r"
+        done
+        done
+        done
+        I am still working on your earlier messages; please wait for those answers first.
+        I am still working on your earlier messages; please wait for those answers first.
+        ");
+    });
+}
+
+#[test]
+fn more_questions_than_the_bot_holds_are_told_so() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_TURN__OPEN", 3)).await;
+        world.crowd(6);
+        world.model.always(Act::SaysAfter(Duration::from_millis(700), "done".into()));
+        let said: Vec<Said> = (0..6).map(|n| world.says(&format!("member-{n}"), "general", "@staffai hello")).collect();
+        world.all_answered(&said, SOON).await;
+        let mut words = Vec::new();
+        for said in said {
+            words.push(world.words_to(said).await);
+        }
+        assert_eq!(words.iter().filter(|words| *words == "done").count(), 3, "{words:?}");
+        assert!(words[5].starts_with("Sorry, too many people"), "{words:?}");
+    });
+}

@@ -1,0 +1,71 @@
+//! The program as its own process, for signals, kills and exit codes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A running `staffai run`; killed when dropped.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts the program in `dir` with nothing in its environment but `env`. Its output goes to `name`.log there.
+    pub fn start(dir: &Path, name: &str, env: &BTreeMap<String, String>) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let out = File::create(&log).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_staffai"))
+            .arg("run")
+            .env_clear()
+            .envs(env)
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    /// What it wrote, to its log and otherwise.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+    }
+
+    /// SIGKILL: nothing is finished.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM: it should drain.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Its exit code, awaited at most so long.
+    pub async fn exit(&mut self, within: Duration) -> i32 {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < deadline, "the process did not end within {within:?}:\n{}", self.output());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,191 @@
+//! The process is killed, stopped, started twice, started wrongly; what was asked is answered once all the same.
+
+use std::fs;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::Instant;
+
+use crate::model::Act;
+use crate::support::{SOON, Said, Setup, World, story};
+
+/// A burst of mentions with kills at random moments; the last life answers what is left.
+async fn killed_again_and_again(seed: u64) {
+    println!("seed {seed}");
+    let mut dice = StdRng::seed_from_u64(seed);
+    let world = World::without_bot(Setup::new()).await;
+    world.crowd(30);
+    world.model.does(|ask| {
+        let pause = Duration::from_millis((ask.number as u64 * 37) % 300);
+        Act::SaysAfter(pause, format!("You said: {}", ask.question()))
+    });
+    let mut said: Vec<Said> = Vec::new();
+    for life in 0..3 {
+        let process = world.process(&format!("life-{life}")).await;
+        for number in 0..10 {
+            let channel = ["general", "help", "random"][number % 3];
+            said.push(world.says(&format!("member-{}", life * 10 + number), channel, "@staffai hello"));
+            tokio::time::sleep(Duration::from_millis(dice.random_range(0..30))).await;
+        }
+        tokio::time::sleep(Duration::from_millis(dice.random_range(0..250))).await;
+        process.kill();
+        world.service.disconnected(0).await;
+        // Some of it happens while nobody listens.
+        said.push(world.says("Ada", "general", "@staffai anybody?"));
+    }
+    let mut process = world.process("last-life").await;
+    world.all_answered(&said, Duration::from_secs(20)).await;
+    process.terminate();
+    assert_eq!(process.exit(SOON).await, 0);
+}
+
+#[test]
+fn a_killed_process_answers_everything_once_when_it_is_back() {
+    story(killed_again_and_again(1));
+}
+
+#[test]
+fn a_process_killed_at_other_moments_does_too() {
+    story(killed_again_and_again(2));
+}
+
+#[test]
+fn a_stopping_process_finishes_what_it_has_begun() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        world.crowd(10);
+        world.model.always(Act::SaysAfter(Duration::from_millis(900), "done".into()));
+        let mut process = world.process("run").await;
+        let said: Vec<Said> =
+            (0..10).map(|n| world.says(&format!("member-{n}"), "general", "@staffai hello")).collect();
+        world.until("all are asked", || (world.model.calls() == 10).then_some(())).await;
+        let begun = Instant::now();
+        process.terminate();
+        assert_eq!(process.exit(Duration::from_secs(6)).await, 0);
+        assert!(begun.elapsed() < Duration::from_secs(4), "it ended when it was done: {:?}", begun.elapsed());
+        world.all_answered(&said, Duration::from_millis(100)).await;
+    });
+}
+
+#[test]
+fn a_hung_model_does_not_keep_the_process_and_the_answer_comes_later() {
+    story(async {
+        let world = World::without_bot(Setup::new().set("STAFFAI_DRAIN_SECONDS", 1)).await;
+        world.model.always(Act::Hangs);
+        let mut process = world.process("first").await;
+        let said = world.says("Ada", "general", "@staffai hello");
+        world.until("it is asked", || (world.model.calls() == 1).then_some(())).await;
+        process.terminate();
+        assert_eq!(process.exit(Duration::from_secs(5)).await, 0);
+        assert!(world.answers(said).is_empty());
+
+        world.model.always(Act::says("sorry for the wait"));
+        let _process = world.process("second").await;
+        world.all_answered(&[said], SOON).await;
+        assert_eq!(world.words_to(said).await, "sorry for the wait");
+    });
+}
+
+#[test]
+fn a_drained_bot_leaves_nothing_and_doubles_nothing() {
+    story(async {
+        let world = World::begin().await;
+        world.crowd(20);
+        world.model.does(|ask| Act::SaysAfter(Duration::from_millis(ask.number as u64 * 20), "done".into()));
+        let said: Vec<Said> = (0..20).map(|n| world.says(&format!("member-{n}"), "help", "@staffai hello")).collect();
+        world.until("all are asked", || (world.model.calls() == 20).then_some(())).await;
+        assert!(world.drain().await, "nothing was left");
+        world.all_answered(&said, Duration::from_millis(100)).await;
+        world.start().await;
+        let later = world.says("Ada", "help", "@staffai later");
+        world.all_answered(&[later], SOON).await;
+        assert_eq!(world.model.calls(), 21, "nothing was asked again");
+    });
+}
+
+#[test]
+fn a_second_process_on_the_same_data_is_refused() {
+    story(async {
+        let world = World::begin().await;
+        let mut second = world.spawn("second");
+        assert_eq!(second.exit(SOON).await, 75);
+        assert!(second.output().contains("data"), "{}", second.output());
+        let said = world.says("Ada", "general", "@staffai did you notice?");
+        world.all_answered(&[said], SOON).await;
+    });
+}
+
+#[test]
+fn missing_settings_are_told_all_at_once() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        let mut process = world.spawn_with("run", &[("DISCORD_BOT_TOKEN", ""), ("LITELLM_MODEL", "")]);
+        assert_eq!(process.exit(SOON).await, 64);
+        let output = process.output();
+        for word in ["DISCORD_BOT_TOKEN", "LITELLM_MODEL", "staffai playground"] {
+            assert!(output.contains(word), "{word} is missing:\n{output}");
+        }
+        let wrong = [("STAFFAI_HTTP_ADDR", "nowhere"), ("STAFFAI_DRAIN_SECONDS", "soon")];
+        let mut process = world.spawn_with("wrong", &wrong);
+        assert_eq!(process.exit(SOON).await, 64);
+        let output = process.output();
+        assert!(output.contains("nowhere") && output.contains("soon"), "{output}");
+    });
+}
+
+#[test]
+fn a_token_that_discord_rejects_ends_the_process_with_words() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        world.service.faults().reject_token(true);
+        let mut process = world.spawn("rejected");
+        assert_eq!(process.exit(SOON).await, 69);
+        assert!(process.output().contains("DISCORD_BOT_TOKEN"), "{}", process.output());
+        assert!(!process.output().contains(&format!("\"{}\"", world.service.token())));
+    });
+}
+
+#[test]
+fn fatal_close_codes_end_the_process_with_words() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        let mut process = world.process("4004").await;
+        world.service.faults().close_gateways(4004);
+        assert_eq!(process.exit(SOON).await, 69);
+        assert!(process.output().contains("DISCORD_BOT_TOKEN"), "{}", process.output());
+
+        world.service.faults().disallow_intents(1 << 15);
+        let mut process = world.spawn("4014");
+        assert_eq!(process.exit(SOON).await, 69);
+        assert!(process.output().contains("Privileged Gateway Intents"), "{}", process.output());
+    });
+}
+
+#[test]
+fn without_a_place_for_data_it_answers_anyway_and_says_so() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        // A file where the folder should be.
+        let blocked = world.dir.path().join("data");
+        fs::write(&blocked, "in the way").unwrap();
+        world.start().await;
+        let said = world.says("Ada", "general", "@staffai hello");
+        world.all_answered(&[said], SOON).await;
+        let body = world.becomes("degraded").await;
+        let parts = body["parts"].as_array().unwrap();
+        assert!(parts.iter().any(|part| part["kind"] == "store" && part["status"] == "down"), "{body}");
+
+        fs::remove_file(&blocked).unwrap();
+        world.becomes("ready").await;
+        world.drain().await;
+        world.start().await;
+        let said = world.says("Ada", "general", "@staffai and now?");
+        world.all_answered(&[said], SOON).await;
+        insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: hello
+        assistant: You said: hello
+        user: and now?
+        ");
+    });
+}

@@ -1,0 +1,503 @@
+//! A world with members, channels and the bot, in which a test reads like a chat.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use staffai::app::assemble::Launch;
+use staffai::app::reload::Lookup;
+use staffai::app::system::{SystemClock, SystemDice};
+use staffai::app::{App, Ended};
+use staffai::config::sources::Sources;
+use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
+use staffai::playground::guild::{Member, Message};
+use staffai::playground::limits::Budgets;
+use staffai::playground::service::{Options, Service};
+use staffai::ports::{Clock, Faults, NoFaults};
+use staffai::telemetry;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::model::Model;
+use crate::process::Process;
+
+/// The longest any story may take.
+const STORY: Duration = Duration::from_secs(60);
+/// The longest wait for something to be said.
+pub const SOON: Duration = Duration::from_secs(15);
+/// How long a channel is watched for a second answer that must not come.
+const CALM: Duration = Duration::from_millis(150);
+
+/// Runs one story on its own runtime, within [`STORY`].
+pub fn story(told: impl Future<Output = ()>) {
+    static PROVIDER: OnceLock<()> = OnceLock::new();
+    PROVIDER.get_or_init(|| {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let ended = runtime.block_on(async { tokio::time::timeout(STORY, told).await });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    assert!(ended.is_ok(), "the story took longer than {STORY:?}");
+}
+
+/// What is special about a world. The rest is quick and plain.
+pub struct Setup {
+    pub env: BTreeMap<String, String>,
+    pub service: Options,
+    pub faults: Arc<dyn Faults>,
+}
+
+impl Setup {
+    pub fn new() -> Self {
+        let many = (100_000, Duration::from_secs(1));
+        let budgets =
+            Budgets { writes: many, reads: many, deletes: many, typing: many, roles: many, others: many, global: many };
+        let service = Options {
+            identify_period: Duration::ZERO,
+            session_starts: 1_000,
+            budgets,
+            ..Options::new(Arc::new(|| SystemClock.now().0))
+        };
+        let env = [
+            ("LITELLM_MODEL", "scripted"),
+            ("STAFFAI_LLM__TIMEOUT", "2s"),
+            ("STAFFAI_TURN__DEADLINE", "5s"),
+            ("STAFFAI_DRAIN_SECONDS", "5"),
+            ("DISCORD_REQUESTS_PER_SECOND", "0"),
+            ("LOG_FORMAT", "json"),
+        ];
+        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { env, service, faults: Arc::new(NoFaults) }
+    }
+
+    /// A variable of the environment.
+    pub fn set(mut self, name: &str, value: impl ToString) -> Self {
+        self.env.insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Failure from within.
+    pub fn faults(mut self, faults: Arc<dyn Faults>) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Discord's own budgets in place of boundless ones.
+    pub fn real_budgets(mut self) -> Self {
+        self.service.budgets = Budgets::default();
+        self.env.remove("DISCORD_REQUESTS_PER_SECOND");
+        self
+    }
+}
+
+/// A message that somebody wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    pub id: MessageId,
+    pub channel: ChannelId,
+}
+
+/// The service, the model, the bot, and who is there.
+pub struct World {
+    pub service: Service,
+    pub model: Model,
+    pub dir: TempDir,
+    pub http: SocketAddr,
+    env: BTreeMap<String, String>,
+    faults: Arc<dyn Faults>,
+    bot: Mutex<Option<Bot>>,
+    heard: Mutex<HashMap<ChannelId, usize>>,
+}
+
+/// The bot in this process.
+struct Bot {
+    told: Option<oneshot::Sender<How>>,
+    task: JoinHandle<(Ended, bool)>,
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Drain,
+    Stop,
+}
+
+impl World {
+    /// A world whose bot is connected.
+    pub async fn begin() -> Self {
+        Self::with(Setup::new()).await
+    }
+
+    /// The same with something special.
+    pub async fn with(setup: Setup) -> Self {
+        let world = Self::without_bot(setup).await;
+        world.start().await;
+        world
+    }
+
+    /// A world in which the bot does not run yet.
+    pub async fn without_bot(setup: Setup) -> Self {
+        let Setup { mut env, service, faults } = setup;
+        let service = Service::start(service).await.unwrap();
+        let model = Model::start().await;
+        let dir = tempfile::tempdir().unwrap();
+        let http = own_address();
+        let data = dir.path().join("data").display().to_string();
+        let given = [
+            ("DISCORD_BOT_TOKEN", service.token().to_owned()),
+            ("DISCORD_API_URL", service.api_url()),
+            ("LITELLM_API_URL", model.url().to_owned()),
+            ("STAFFAI_HTTP_ADDR", http.to_string()),
+            ("STAFFAI_DATA_DIR", data),
+        ];
+        for (name, value) in given {
+            env.entry(name.to_owned()).or_insert(value);
+        }
+        let (bot, heard) = (Mutex::new(None), Mutex::default());
+        Self { service, model, dir, http, env, faults, bot, heard }
+    }
+
+    // === The bot ===
+
+    /// Starts the bot in this process and waits until it is connected.
+    pub async fn start(&self) {
+        self.launch().await;
+        let connected = tokio::time::timeout(SOON, self.service.connected(0)).await;
+        assert!(connected.is_ok(), "the bot did not connect");
+    }
+
+    /// Starts the bot in this process.
+    pub async fn launch(&self) {
+        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), BTreeMap::new()));
+        let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
+        let lookup: Lookup = Arc::new(|_| None);
+        let launch = Launch {
+            settings: loaded.settings,
+            lookup,
+            reread: None,
+            clock: Arc::new(SystemClock),
+            dice: Arc::new(SystemDice),
+            faults: Arc::clone(&self.faults),
+            page: None,
+            metrics: metrics(),
+        };
+        let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
+        let (told, telling) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let mut how = How::Stop;
+            let told = async { how = telling.await.unwrap_or(How::Stop) };
+            let ended = app.serve(told).await;
+            let finished = match (&ended, how) {
+                (Ended::Told, How::Drain) => app.drain().await,
+                (Ended::Told | Ended::Refused(_), _) => {
+                    app.stop().await;
+                    false
+                }
+                (Ended::GaveUp, _) => false,
+            };
+            (ended, finished)
+        });
+        *self.bot.lock() = Some(Bot { told: Some(told), task });
+    }
+
+    /// Stops the bot without waiting for turns in flight.
+    pub async fn stop(&self) {
+        assert_eq!(self.end(How::Stop).await.0, Ended::Told);
+    }
+
+    /// Lets the bot finish what it has begun. True when nothing was left.
+    pub async fn drain(&self) -> bool {
+        let (ended, finished) = self.end(How::Drain).await;
+        assert_eq!(ended, Ended::Told);
+        finished
+    }
+
+    /// Waits until the bot ends by itself.
+    pub async fn ends(&self) -> Ended {
+        let bot = self.bot.lock().take().expect("the bot runs");
+        tokio::time::timeout(SOON, bot.task).await.expect("the bot ends soon").expect("no panic").0
+    }
+
+    async fn end(&self, how: How) -> (Ended, bool) {
+        let mut bot = self.bot.lock().take().expect("the bot runs");
+        let _ = bot.told.take().map(|told| told.send(how));
+        tokio::time::timeout(SOON, bot.task).await.expect("the bot ends soon").expect("no panic")
+    }
+
+    /// Starts the bot as a process of its own and waits until it is connected.
+    pub async fn process(&self, name: &str) -> Process {
+        let process = self.spawn(name);
+        let connected = tokio::time::timeout(SOON, self.service.connected(0)).await;
+        assert!(connected.is_ok(), "the process did not connect:\n{}", process.output());
+        process
+    }
+
+    /// Starts the bot as a process of its own.
+    pub fn spawn(&self, name: &str) -> Process {
+        Process::start(self.dir.path(), name, &self.env)
+    }
+
+    /// The same with other variables; an empty value removes one.
+    pub fn spawn_with(&self, name: &str, changes: &[(&str, &str)]) -> Process {
+        let mut env = self.env.clone();
+        for (name, value) in changes {
+            if value.is_empty() {
+                env.remove(*name);
+            } else {
+                env.insert((*name).to_owned(), (*value).to_owned());
+            }
+        }
+        Process::start(self.dir.path(), name, &env)
+    }
+
+    // === Who is there ===
+
+    pub fn channel(&self, name: &str) -> ChannelId {
+        self.service.channels().iter().find(|channel| channel.name == name).expect("a channel").id
+    }
+
+    pub fn member(&self, name: &str) -> UserId {
+        self.service.members().iter().find(|member| member.name == name).expect("a member").id
+    }
+
+    /// More members, named `member-0` and so on.
+    pub fn crowd(&self, many: u64) {
+        let guild = self.service.guilds()[0].id;
+        for number in 0..many {
+            let id = UserId(800_000_000_000_000_000 + number);
+            self.join(guild, Member { id, name: format!("member-{number}"), roles: Vec::new(), bot: false });
+        }
+    }
+
+    pub fn join(&self, guild: staffai::playground::guild::ids::GuildId, member: Member) {
+        assert!(self.service.put_member(guild, member));
+    }
+
+    // === The chat ===
+
+    /// Somebody writes; `@Name` mentions.
+    pub fn says(&self, who: &str, channel: &str, text: &str) -> Said {
+        self.writes(who, self.channel(channel), text, None)
+    }
+
+    /// Somebody answers a message.
+    pub fn replies(&self, who: &str, to: impl Into<Said>, text: &str) -> Said {
+        let to = to.into();
+        self.writes(who, to.channel, text, Some(to.id))
+    }
+
+    /// Somebody writes into any channel.
+    pub fn writes(&self, who: &str, channel: ChannelId, text: &str, reply_to: Option<MessageId>) -> Said {
+        let members = self.service.members();
+        let author = members.iter().find(|member| member.name == who).expect("a member").id;
+        let mut text = text.to_owned();
+        if text.contains('@') {
+            for member in &members {
+                text = text.replace(&format!("@{}", member.name), &format!("<@{}>", member.id));
+            }
+        }
+        let id = self.service.says(author, channel, &text, reply_to);
+        assert_ne!(id, MessageId(0), "the channel exists");
+        Said { id, channel }
+    }
+
+    /// The bot's next message in a channel.
+    pub async fn hears(&self, channel: &str) -> Message {
+        let channel = self.channel(channel);
+        let message = self
+            .until("the bot says something", || {
+                let at = *self.heard.lock().get(&channel).unwrap_or(&0);
+                self.spoken(channel).into_iter().nth(at)
+            })
+            .await;
+        *self.heard.lock().entry(channel).or_default() += 1;
+        message
+    }
+
+    /// Everything the bot said in a channel.
+    pub fn spoken(&self, channel: ChannelId) -> Vec<Message> {
+        let bot = self.service.bot();
+        self.service.messages(channel).into_iter().filter(|message| message.author == bot).collect()
+    }
+
+    /// The bot's replies to a message so far.
+    pub fn answers(&self, said: Said) -> Vec<Message> {
+        self.spoken(said.channel).into_iter().filter(|message| message.reply_to == Some(said.id)).collect()
+    }
+
+    /// The one reply to a message.
+    pub async fn answer_to(&self, said: Said) -> Message {
+        self.until("an answer", || self.answers(said).into_iter().next()).await
+    }
+
+    /// The words of the one reply to a message.
+    pub async fn words_to(&self, said: Said) -> String {
+        self.answer_to(said).await.content
+    }
+
+    /// Each of these is answered exactly once.
+    pub async fn all_answered(&self, said: &[Said], within: Duration) {
+        let deadline = Instant::now() + within;
+        loop {
+            let replies = self.replies_by_trigger();
+            let open = said.iter().filter(|said| !replies.contains_key(&said.id)).count();
+            if open == 0 {
+                break;
+            }
+            self.check_alive();
+            assert!(
+                Instant::now() < deadline,
+                "{open} of {} were not answered within {within:?}; {} model calls; {:?}",
+                said.len(),
+                self.model.calls(),
+                self.service.stats()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(CALM).await;
+        self.check_once();
+    }
+
+    /// This message gets no answer, while a later one does.
+    pub async fn ignores(&self, said: Said) {
+        let later = self.says("Chloe", "random", "@staffai still there?");
+        self.answer_to(later).await;
+        tokio::time::sleep(CALM).await;
+        assert_eq!(self.answers(said), [], "it should not have been answered");
+    }
+
+    /// Waits until `look` finds something, while the bot lives.
+    pub async fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + SOON;
+        let mut changes = self.service.subscribe();
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            self.check_alive();
+            assert!(Instant::now() < deadline, "waited in vain for {what}");
+            // Not all that is waited for changes the chat.
+            let _ = tokio::time::timeout(Duration::from_millis(20), changes.recv()).await;
+        }
+    }
+
+    // === What an operator sees ===
+
+    /// An answer of the bot's own pages: status and body.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        let url = format!("http://{}{path}", self.http);
+        let deadline = Instant::now() + SOON;
+        loop {
+            match reqwest::get(&url).await {
+                Ok(answer) => return (answer.status().as_u16(), answer.text().await.unwrap_or_default()),
+                Err(error) => assert!(Instant::now() < deadline, "{url}: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The same, read as JSON.
+    pub async fn json(&self, path: &str) -> (u16, Value) {
+        let (status, body) = self.get(path).await;
+        (status, serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}")))
+    }
+
+    /// Waits until `/readyz` says this.
+    pub async fn becomes(&self, status: &str) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(25);
+        loop {
+            let (_, body) = self.json("/readyz").await;
+            if body["status"] == status {
+                return body;
+            }
+            assert!(Instant::now() < deadline, "never {status}: {body}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Restarts of each actor, by path; those of conversations are not told.
+    pub async fn restarts(&self) -> BTreeMap<String, u64> {
+        let (_, tree) = self.json("/api/v1/tree").await;
+        let mut restarts = BTreeMap::new();
+        collect(&tree, &mut restarts);
+        restarts
+    }
+
+    // === What must always hold ===
+
+    fn replies_by_trigger(&self) -> HashMap<MessageId, usize> {
+        let bot = self.service.bot();
+        let mut replies = HashMap::new();
+        for channel in self.service.channels() {
+            for message in self.service.messages(channel.id) {
+                if let (true, Some(trigger)) = (message.author == bot, message.reply_to) {
+                    *replies.entry(trigger).or_default() += 1;
+                }
+            }
+        }
+        replies
+    }
+
+    fn check_once(&self) {
+        let doubled: Vec<_> = self.replies_by_trigger().into_iter().filter(|(_, many)| *many > 1).collect();
+        assert!(doubled.is_empty(), "answered more than once: {doubled:?}");
+    }
+
+    fn check_alive(&self) {
+        let over = self.bot.lock().as_ref().is_some_and(|bot| bot.task.is_finished());
+        assert!(!over, "the tree died");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check_alive();
+            self.check_once();
+        }
+    }
+}
+
+impl From<&Message> for Said {
+    fn from(message: &Message) -> Self {
+        Self { id: message.id, channel: message.channel }
+    }
+}
+
+impl From<&Said> for Said {
+    fn from(said: &Said) -> Self {
+        *said
+    }
+}
+
+fn collect(node: &Value, restarts: &mut BTreeMap<String, u64>) {
+    let path = node["path"].as_str().unwrap_or_default().to_owned();
+    restarts.insert(path, node["restarts"].as_u64().unwrap_or_default());
+    for child in node["children"].as_array().into_iter().flatten() {
+        collect(child, restarts);
+    }
+}
+
+/// The metrics of this process are one page for all stories.
+fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
+    type Page = Arc<dyn Fn() -> String + Send + Sync>;
+    static PAGE: OnceLock<Page> = OnceLock::new();
+    Arc::clone(PAGE.get_or_init(|| {
+        let metrics = telemetry::metrics::install().unwrap();
+        Arc::new(move || metrics.render())
+    }))
+}
+
+/// A loopback address of its own for each bot: no port is guessed, and nobody else's connection can take it.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let process = std::process::id().to_be_bytes()[3] | 1;
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, process, high, low)), 18_420)
+}

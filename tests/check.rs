@@ -1,0 +1,181 @@
+//! `staffai check` as an operator runs it: the real program against the playground's Discord and its demo model.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::Duration;
+
+use staffai::playground::demo_model::DemoModel;
+use staffai::playground::service::{Options, Service};
+
+/// The moment at which all of this happens, in milliseconds since 1970.
+const NOW: u64 = 1_790_000_000_000;
+/// No port of this machine answers here.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+struct Bench {
+    service: Service,
+    model: DemoModel,
+    folder: tempfile::TempDir,
+}
+
+struct Outcome {
+    code: i32,
+    table: String,
+}
+
+impl Bench {
+    async fn start(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::new(Arc::new(|| NOW));
+        "the-token-of-the-test".clone_into(&mut options.token);
+        change(&mut options);
+        Self {
+            service: Service::start(options).await.unwrap(),
+            model: DemoModel::start(Duration::ZERO).await.unwrap(),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// Runs the check with a whole configuration and these further variables.
+    async fn check(&self, options: &[&str], more: &[(&str, &str)]) -> Outcome {
+        let mut command = program(self.folder.path());
+        command
+            .arg("check")
+            .args(options)
+            .env("DISCORD_API_URL", self.service.api_url())
+            .env("DISCORD_BOT_TOKEN", self.service.token())
+            .env("LITELLM_API_URL", self.model.base_url())
+            .env("LITELLM_MODEL", "demo")
+            .envs(more.iter().copied());
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        Outcome { code: output.status.code().unwrap(), table: text(&output) }
+    }
+}
+
+fn program(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command.env_clear().current_dir(folder);
+    command
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+impl Outcome {
+    /// The row of a part must have this verdict and these words.
+    #[track_caller]
+    fn has(&self, verdict: &str, part: &str, words: &str) -> &Self {
+        let row = |line: &&str| {
+            line.strip_prefix(verdict).is_some_and(|rest| rest.trim_start().starts_with(part) && rest.contains(words))
+        };
+        assert!(self.table.lines().any(|line| row(&line)), "no row: {verdict} {part} .. {words}\n{}", self.table);
+        self
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_configuration_is_well() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[]).await;
+    outcome
+        .has("ok", "prompts", "built in")
+        .has("ok", "schema", "compiles, built in")
+        .has("ok", "model rows", "demo")
+        .has("ok", "store", "nothing is in data yet")
+        .has("ok", "discord token", "accepted; the bot is staffai")
+        .has("ok", "discord message content", "allowed")
+        .has("ok", "discord gateway", "of 1000 sessions left for today; discord advises 1 shards")
+        .has("ok", "model demo", "structured output: yes");
+    assert_eq!(outcome.code, 0, "{}", outcome.table);
+    assert_eq!(std::fs::read_dir(bench.folder.path()).unwrap().count(), 0, "the check left something behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejected_token_is_named_and_never_shown() {
+    let bench = Bench::start(|_| {}).await;
+    let secret = "another-token-entirely";
+    let outcome = bench.check(&[], &[("DISCORD_BOT_TOKEN", secret)]).await;
+    outcome.has("wrong", "discord token", "set DISCORD_BOT_TOKEN").has("ok", "model demo", "structured output: yes");
+    assert_eq!(outcome.code, 1);
+    assert!(!outcome.table.contains(secret), "{}", outcome.table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_message_content_intent_is_wrong() {
+    let bench = Bench::start(|options| options.privileged = 0).await;
+    let outcome = bench.check(&[], &[]).await;
+    outcome.has("wrong", "discord message content", "Privileged Gateway Intents");
+    assert_eq!(outcome.code, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_permissions_are_a_note() {
+    let bench = Bench::start(|options| {
+        for role in options.seed.guilds.iter_mut().flat_map(|guild| guild.roles.iter_mut()) {
+            role.permissions = 0;
+        }
+    })
+    .await;
+    let outcome = bench.check(&[], &[]).await;
+    outcome.has("note", "discord permissions", "lacks View Channels, Send Messages, Read Message History");
+    assert_eq!(outcome.code, 0, "single channels may allow what the server does not: {}", outcome.table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_cannot_be_reached_is_wrong() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("LITELLM_API_URL", NOWHERE)]).await;
+    outcome.has("wrong", "model demo", "check LITELLM_API_URL").has("ok", "discord token", "accepted");
+    assert_eq!(outcome.code, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_named_model_is_asked() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&["--models"], &[("LITELLM_MODELS", "demo, other/model")]).await;
+    outcome.has("ok", "model demo", "structured output: yes").has("ok", "model other/model", "structured output: yes");
+    assert_eq!(outcome.code, 0, "{}", outcome.table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offline_contacts_nobody() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&["--offline"], &[]).await;
+    outcome.has("skipped", "discord", "--offline").has("skipped", "model", "--offline");
+    assert_eq!(outcome.code, 0, "{}", outcome.table);
+    let asked = bench.service.stats().by_status;
+    assert!(asked.is_empty(), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_cannot_be_reached_is_wrong_and_its_password_never_shown() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("REDIS_URL", "redis://:a-long-password@127.0.0.1:1/0")]).await;
+    outcome.has("wrong", "store", "redis at 127.0.0.1:1");
+    assert_eq!(outcome.code, 1);
+    assert!(!outcome.table.contains("a-long-password"), "{}", outcome.table);
+    let offline = bench.check(&["--offline"], &[("REDIS_URL", "redis://127.0.0.1:1/0")]).await;
+    offline.has("skipped", "store", "--offline");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_schema_and_a_missing_token_are_told_together() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("response_schema.json"), "{").unwrap();
+    let output = program(folder.path()).args(["check", "--offline"]).output().unwrap();
+    let outcome = Outcome { code: output.status.code().unwrap(), table: text(&output) };
+    outcome
+        .has("wrong", "configuration", "discord.token (DISCORD_BOT_TOKEN): is not set")
+        .has("wrong", "configuration", "llm.model (LITELLM_MODEL): is not set")
+        .has("wrong", "schema", "response_schema.json: not json");
+    assert_eq!(outcome.code, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_cannot_be_read_is_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = program(folder.path()).args(["check"]).env("STAFFAI_TURN__DEADLINE", "soon").output().unwrap();
+    assert_eq!(output.status.code(), Some(64), "{}", text(&output));
+    assert!(text(&output).contains("turn.deadline"), "{}", text(&output));
+}

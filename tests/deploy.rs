@@ -1,0 +1,281 @@
+//! The files in `deploy` cannot be run by every test, but they can be read: names, users, ports, secrets and times must be
+//! those of the program.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use staffai::config::defaults::entries;
+use staffai::config::env::{VARIABLES, general_name};
+
+const COMPOSE: [&str; 2] = ["deploy/compose.yaml", "deploy/compose.external.yaml"];
+const KUBERNETES: [&str; 5] = [
+    "deploy/kubernetes/configmap.yaml",
+    "deploy/kubernetes/deployment.yaml",
+    "deploy/kubernetes/networkpolicy.yaml",
+    "deploy/kubernetes/pvc.yaml",
+    "deploy/kubernetes/service.yaml",
+];
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        .unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All documents of a YAML file.
+fn yaml(path: &str) -> Vec<Value> {
+    let text = read(path);
+    let documents = serde_yaml_ng::Deserializer::from_str(&text);
+    documents.map(|document| Value::deserialize(document).unwrap_or_else(|error| panic!("{path}: {error}"))).collect()
+}
+
+fn compose(path: &str) -> Value {
+    yaml(path).remove(0)
+}
+
+fn deployment() -> Value {
+    yaml("deploy/kubernetes/deployment.yaml").remove(0)
+}
+
+/// The only container of the deployment.
+fn container() -> Value {
+    deployment()["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+/// Every name that the program reads.
+fn known() -> BTreeSet<String> {
+    let general = entries().into_iter().map(|entry| general_name(&entry.key));
+    let table = VARIABLES.iter().map(|variable| variable.name.to_owned());
+    let names: BTreeSet<String> = general.chain(table).collect();
+    let files: Vec<String> = names.iter().map(|name| format!("{name}_FILE")).collect();
+    names.into_iter().chain(files).collect()
+}
+
+fn is_secret(name: &str) -> bool {
+    VARIABLES.iter().any(|variable| variable.secret && variable.name == name)
+}
+
+fn keys(value: &Value) -> Vec<String> {
+    value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+}
+
+/// The instructions of the image's last stage, continued lines joined.
+fn image() -> Vec<String> {
+    let text = read("deploy/Dockerfile").replace("\\\n", " ");
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty());
+    let mut stage = Vec::new();
+    for line in lines {
+        if line.starts_with("FROM ") {
+            stage.clear();
+        }
+        stage.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    stage
+}
+
+fn instruction(name: &str) -> String {
+    let prefix = format!("{name} ");
+    let found: Vec<String> = image().iter().filter_map(|line| line.strip_prefix(&prefix)).map(str::to_owned).collect();
+    assert_eq!(found.len(), 1, "{name} must be there once: {found:?}");
+    found[0].clone()
+}
+
+fn image_environment() -> Vec<(String, String)> {
+    let pairs = instruction("ENV");
+    pairs.split(' ').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}
+
+fn unit() -> Vec<(String, String)> {
+    let text = read("deploy/staffai.service");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}
+
+fn unit_has(key: &str, value: &str) {
+    assert!(unit().iter().any(|(k, v)| k == key && v == value), "{key}={value} is missing");
+}
+
+/// The names in a unit's `Environment=` lines.
+fn unit_environment() -> Vec<String> {
+    let lines = unit().into_iter().filter(|(key, _)| key == "Environment");
+    let pairs = lines.flat_map(|(_, pairs)| pairs.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    pairs.filter_map(|pair| pair.split_once('=').map(|(name, _)| name.to_owned())).collect()
+}
+
+fn seconds(text: &str) -> Duration {
+    humantime::parse_duration(text).unwrap()
+}
+
+/// The default of `drain.timeout`.
+fn drain() -> Duration {
+    let entry = entries().into_iter().find(|entry| entry.key == "drain.timeout").unwrap();
+    Duration::from_secs(entry.toml.parse().unwrap())
+}
+
+#[test]
+fn every_name_that_is_set_is_one_that_the_program_reads() {
+    let mut set: Vec<(&str, String)> = Vec::new();
+    set.extend(image_environment().into_iter().map(|(name, _)| ("deploy/Dockerfile", name)));
+    for path in COMPOSE {
+        let names = keys(&compose(path)["services"]["staffai"]["environment"]);
+        set.extend(names.into_iter().map(|name| (path, name)));
+    }
+    let names = container()["env"].as_array().unwrap().clone();
+    set.extend(names.iter().map(|row| ("deployment.yaml", row["name"].as_str().unwrap().to_owned())));
+    let settings = yaml(KUBERNETES[0]).into_iter().find(|map| map["metadata"]["name"] == "staffai").unwrap();
+    set.extend(keys(&settings["data"]).into_iter().map(|name| ("configmap.yaml", name)));
+    set.extend(unit_environment().into_iter().map(|name| ("staffai.service", name)));
+    let known = known();
+    let unknown: Vec<_> = set.iter().filter(|(_, name)| !known.contains(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    assert!(set.len() > 15, "too few names were found: {set:?}");
+}
+
+#[test]
+fn the_image_runs_without_privileges_and_asks_itself_how_it_is() {
+    let user = instruction("USER");
+    let id: u32 = user.split(':').next().unwrap().parse().expect("a number, so that Kubernetes can check it");
+    assert_ne!(id, 0);
+    assert!(image().iter().any(|line| line.starts_with("RUN install") && line.contains(&format!("-o {id}"))));
+    let health = instruction("HEALTHCHECK");
+    assert!(health.ends_with(r#"CMD ["staffai", "health"]"#), "{health}");
+    assert_eq!(instruction("ENTRYPOINT"), r#"["staffai"]"#);
+    assert_eq!(instruction("VOLUME"), "/data");
+    let environment = image_environment();
+    let value = |name: &str| environment.iter().find(|(key, _)| key == name).unwrap().1.clone();
+    assert_eq!(value("STAFFAI_DATA_DIR"), "/data");
+    assert_eq!(value("STAFFAI_HTTP_ADDR").rsplit(':').next(), Some("8420"), "the port that is published");
+    let copies = image().iter().any(|line| line.starts_with("COPY") && line.ends_with("ca-certificates.crt"));
+    assert!(copies, "discord is reached over TLS, so certificates are needed");
+}
+
+#[test]
+fn nothing_private_is_sent_to_the_builder() {
+    let ignored = read(".dockerignore");
+    let ignored: BTreeSet<&str> = ignored.lines().collect();
+    for path in [".env", "mcp.json", "data", "target", ".git", "deploy/secrets"] {
+        assert!(ignored.contains(path), "{path}");
+    }
+}
+
+#[test]
+fn ports_are_published_on_loopback_only() {
+    let mut found = 0;
+    for path in COMPOSE {
+        for (name, service) in compose(path)["services"].as_object().unwrap() {
+            for port in service["ports"].as_array().into_iter().flatten() {
+                found += 1;
+                let port = port.as_str().expect("the short form");
+                assert!(port.starts_with("127.0.0.1:"), "{path}: {name} publishes {port}");
+            }
+        }
+    }
+    assert!(found > 0);
+    let service = yaml("deploy/kubernetes/service.yaml").remove(0);
+    assert_eq!(service["spec"]["type"], "ClusterIP");
+}
+
+#[test]
+fn no_secret_is_written_down() {
+    for path in COMPOSE {
+        for (name, service) in compose(path)["services"].as_object().unwrap() {
+            for (key, value) in service["environment"].as_object().into_iter().flatten() {
+                let value = value.as_str().unwrap_or_default();
+                let referred = value.starts_with("${") || !value.contains('@') && key == "REDIS_URL";
+                let secret = is_secret(key) || key.ends_with("_KEY") || key.ends_with("PASSWORD");
+                assert!(!secret || referred, "{path}: {name} has {key} inline");
+            }
+        }
+    }
+    for path in KUBERNETES {
+        for document in yaml(path) {
+            assert_ne!(document["kind"], "Secret", "{path}");
+            let inline: Vec<String> = keys(&document["data"]).into_iter().filter(|key| is_secret(key)).collect();
+            assert!(inline.is_empty(), "{path}: {inline:?}");
+        }
+    }
+    assert!(container()["env"].as_array().unwrap().iter().all(|row| !is_secret(row["name"].as_str().unwrap())));
+    let inline: Vec<String> = unit_environment().into_iter().filter(|name| is_secret(name)).collect();
+    assert!(inline.is_empty(), "{inline:?}");
+    let ignored = read(".gitignore");
+    assert!(ignored.lines().any(|line| line.trim_matches('/') == "deploy/secrets"), "the folder of secret files");
+}
+
+#[test]
+fn the_secrets_of_the_predecessor_are_found_where_they_are_mounted() {
+    let file = compose("deploy/compose.external.yaml");
+    for name in ["discord_bot_token", "litellm_api_key"] {
+        assert!(file["secrets"].get(name).is_some(), "{name}");
+        let mounted = file["services"]["staffai"]["secrets"].as_array().unwrap();
+        assert!(mounted.contains(&name.into()), "{name}");
+        assert!(is_secret(&name.to_uppercase()), "{name}");
+    }
+    for name in ["bot", "dbnet"] {
+        assert_eq!(file["networks"][name]["external"], true, "{name}");
+    }
+}
+
+#[test]
+fn there_is_time_to_drain() {
+    for path in COMPOSE {
+        let grace = compose(path)["services"]["staffai"]["stop_grace_period"].as_str().unwrap().to_owned();
+        assert!(seconds(&grace) > drain(), "{path}");
+    }
+    let grace = deployment()["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
+    assert!(Duration::from_secs(grace) > drain());
+    let stop = unit().into_iter().find(|(key, _)| key == "TimeoutStopSec").unwrap().1;
+    assert!(seconds(&stop) > drain());
+}
+
+#[test]
+fn containers_are_locked_down() {
+    for path in COMPOSE {
+        let service = &compose(path)["services"]["staffai"];
+        assert_eq!(service["read_only"], true, "{path}");
+        assert_eq!(service["cap_drop"][0], "ALL", "{path}");
+        assert_eq!(service["security_opt"][0], "no-new-privileges:true", "{path}");
+        let data = service["volumes"].as_array().unwrap().contains(&"data:/data".into());
+        assert!(data, "{path}");
+    }
+    let container = container();
+    let context = &container["securityContext"];
+    assert_eq!(context["readOnlyRootFilesystem"], true);
+    assert_eq!(context["allowPrivilegeEscalation"], false);
+    assert_eq!(context["capabilities"]["drop"][0], "ALL");
+    let pod = &deployment()["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    for (key, value) in [("DynamicUser", "yes"), ("NoNewPrivileges", "yes"), ("ProtectSystem", "strict")] {
+        unit_has(key, value);
+    }
+}
+
+#[test]
+fn the_deployment_is_one_pod_that_is_probed() {
+    let deployment = deployment();
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
+    let container = container();
+    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/healthz");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+    let kustomization = yaml("deploy/kubernetes/kustomization.yaml").remove(0);
+    for file in kustomization["resources"].as_array().unwrap() {
+        let path = format!("deploy/kubernetes/{}", file.as_str().unwrap());
+        assert!(KUBERNETES.contains(&path.as_str()), "{path}");
+    }
+}
+
+#[test]
+fn the_prompt_in_the_cluster_is_the_one_that_is_compiled_in() {
+    let prompts = yaml(KUBERNETES[0]).into_iter().find(|map| map["metadata"]["name"] == "staffai-prompts").unwrap();
+    let prompt = prompts["data"]["personality_prompt.txt"].as_str().unwrap();
+    assert_eq!(prompt.trim(), read("prompts/personality_prompt.txt").trim());
+}
+
+#[test]
+fn a_service_manager_does_not_repeat_what_cannot_work() {
+    unit_has("RestartPreventExitStatus", "64 69");
+    assert_eq!((staffai::app::exit::USAGE, staffai::app::exit::REFUSED), (64, 69));
+}

@@ -1,0 +1,123 @@
+//! Why `staffai run` ends, as a service manager sees it: the exit code, and the words on the way out.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use staffai::app::exit;
+use staffai::app::system::SystemClock;
+use staffai::playground::service::{Options, Service};
+use staffai::store::embedded::opener::Opener;
+
+/// The moment at which all of this happens, in milliseconds since 1970.
+const NOW: u64 = 1_790_000_000_000;
+/// Ten times what the slowest of these runs took; one that hangs is killed.
+const WITHIN: Duration = Duration::from_secs(60);
+
+async fn discord(change: impl FnOnce(&mut Options)) -> Service {
+    let mut options = Options::new(Arc::new(|| NOW));
+    change(&mut options);
+    Service::start(options).await.unwrap()
+}
+
+fn run(folder: &Path, service: &Service) -> Command {
+    program("run", folder, service)
+}
+
+fn program(argument: &str, folder: &Path, service: &Service) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command
+        .arg(argument)
+        .env_clear()
+        .current_dir(folder)
+        .env("DISCORD_API_URL", service.api_url())
+        .env("DISCORD_BOT_TOKEN", service.token())
+        .env("LITELLM_API_URL", "http://127.0.0.1:1")
+        .env("LITELLM_MODEL", "demo")
+        .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
+    command
+}
+
+/// The exit code and everything that was printed.
+async fn end_of(mut command: Command) -> (i32, String) {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+    let child = command.spawn().unwrap();
+    let killer = child.id();
+    let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
+    let Ok(output) = tokio::time::timeout(WITHIN, waiting).await else {
+        let _ = Command::new("kill").args(["-KILL", &killer.to_string()]).status();
+        panic!("still running after {WITHIN:?}");
+    };
+    let output = output.unwrap().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (output.status.code().unwrap_or(-1), text)
+}
+
+#[track_caller]
+fn ended((code, text): (i32, String), expected: u8, words: &str) {
+    assert!(
+        code == i32::from(expected) && text.contains(words),
+        "code {code}, expected {expected} and {words}\n{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_token_is_a_matter_of_configuration() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let mut command = run(folder.path(), &service);
+    command.env_remove("DISCORD_BOT_TOKEN");
+    ended(end_of(command).await, exit::USAGE, "staffai playground");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejected_token_is_refused_for_good() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let mut command = run(folder.path(), &service);
+    command.env("DISCORD_BOT_TOKEN", "someone-elses-token");
+    let ending = end_of(command).await;
+    assert!(!ending.1.contains("someone-elses-token"), "{}", ending.1);
+    ended(ending, exit::REFUSED, "set DISCORD_BOT_TOKEN");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_intent_is_refused_for_good() {
+    let (service, folder) = (discord(|options| options.privileged = 0).await, tempfile::tempdir().unwrap());
+    ended(end_of(run(folder.path(), &service)).await, exit::REFUSED, "the message content intent is off");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_data_directory_has_one_process() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let held = Opener::new(folder.path().join("data"), Arc::new(SystemClock)).open().unwrap();
+    ended(end_of(run(folder.path(), &service)).await, exit::IN_USE, "is in use by another process");
+    // Nobody answers at this address, so whoever holds the directory is not the service that runs here.
+    let mut check = program("check", folder.path(), &service);
+    check.env("STAFFAI_HTTP_ADDR", "127.0.0.1:1");
+    ended(end_of(check).await, exit::NEGATIVE, "is in use by another process");
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_file_is_a_matter_of_configuration() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    std::fs::write(folder.path().join("staffai.toml"), "[turn]\ndeadlin = \"5s\"\n").unwrap();
+    ended(end_of(run(folder.path(), &service)).await, exit::USAGE, "turn.deadlin");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_port_does_not_end_a_run() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = run(folder.path(), &service);
+    command.env("STAFFAI_HTTP_ADDR", taken.local_addr().unwrap().to_string());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord all the same");
+    Command::new("/bin/kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("ops.unreachable"), "{text}");
+}

@@ -1,0 +1,130 @@
+//! The tables of the operator's guide are those of the program. A table that is not is printed as it should be: put it
+//! between its two marks.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use staffai::config::defaults::{Entry, entries};
+use staffai::config::env::{VARIABLES, general_name};
+use staffai::domain::keys;
+use staffai::telemetry::events::EVENTS;
+use staffai::telemetry::metrics::{Kind, METRICS};
+
+const GUIDE: &str = "docs/operators-guide.md";
+
+/// What stands between the marks of this name.
+fn block(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(GUIDE);
+    let guide = std::fs::read_to_string(&path).unwrap_or_default();
+    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
+    let behind = guide.split_once(&begin).unwrap_or_else(|| panic!("{GUIDE} has no {begin}")).1;
+    behind.split_once(&end).unwrap_or_else(|| panic!("{GUIDE} has no {end}")).0.to_owned()
+}
+
+#[track_caller]
+fn same(name: &str, expected: &str) {
+    let found = block(name);
+    assert!(found == expected, "the {name} of {GUIDE} must be:\n{expected}");
+}
+
+fn row(text: &mut String, cells: &[&str]) {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+}
+
+fn head(text: &mut String, cells: &[&str]) {
+    row(text, cells);
+    writeln!(text, "|{}", "---|".repeat(cells.len())).unwrap();
+}
+
+fn names(entry: &Entry) -> String {
+    let rows: Vec<_> = VARIABLES.iter().filter(|variable| variable.key == entry.key).collect();
+    if rows.is_empty() {
+        return format!("`{}`", general_name(&entry.key));
+    }
+    let name = |name: &str, secret: bool| if secret { format!("`{name}` (secret)") } else { format!("`{name}`") };
+    rows.iter().map(|variable| name(variable.name, variable.secret)).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn the_settings_are_those_of_the_default_file() {
+    let mut text = String::new();
+    let mut section = String::new();
+    for entry in entries() {
+        if entry.section() != section {
+            section = entry.section().to_owned();
+            write!(text, "\n**`[{section}]`**\n\n").unwrap();
+            head(&mut text, &["key", "variable", "default", "meaning"]);
+        }
+        let key = entry.key.split_once('.').unwrap().1;
+        let default = entry.text();
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        row(&mut text, &[&format!("`{key}`"), &names(&entry), &default, entry.sentence]);
+    }
+    text.push('\n');
+    same("settings", &text);
+}
+
+#[test]
+fn the_events_are_those_of_the_log() {
+    let mut text = String::from("\n");
+    head(&mut text, &["event", "meaning"]);
+    for (name, meaning) in EVENTS {
+        row(&mut text, &[&format!("`{name}`"), meaning]);
+    }
+    text.push('\n');
+    same("events", &text);
+}
+
+#[test]
+fn the_metrics_are_those_that_are_scraped() {
+    let mut text = String::from("\n");
+    head(&mut text, &["metric", "kind", "meaning"]);
+    for metric in METRICS {
+        let kind = match metric.kind {
+            Kind::Counter | Kind::ZeroCounter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) => "histogram",
+        };
+        row(&mut text, &[&format!("`{}`", metric.name), kind, metric.help]);
+    }
+    text.push('\n');
+    same("metrics", &text);
+}
+
+/// What is kept, by how its key begins, and for how long.
+#[test]
+fn the_keys_are_those_of_the_store() {
+    let life = |life: Duration| humantime::format_duration(life).to_string();
+    let history = "`history.ttl` after the last exchange (default 30 minutes; 0 keeps it)".to_owned();
+    let answered = format!("as long as history, or {} when history never expires", life(keys::ANSWERED_TTL));
+    let turn = format!(
+        "{} after its last change while open, {} once closed",
+        life(keys::TURN_TTL),
+        life(keys::CLOSED_TURN_TTL)
+    );
+    let rows = [
+        (keys::HISTORY_PREFIX, "what one member and the bot said in one channel, with times", history),
+        (keys::TURN_PREFIX, "the journal: a message that is owed an answer, the answer, where it was posted", turn),
+        (keys::ANSWERED_PREFIX, "the question behind one of the bot's messages, for replies to it", answered),
+        (
+            keys::SESSION_PREFIX,
+            "the gateway session of a shard, to be resumed after a restart",
+            life(keys::SESSION_TTL),
+        ),
+        (keys::WATERMARK_PREFIX, "up to where a server's messages were taken", life(keys::WATERMARK_TTL)),
+        (
+            keys::QUARANTINE_PREFIX,
+            "a record that could not be read, set aside for a person",
+            life(keys::QUARANTINE_TTL),
+        ),
+    ];
+    let mut text = String::from("\n");
+    head(&mut text, &["keys", "what", "for how long"]);
+    for (prefix, what, life) in rows {
+        row(&mut text, &[&format!("`{prefix}*`"), what, &life]);
+    }
+    text.push('\n');
+    same("keys", &text);
+}

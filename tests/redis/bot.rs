@@ -1,0 +1,168 @@
+//! The whole bot on a real server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use staffai::app::App;
+use staffai::app::assemble::Launch;
+use staffai::app::system::{SystemClock, SystemDice};
+use staffai::config::{self, sources::Sources};
+use staffai::playground::demo_model::DemoModel;
+use staffai::playground::guild::ids::{ChannelId, UserId};
+use staffai::playground::service::{Options, Service};
+use staffai::ports::{Clock, NoFaults};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::server::Server;
+use crate::support::{Log, PATIENCE, until};
+
+/// A small Discord, a model and the bot.
+struct World {
+    service: Service,
+    model: DemoModel,
+    app: App,
+    dir: TempDir,
+}
+
+impl World {
+    async fn start(redis: &str) -> Self {
+        let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
+        let service = Service::start(options).await.unwrap();
+        let model = DemoModel::start(Duration::ZERO).await.unwrap();
+        let dir = TempDir::new().unwrap();
+        let data = dir.path().join("data").display().to_string();
+        let environment = [
+            ("DISCORD_BOT_TOKEN", service.token()),
+            ("DISCORD_API_URL", &service.api_url()),
+            ("LITELLM_API_URL", &model.base_url()),
+            ("LITELLM_MODEL", "demo"),
+            ("REDIS_URL", redis),
+            ("STAFFAI_HTTP_ADDR", "127.0.0.1:0"),
+            ("STAFFAI_DATA_DIR", &data),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let loaded = config::load(&Sources::from_maps(environment.into(), BTreeMap::new()));
+        let launch = Launch {
+            settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
+            lookup: Arc::new(|_| None),
+            reread: None,
+            clock: Arc::new(SystemClock),
+            dice: Arc::new(SystemDice),
+            faults: Arc::new(NoFaults),
+            page: None,
+            metrics: Arc::new(String::new),
+        };
+        let app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
+        timeout(PATIENCE, service.connected(0)).await.expect("the bot connects");
+        Self { service, model, app, dir }
+    }
+
+    fn ada(&self) -> UserId {
+        self.service.members().into_iter().find(|member| member.name == "Ada").unwrap().id
+    }
+
+    fn place(&self) -> ChannelId {
+        self.service.channels().into_iter().find(|channel| channel.name == "general").unwrap().id
+    }
+
+    /// Ada mentions the bot; what it answers.
+    async fn asked(&self, text: &str) -> String {
+        let (place, bot) = (self.place(), self.service.bot());
+        let answers = || self.service.messages(place).into_iter().filter(|message| message.author == bot);
+        let before = answers().count();
+        self.service.says(self.ada(), place, &format!("<@{bot}> {text}"), None);
+        until("the bot answers", || answers().count() > before).await;
+        answers().nth(before).unwrap().content
+    }
+
+    /// The key of the Python bot.
+    fn key(&self) -> String {
+        format!("discord_context:{}:{}", self.ada(), self.place())
+    }
+
+    async fn stop(self) {
+        self.app.stop().await;
+        self.service.stop().await;
+        self.model.stop().await;
+        assert!(!self.dir.path().join("data").exists(), "with a server there is no file");
+    }
+}
+
+/// Roles and contents of a stored history, which must be in the form of the Python bot.
+fn history(server: &Server, key: &str) -> Vec<(String, String)> {
+    let Some(stored) = server.ask::<Option<String>>(&format!("GET {key}")) else { return Vec::new() };
+    let entries: Vec<BTreeMap<String, Value>> = serde_json::from_str(&stored).unwrap();
+    let entry = |entry: BTreeMap<String, Value>| {
+        assert_eq!(entry.keys().collect::<Vec<_>>(), ["content", "role", "timestamp"]);
+        assert!(entry["timestamp"].as_f64().unwrap() > 1_700_000_000.0, "seconds since 1970");
+        (entry["role"].as_str().unwrap().to_owned(), entry["content"].as_str().unwrap().to_owned())
+    };
+    entries.into_iter().map(entry).collect()
+}
+
+fn says(entries: &[(String, String)], text: &str) -> bool {
+    entries.iter().any(|(role, content)| role == "user" && content.contains(text))
+}
+
+#[tokio::test]
+async fn it_answers_while_the_server_is_dead_and_loses_nothing() {
+    let log = Log::listen();
+    let mut server = Server::start();
+    let world = World::start(&server.url()).await;
+    let key = world.key();
+    world.asked("my name is Ada of the harbour").await;
+    until("the history is there", || history(&server, &key).len() == 2).await;
+    let told = history(&server, &key);
+    assert_eq!((told[0].0.as_str(), told[1].0.as_str()), ("user", "assistant"));
+    assert!(says(&told, "my name is Ada of the harbour"), "{told:?}");
+    assert!((1..=1_800).contains(&server.ask::<i64>(&format!("TTL {key}"))));
+    let remembered = world.asked("what is my name?").await;
+    assert!(remembered.contains("Ada of the harbour"), "{remembered}");
+
+    server.kill();
+    assert!(!world.asked("the tide is high").await.is_empty());
+    assert!(!world.asked("the tide is low").await.is_empty());
+    server.restart();
+    until("the new words are there", || says(&history(&server, &key), "the tide is low")).await;
+    let merged = history(&server, &key);
+    for text in ["my name is Ada of the harbour", "the tide is high", "the tide is low"] {
+        assert!(says(&merged, text), "{text}: {merged:?}");
+    }
+    assert!(world.asked("what is my name?").await.contains("Ada of the harbour"));
+    until("the store recovers", || log.count("store.recovered") == 1).await;
+    log.is_of_one_illness();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
+    let log = Log::listen();
+    let mut server = Server::down(&[]);
+    let world = World::start(&server.url()).await;
+    assert!(!world.asked("hello there").await.is_empty());
+    assert_eq!((log.count("store.degraded"), log.count("store.recovered")), (1, 0));
+    server.restart();
+    until("the history is there", || says(&history(&server, &world.key()), "hello there")).await;
+    log.is_of_one_illness();
+    world.stop().await;
+}
+
+/// What the Python bot remembered is what this bot remembers.
+#[tokio::test]
+async fn it_goes_on_with_the_history_of_the_python_bot() {
+    let server = Server::start();
+    let world = World::start(&server.url()).await;
+    let now = f64::from(u32::try_from(SystemClock.now().0 / 1_000).unwrap());
+    let entry =
+        |role: &str, content: &str| serde_json::json!({"role": role, "content": content, "timestamp": now - 60.0});
+    let stored = Value::from(vec![entry("user", "my name is Grace"), entry("assistant", "Hello Grace")]).to_string();
+    let () = server.words(&["SET", &world.key(), &stored, "EX", "1800"]);
+    let remembered = world.asked("what is my name?").await;
+    assert!(remembered.contains("Grace"), "{remembered}");
+    until("both are there", || history(&server, &world.key()).len() == 4).await;
+    assert!(says(&history(&server, &world.key()), "my name is Grace"));
+    world.stop().await;
+}

@@ -1,0 +1,200 @@
+//! A server that dies, hangs, refuses, forgets, or has strange things in it. Nothing of it is an error for who uses the store.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use staffai::ports::{Store, Write};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::server::Server;
+use crate::support::{Log, put, reason, recovered, row, soon, store, until};
+
+/// What every illness has in common: before it `old` is durable. While it lasts, writes are kept in memory and read from
+/// there, and nothing takes long. Afterwards all is merged.
+async fn survives(server: &mut Server, ill: impl FnOnce(&mut Server), well: impl FnOnce(&mut Server), refuses: bool) {
+    let log = Log::listen();
+    let store = store(&server.url()).await;
+    assert!(soon(store.write(vec![put("old", "1"), put("both", "1"), put("deleted", "1")])).await);
+
+    ill(server);
+    let changes = vec![put("new", "2"), put("both", "2"), Write::Delete { key: "deleted".into() }];
+    assert!(!soon(store.write(changes)).await);
+    assert_eq!(soon(store.get("new")).await.as_deref(), Some("2"));
+    assert_eq!(soon(store.get("both")).await.as_deref(), Some("2"));
+    assert_eq!(soon(store.get("deleted")).await, None);
+    // A server that only refuses writes is still read.
+    let old = soon(store.get("old")).await;
+    assert_eq!(old.is_some(), refuses, "{old:?}");
+    let rows = soon(store.scan("", 10)).await;
+    let known = [row("both", "2"), row("new", "2"), row("old", "1")];
+    assert_eq!(rows, known[..if refuses { 3 } else { 2 }]);
+    assert!(!soon(store.write(vec![put("later", "3")])).await);
+
+    well(server);
+    recovered(&store).await;
+    assert!(soon(store.write(vec![put("last", "4")])).await);
+    let all = [row("both", "2"), row("last", "4"), row("later", "3"), row("new", "2"), row("old", "1")];
+    assert_eq!(soon(store.scan("", 10)).await, all);
+    let (both, later): (String, String) = (server.ask("GET both"), server.ask("GET later"));
+    assert_eq!((both.as_str(), later.as_str()), ("2", "3"));
+    assert_eq!(server.ask::<i64>("EXISTS deleted"), 0);
+    log.is_of_one_illness();
+    store.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn killed_and_restarted() {
+    let mut server = Server::start();
+    survives(&mut server, Server::kill, Server::restart, false).await;
+}
+
+#[tokio::test]
+async fn frozen_and_thawed() {
+    let mut server = Server::start();
+    survives(&mut server, |server| server.freeze(), |server| server.thaw(), false).await;
+}
+
+#[tokio::test]
+async fn out_of_memory() {
+    let ill = |server: &mut Server| server.ask("CONFIG SET maxmemory 1");
+    let well = |server: &mut Server| server.ask("CONFIG SET maxmemory 0");
+    survives(&mut Server::start(), ill, well, true).await;
+}
+
+#[tokio::test]
+async fn a_replica_of_a_dead_master() {
+    let nobody = Server::down(&[]);
+    let ill = |server: &mut Server| server.ask(&format!("REPLICAOF 127.0.0.1 {}", nobody.address().port()));
+    let well = |server: &mut Server| server.ask("REPLICAOF NO ONE");
+    survives(&mut Server::start(), ill, well, true).await;
+}
+
+#[tokio::test]
+async fn too_few_replicas() {
+    let ill = |server: &mut Server| server.ask("CONFIG SET min-replicas-to-write 1");
+    let well = |server: &mut Server| server.ask("CONFIG SET min-replicas-to-write 0");
+    survives(&mut Server::start(), ill, well, true).await;
+}
+
+#[tokio::test]
+async fn down_at_the_start() {
+    let log = Log::listen();
+    let mut server = Server::down(&[]);
+    let store = soon(store(&server.url())).await;
+    let told = reason(&store).expect("it says that the server is down");
+    assert!(told.contains(&server.address().to_string()), "{told}");
+    assert!(!soon(store.write(vec![put("a", "1")])).await);
+    assert_eq!(soon(store.get("a")).await.as_deref(), Some("1"));
+    assert_eq!(soon(store.get("b")).await, None);
+    server.restart();
+    recovered(&store).await;
+    assert_eq!(server.ask::<String>("GET a"), "1");
+    log.is_of_one_illness();
+}
+
+/// Many restarts in a row: no connection of an earlier life is ever in the way, and nothing acknowledged is lost.
+#[tokio::test]
+async fn killed_again_and_again() {
+    let mut server = Server::start();
+    let store = store(&server.url()).await;
+    for round in 0..5 {
+        let key = format!("key{round}");
+        assert!(soon(store.write(vec![put(&key, "before")])).await);
+        server.kill();
+        assert!(!soon(store.write(vec![put(&key, "while"), put(&format!("{key}x"), "while")])).await);
+        server.restart();
+        recovered(&store).await;
+        assert_eq!(server.ask::<String>(&format!("GET {key}")), "while");
+    }
+    assert_eq!(soon(store.scan("key", 100)).await.len(), 10);
+}
+
+#[tokio::test]
+async fn everything_flushed() {
+    let log = Log::listen();
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    assert!(soon(store.write(vec![put("a", "1")])).await);
+    let () = server.ask("FLUSHALL");
+    assert_eq!(soon(store.get("a")).await, None);
+    assert_eq!(soon(store.scan("", 10)).await, []);
+    assert!(soon(store.write(vec![put("a", "2")])).await);
+    assert_eq!(soon(store.get("a")).await.as_deref(), Some("2"));
+    assert_eq!(log.count("store.degraded"), 0);
+}
+
+/// What the Python bot left is read as it is, and keys of other types are replaced.
+#[tokio::test]
+async fn keys_of_the_python_bot() {
+    let log = Log::listen();
+    let server = Server::start();
+    let history = r#"[{"role": "user", "content": "hé", "timestamp": 1700000000.25}]"#;
+    let () = server.words(&["SET", "discord_context:7:42", history, "EX", "1800"]);
+    let _: i64 = server.ask("RPUSH msg_rl:1:7 1700000000.25");
+    let _: i64 = server.ask("ZADD discord_context:7:43 1 x");
+    let store = store(&server.url()).await;
+    assert_eq!(soon(store.get("discord_context:7:42")).await.as_deref(), Some(history));
+    assert_eq!(soon(store.get("discord_context:7:43")).await, None);
+    assert_eq!(soon(store.scan("", 10)).await, [row("discord_context:7:42", history)]);
+    let life = Some(Duration::from_secs(60));
+    let write = Write::Put { key: "discord_context:7:43".into(), value: "[]".into(), ttl: life };
+    assert!(soon(store.write(vec![write, Write::Delete { key: "msg_rl:1:7".into() }])).await);
+    assert_eq!(server.ask::<String>("GET discord_context:7:43"), "[]");
+    assert!((1..=60).contains(&server.ask::<i64>("TTL discord_context:7:43")));
+    assert_eq!(server.ask::<i64>("EXISTS msg_rl:1:7"), 0);
+    assert_eq!((reason(&store), log.count("store.degraded")), (None, 0));
+}
+
+/// After a failover the name leads to another server, while the old one still answers on old connections and takes no writes.
+#[tokio::test]
+async fn failed_over_to_another_server() {
+    let log = Log::listen();
+    let (first, second) = (Server::start(), Server::start());
+    let name = Name::of(first.address()).await;
+    let store = store(&format!("redis://{}/0", name.address)).await;
+    assert!(soon(store.write(vec![put("a", "1")])).await);
+    *name.target.lock() = second.address();
+    let () = first.ask("REPLICAOF 127.0.0.1 1");
+    drop(store.write(vec![put("b", "2")]));
+    until("the other server has it", || second.ask::<Option<String>>("GET b").is_some()).await;
+    recovered(&store).await;
+    assert!(soon(store.write(vec![put("c", "3")])).await);
+    assert_eq!(second.ask::<String>("GET c"), "3");
+    log.is_of_one_illness();
+}
+
+/// An address whose new connections lead to wherever its target says.
+struct Name {
+    address: SocketAddr,
+    target: Arc<Mutex<SocketAddr>>,
+    serving: JoinHandle<()>,
+}
+
+impl Name {
+    async fn of(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let target = Arc::new(Mutex::new(target));
+        let now = Arc::clone(&target);
+        let serving = tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let target = *now.lock();
+                tokio::spawn(async move {
+                    if let Ok(mut far) = TcpStream::connect(target).await {
+                        let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                    }
+                });
+            }
+        });
+        Self { address, target, serving }
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}

@@ -1,0 +1,17 @@
+//! The store and the whole bot on a real Redis or Valkey server, well and ill.
+
+mod bot;
+
+#[cfg(feature = "redis-cluster")]
+mod cluster;
+
+mod faults;
+
+mod logins;
+
+#[cfg(feature = "redis-sentinel")]
+mod sentinel;
+
+mod server;
+
+mod support;

@@ -1,0 +1,167 @@
+//! A real server of one test's own, on a port and in a directory of its own.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use redis::{Cmd, Connection, FromRedisValue};
+use tempfile::TempDir;
+
+/// Names of the program; the first that is installed is used.
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// Ports below those that the system hands out, so that nothing else takes the port of a server that is down.
+const PORTS: std::ops::Range<u16> = 16_000..32_000;
+
+/// How often a server that starts is asked whether it answers, and the pause in between: twenty seconds.
+const ASKED: u32 = 1_000;
+const ASKED_EVERY: Duration = Duration::from_millis(20);
+
+/// A server. It ends when this is dropped.
+pub struct Server {
+    dir: TempDir,
+    port: u16,
+    options: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts a server that keeps all it acknowledges.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with further options of its command line.
+    pub fn start_with(options: &[&str]) -> Self {
+        let mut server = Self::down(options);
+        server.restart();
+        server
+    }
+
+    /// A server that is not started yet. Its port is free.
+    pub fn down(options: &[&str]) -> Self {
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        Self { dir: TempDir::new().unwrap(), port: free_port(), options, child: None }
+    }
+
+    /// Starts it at the same place, and waits until it answers.
+    pub fn restart(&mut self) {
+        assert!(self.child.is_none(), "the server runs already");
+        self.child = Some(self.spawn());
+        for _ in 0..ASKED {
+            if self.answers() {
+                return;
+            }
+            if let Some(ended) = self.child.as_mut().unwrap().try_wait().unwrap() {
+                panic!("the server ended at its start: {ended}");
+            }
+            std::thread::sleep(ASKED_EVERY);
+        }
+        panic!("the server does not answer");
+    }
+
+    fn spawn(&self) -> Child {
+        for program in PROGRAMS {
+            let mut command = Command::new(program);
+            command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]);
+            command.arg(self.dir.path()).args(["--appendonly", "yes", "--appendfsync", "always"]);
+            command.args(&self.options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            match command.spawn() {
+                Ok(child) => return child,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => panic!("{program} cannot be started: {error}"),
+            }
+        }
+        panic!("these tests need a real server: install redis-server or valkey-server, or run ./test, which does it");
+    }
+
+    /// Whether it is there and has loaded its data. One that wants a login counts too.
+    fn answers(&self) -> bool {
+        let ask = || -> std::io::Result<String> {
+            let mut socket = TcpStream::connect(self.address())?;
+            socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+            socket.write_all(b"PING\r\n")?;
+            let mut answer = [0; 16];
+            let length = socket.read(&mut answer)?;
+            Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+        };
+        ask().is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// What to put into `REDIS_URL`.
+    pub fn url(&self) -> String {
+        format!("redis://{}/0", self.address())
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("the server runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// It keeps its connections and answers nothing.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// It goes on where it was.
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.as_ref().expect("the server runs").id();
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {id}")]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Somebody else's connection.
+    pub fn connection(&self) -> Connection {
+        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// What it answers to a command such as `SET a 1`; words have no spaces.
+    pub fn ask<T: FromRedisValue>(&self, command: &str) -> T {
+        self.words(&command.split(' ').collect::<Vec<_>>())
+    }
+
+    /// What it answers to a command of these words.
+    pub fn words<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        command.query(&mut self.connection()).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let span = PORTS.end - PORTS.start;
+    // Test programs that run at the same time begin at different places.
+    let first = u16::try_from(std::process::id() % u32::from(span)).unwrap();
+    for _ in 0..span {
+        let step = NEXT.fetch_add(7, Ordering::Relaxed) % span;
+        let port = PORTS.start + (first + step) % span;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port is free");
+}

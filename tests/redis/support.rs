@@ -1,0 +1,115 @@
+//! Stores on a server, and what they say.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use secrecy::SecretString;
+use staffai::app::system::SystemClock;
+use staffai::ports::{Store, StoreStatus, Write};
+use staffai::store::redis::opener::Opener;
+use staffai::store::redis::{self, Redis};
+use staffai::store::resilient::Resilient;
+use tokio::time::{Instant, timeout};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// Nothing that is waited for takes longer, on however slow a machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// More than any call of a store on a sick server may take: four times its own deadline of two seconds.
+pub const STALL: Duration = Duration::from_secs(8);
+
+/// The store as the program has it.
+pub async fn store(url: &str) -> Resilient<Redis> {
+    let opener = Opener::new(&SecretString::from(url.to_owned())).unwrap();
+    Resilient::start_with(move || opener.open(), Arc::new(SystemClock), redis::limits()).await.unwrap()
+}
+
+pub fn put(key: &str, value: &str) -> Write {
+    Write::Put { key: key.into(), value: value.into(), ttl: None }
+}
+
+pub fn row(key: &str, value: &str) -> (String, String) {
+    (key.into(), value.into())
+}
+
+pub fn reason(store: &impl Store) -> Option<String> {
+    match store.status() {
+        StoreStatus::Ready => None,
+        StoreStatus::Degraded(reason) => Some(reason),
+    }
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waited = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, waited).await.is_ok(), "this never came true: {what}");
+}
+
+pub async fn recovered(store: &impl Store) {
+    until("the store recovers", || reason(store).is_none()).await;
+}
+
+/// What a call gives, which must not take longer than [`STALL`].
+pub async fn soon<T>(call: impl Future<Output = T>) -> T {
+    let begun = Instant::now();
+    let value = call.await;
+    assert!(begun.elapsed() < STALL, "it took {:?}", begun.elapsed());
+    value
+}
+
+/// Everything that is logged on this thread while it lives.
+pub struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+    _guard: DefaultGuard,
+}
+
+impl Log {
+    pub fn listen() -> Self {
+        let lines = Arc::default();
+        let subscriber = tracing_subscriber::registry().with(Listener(Arc::clone(&lines)));
+        Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// How often an event was logged.
+    pub fn count(&self, event: &str) -> usize {
+        let wanted = format!("event=\"{event}\"");
+        self.lines.lock().iter().filter(|line| line.contains(&wanted)).count()
+    }
+
+    /// Whether some text is in any line.
+    pub fn mentions(&self, text: &str) -> bool {
+        self.lines.lock().iter().any(|line| line.contains(text))
+    }
+
+    /// The store fell ill once and recovered once.
+    pub fn is_of_one_illness(&self) {
+        assert_eq!((self.count("store.degraded"), self.count("store.recovered")), (1, 1), "{:#?}", self.lines.lock());
+    }
+}
+
+struct Listener(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Listener {
+    fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().push(line.0);
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        use std::fmt::Write as _;
+        write!(self.0, "{}={value:?} ", field.name()).unwrap();
+    }
+}
