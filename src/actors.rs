@@ -13,6 +13,8 @@ pub mod roster;
 
 pub mod board;
 
+pub mod timeline;
+
 pub mod running;
 
 pub mod vitals;
@@ -31,6 +33,8 @@ pub mod conversations;
 pub mod conversation;
 
 pub mod turn;
+
+pub mod draft;
 
 pub mod llm_dispatcher;
 

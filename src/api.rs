@@ -4,6 +4,8 @@
 
 pub mod ops;
 
+mod dashboard;
+
 mod guard;
 
 mod connections;

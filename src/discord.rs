@@ -20,6 +20,8 @@ mod address;
 
 mod frame;
 
+mod threads;
+
 #[cfg(test)]
 mod testing;
 

@@ -10,11 +10,13 @@
 
 pub mod demo_model;
 pub mod faults;
+mod files;
 mod gateway;
 pub mod guild;
 pub mod interactions;
 pub mod limits;
 mod line;
+mod members;
 pub mod page;
 mod rest;
 pub mod service;

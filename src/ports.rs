@@ -15,7 +15,7 @@ use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
-use crate::ports::vitals::{Readiness, TreeNode};
+use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
 
@@ -479,4 +479,7 @@ pub trait Vitals: Send + Sync {
 
     /// The living tree, from its root.
     fn tree(&self) -> TreeNode;
+
+    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
+    fn turns(&self) -> Turns;
 }

@@ -19,6 +19,9 @@ mod memory;
 #[path = "bot/posting.rs"]
 mod posting;
 
+#[path = "bot/streaming.rs"]
+mod streaming;
+
 #[path = "bot/model_faults.rs"]
 mod model_faults;
 

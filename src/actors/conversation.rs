@@ -14,14 +14,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::conversations::ConversationsMsg;
+use super::conversations::{ConversationsMsg, Offered};
+use super::draft::Slot;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
-use super::turn::{self, Flight, TurnParts};
+use super::turn::{self, Flight, Started, TurnParts};
 use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, LaneRule, Turn};
+use crate::domain::turn::{Answer, LaneRule};
 
 /// How long a conversation without turns stays in memory.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
@@ -29,14 +30,14 @@ const IDLE_AFTER: Duration = Duration::from_secs(30);
 /// What a conversation is told.
 pub enum ConversationMsg {
     /// The router has a turn for it; a turn that it already holds is ignored.
-    Offer(Box<Turn>),
+    Offer(Box<Offered>),
     /// The trigger of this turn was deleted: it ends without an answer.
     Cancel(TurnId),
     /// A task ended: with an answer, or without one because it was cancelled. The turn counts as in flight until the journal
     /// has the answer.
     Ended(Person, TurnId, Option<Box<Answer>>, Flight),
     /// A task panicked.
-    Panicked(Person, Box<Turn>, String),
+    Panicked(Person, Box<Started>, String),
     /// Time to see whether anybody still needs this conversation.
     CheckIdle,
     /// No waiting turn begins from now on.
@@ -64,7 +65,7 @@ pub struct ConversationState {
 
 #[derive(Default)]
 struct LaneState {
-    waiting: VecDeque<(Box<Turn>, Instant)>,
+    waiting: VecDeque<(Box<Offered>, Instant)>,
     running: Option<(TurnId, CancellationToken)>,
 }
 
@@ -84,9 +85,9 @@ impl Actor for Conversation {
         state: &mut ConversationState,
     ) -> Result<(), Crash> {
         match message {
-            ConversationMsg::Offer(turn) => {
+            ConversationMsg::Offer(offered) => {
                 state.seen += 1;
-                self.offer(me, state, turn);
+                self.offer(me, state, offered);
             }
             ConversationMsg::Cancel(id) => {
                 state.seen += 1;
@@ -99,9 +100,12 @@ impl Actor for Conversation {
                 drop(flight);
                 self.next(me, state, &person);
             }
-            ConversationMsg::Panicked(person, turn, panic) => {
+            ConversationMsg::Panicked(person, started, panic) => {
+                let Started { turn, slot, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
-                self.answer(turn.id.clone(), turn.apology(notice::apology(Apology::Internal), "panic"));
+                let apology = turn.apology(notice::apology(Apology::Internal), "panic");
+                let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
+                self.answer(turn.id, answer);
                 self.next(me, state, &person);
             }
             ConversationMsg::CheckIdle => {
@@ -118,8 +122,9 @@ impl Actor for Conversation {
 }
 
 impl Conversation {
-    fn offer(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, turn: Box<Turn>) {
+    fn offer(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, offered: Box<Offered>) {
         state.busy_at = Instant::now();
+        let turn = &offered.turn;
         let person = turn.person.clone();
         let lane = state.lanes.entry(person.clone()).or_default();
         if lane.holds(&turn.id) {
@@ -133,7 +138,7 @@ impl Conversation {
             let sentence = if full { notice::lane_full() } else { notice::lane_busy() };
             return self.answer(turn.id.clone(), turn.apology(sentence, "lane full"));
         }
-        lane.waiting.push_back((turn, Instant::now()));
+        lane.waiting.push_back((offered, Instant::now()));
         if !busy {
             self.next(me, state, &person);
         }
@@ -145,20 +150,23 @@ impl Conversation {
         let Some(lane) = state.lanes.get_mut(person) else { return };
         lane.running = None;
         let waits = if state.draining { None } else { lane.waiting.pop_front() };
-        let Some((turn, since)) = waits else {
+        let Some((offered, since)) = waits else {
             state.lanes.remove(person);
             return;
         };
+        let Offered { turn, again } = *offered;
+        self.parts.timeline.started(&turn.id);
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
         let flight = self.parts.in_flight.enter();
         let parts = Arc::clone(&self.parts);
-        let (asked, kept) = (turn.clone(), turn);
+        let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default() });
+        let kept = started.clone();
         let (there, back) = (person.clone(), person.clone());
         me.task(
             async move {
-                let id = asked.id.clone();
-                let answer = turn::drive(&parts, *asked, since, &token).await;
+                let id = started.turn.id.clone();
+                let answer = turn::drive(&parts, *started, &token).await;
                 ConversationMsg::Ended(there, id, answer.map(Box::new), flight)
             },
             move |panic| ConversationMsg::Panicked(back, kept, panic),
@@ -174,7 +182,7 @@ impl Conversation {
 impl ConversationState {
     fn cancel(&mut self, id: &TurnId) {
         for lane in self.lanes.values_mut() {
-            lane.waiting.retain(|(turn, _)| turn.id != *id);
+            lane.waiting.retain(|(offered, _)| offered.turn.id != *id);
             if let Some((running, token)) = &lane.running
                 && running == id
             {
@@ -187,6 +195,6 @@ impl ConversationState {
 impl LaneState {
     fn holds(&self, id: &TurnId) -> bool {
         let running = self.running.as_ref().is_some_and(|(running, _)| running == id);
-        running || self.waiting.iter().any(|(turn, _)| turn.id == *id)
+        running || self.waiting.iter().any(|(offered, _)| offered.turn.id == *id)
     }
 }

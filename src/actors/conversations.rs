@@ -19,13 +19,22 @@ use crate::domain::turn::Turn;
 /// What the router is told.
 pub enum ConversationsMsg {
     /// The journal offers a turn; offering twice does no harm.
-    Offer(Box<Turn>),
+    Offer(Box<Offered>),
     /// The trigger of this turn was deleted.
     Cancel(Place, TurnId),
     /// A conversation has nothing to do after this many messages of ours.
     Idle(Place, u64),
     /// No new turn begins from now on.
     Drain,
+}
+
+/// A turn that somebody shall find the answer to.
+#[derive(Clone)]
+pub struct Offered {
+    /// The turn.
+    pub turn: Turn,
+    /// It is not the first time: some of an answer may stand in the channel already.
+    pub again: bool,
 }
 
 /// The behaviour and its arguments.
@@ -64,7 +73,7 @@ impl Actor for Conversations {
         state: &mut ConversationsState,
     ) -> Result<(), Crash> {
         match message {
-            ConversationsMsg::Offer(turn) if !state.draining => self.offer(me, state, turn).await?,
+            ConversationsMsg::Offer(offered) if !state.draining => self.offer(me, state, offered).await?,
             ConversationsMsg::Offer(_) => {}
             ConversationsMsg::Cancel(place, turn) => {
                 if let Some(known) = state.known.get_mut(&place) {
@@ -97,12 +106,12 @@ impl Conversations {
         &self,
         me: &mut Me<ConversationsMsg>,
         state: &mut ConversationsState,
-        turn: Box<Turn>,
+        offered: Box<Offered>,
     ) -> Result<(), Crash> {
-        let place = turn.place.clone();
+        let place = offered.turn.place.clone();
         if let Some(known) = state.known.get_mut(&place) {
             known.sent += 1;
-            if known.handle.cast(ConversationMsg::Offer(turn.clone())).is_ok() {
+            if known.handle.cast(ConversationMsg::Offer(offered.clone())).is_ok() {
                 return Ok(());
             }
         }
@@ -110,7 +119,7 @@ impl Conversations {
         let conversation =
             Conversation { place: place.clone(), router: me.handle().clone(), parts: Arc::clone(&self.parts) };
         me.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;
-        let _ = handle.cast(ConversationMsg::Offer(turn));
+        let _ = handle.cast(ConversationMsg::Offer(offered));
         state.known.insert(place, Known { handle, sent: 1 });
         Ok(())
     }

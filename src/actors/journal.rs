@@ -13,12 +13,13 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::conversations::ConversationsMsg;
+use super::conversations::{ConversationsMsg, Offered};
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg};
 use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
+use super::timeline::Timeline;
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::notice::{self, Apology};
@@ -92,6 +93,8 @@ pub struct Journal {
     pub conversations: Handle<ConversationsMsg>,
     /// Who posts them.
     pub outbox: Handle<OutboxMsg>,
+    /// Where each step is noted.
+    pub timeline: Arc<Timeline>,
 }
 
 /// What the journal holds.
@@ -215,6 +218,7 @@ impl Journal {
         }
         let trigger = turn.trigger.as_str();
         tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
+        self.timeline.accepted(&turn);
         let id = turn.id.clone();
         let entry =
             Entry { turn, answer, taken: Instant::now(), offers: 0, maybe_posted: false, _permit: Some(permit) };
@@ -232,6 +236,7 @@ impl Journal {
             match serde_json::from_str(&value) {
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
+                    self.timeline.accepted(&turn);
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
@@ -273,11 +278,13 @@ impl Journal {
         match &entry.answer {
             Some(answer) => {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
-                let outgoing = answer.outgoing.clone();
-                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check });
+                let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
+                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted });
             }
             None => {
-                let _ = self.conversations.cast(ConversationsMsg::Offer(Box::new(entry.turn.clone())));
+                let again = entry.maybe_posted || entry.offers > 1;
+                let offered = Offered { turn: entry.turn.clone(), again };
+                let _ = self.conversations.cast(ConversationsMsg::Offer(Box::new(offered)));
             }
         }
     }
@@ -287,6 +294,10 @@ impl Journal {
         let outbox = path.contains("/outbox");
         let conversation = path.split_once("/conversation:").map(|(_, place)| place);
         let router = path.ends_with("/conversations");
+        if outbox {
+            // Drafts of turns without an answer may stand in their channels, and nobody remembers them.
+            state.open.values_mut().for_each(|entry| entry.maybe_posted = true);
+        }
         let concerned = |entry: &Entry| match conversation {
             Some(place) => entry.answer.is_none() && entry.turn.place.to_string() == place,
             None => (router && entry.answer.is_none()) || (outbox && entry.answer.is_some()),
@@ -305,6 +316,7 @@ impl Journal {
             return;
         }
         entry.answer = Some(answer);
+        self.timeline.answered(id);
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
     }
@@ -316,6 +328,7 @@ impl Journal {
         }
         if let Some(answer) = &entry.answer {
             report_reply(&entry, answer, delivery);
+            self.timeline.posted(id, &answer.outcome, delivery.first_visible);
         }
         let mut writes = Vec::with_capacity(1 + delivery.posted.len());
         if let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref())
@@ -335,6 +348,7 @@ impl Journal {
         tracing::error!(event = "turn.failed", turn = %id, reason, "the answer could not be posted");
         metrics::counter!("staffai_turns_lost_total").increment(1);
         count_turn(&entry, "failed");
+        self.timeline.closed(id, "failed", reason);
         self.close(state, id, Vec::new(), Vec::new());
     }
 
@@ -342,6 +356,7 @@ impl Journal {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::info!(event = "turn.refused", turn = %id, reason = "trigger deleted", "turn cancelled");
         count_turn(&entry, "cancelled");
+        self.timeline.closed(id, "cancelled", "trigger deleted");
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
         let _ = self.outbox.cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));

@@ -15,6 +15,7 @@ use super::board::{Board, PartKind};
 use super::handle::Reply;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
+use super::timeline::{Called, Timeline};
 use crate::domain::breaker::{Breaker, Change};
 use crate::domain::completion::Completion;
 use crate::domain::ids::TurnId;
@@ -88,6 +89,8 @@ pub struct LlmDispatcher {
     pub permits: Arc<Semaphore>,
     /// Where the status of each model is shown.
     pub board: Arc<Board>,
+    /// Where the end of each call and its cost are noted.
+    pub timeline: Arc<Timeline>,
 }
 
 /// What the dispatcher holds.
@@ -180,13 +183,16 @@ impl LlmDispatcher {
         let Report { turn, row, tries, took, result } = report;
         let breaker = state.breakers.entry(row.clone()).or_default();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let usage = result.as_ref().map(|summary| summary.usage).map_err(|error| error.kind.as_str());
+        let cost = usage.ok().and_then(|usage| self.cost(row, usage));
+        self.timeline.called(&Called { turn, row, result: usage, cost });
         let change = match result {
             Ok(summary) => {
                 let usage = summary.usage;
                 tracing::info!(
                     event = "llm.called", turn = %turn, model = row, finish_reason = summary.finish, tool_calls = 0,
                     prompt_tokens = usage.prompt, completion_tokens = usage.completion, cached_tokens = usage.cached,
-                    estimated = usage.estimated, cost = self.cost(row, usage), tries, duration_ms = ms, "model called"
+                    estimated = usage.estimated, cost, tries, duration_ms = ms, "model called"
                 );
                 count_tokens(row, usage);
                 breaker.succeeded()

@@ -1,14 +1,23 @@
 //! outbox: the only way out for messages of one door.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: answers from the journal, notices from the gateway, typing from turns, reads from turns and shards.
+//! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and shards.
 //! Sends: deliveries (or the reason why there will be none) to the journal.
-//! A restart loses: the queues; the journal offers every answer again. Budgets live outside and survive.
+//! A restart loses: the queues and what is known of drafts; the journal offers every answer again, turns that go on writing
+//! announce their drafts again, and both are looked for in the channel first. Budgets live outside and survive.
 //!
 //! Each place has a queue and at most one courier, a monitored task that posts the answer at the head. So order holds within a
 //! place, a slow place delays nobody else, and nothing here ever waits for the network.
+//!
+//! A turn whose answer is being written has a draft slot. The outbox samples the slots, a place at most once a second and only
+//! while no answer waits there, place after place as long as the budget leaves room for answers. The first draft is a message
+//! with the nonce of the answer's first piece, later ones edit it, and so does the answer itself: it joins the same queue, so
+//! it finds what a draft that was still on its way has become. A draft whose post got no answer, or that an earlier life
+//! posted, is looked for before anything else is posted. When a trigger is deleted its draft is left as it stands.
 
 mod courier;
+mod drafts;
+mod drawing;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,8 +26,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use self::courier::{Courier, Job, Task};
+use self::courier::{Courier, Job, Pace, Task};
 pub use self::courier::{Delivery, Pacer};
+pub use self::drafts::Draft;
+use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
@@ -32,6 +43,10 @@ const NOTICES_MAX: usize = 1000;
 const TYPING_EVERY: Duration = Duration::from_secs(8);
 /// How many of a second's requests typing leaves free for answers.
 const TYPING_SPARES: u32 = 20;
+/// How often drafts are looked at; each place is changed less often.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// How many of a second's requests drafts leave free for answers.
+const DRAFT_SPARES: u32 = 10;
 /// How long a place that refused us (gone, forbidden) is left alone.
 const CLOSED_FOR: Duration = Duration::from_secs(60);
 
@@ -45,6 +60,8 @@ pub enum OutboxMsg {
         outgoing: Outgoing,
         /// Look into the channel first: an earlier life may have posted some of it.
         check: bool,
+        /// Some of it was shown while it was being written.
+        drafted: bool,
     },
     /// The gateway has a word for somebody that belongs to no turn. Nobody waits for it.
     Notify {
@@ -64,14 +81,20 @@ pub enum OutboxMsg {
         /// When it ends in any case.
         until: Instant,
     },
+    /// The answer of a turn is being written, and there is something of it to show. Said again every now and then.
+    Draft(Draft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
-    /// The trigger was deleted: an answer that nobody has begun to post is dropped.
+    /// The trigger was deleted: an answer that nobody has begun to post is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
     /// Somebody wants to read from the platform, within its budgets.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
     /// A courier is done with the job at the head of its place's queue.
     CourierReturned(Place, courier::Returned),
+    /// A courier is done with a draft.
+    Drew(drawing::Drew),
+    /// Time to look at drafts.
+    Sample,
     /// Time to show typing again.
     ShowTyping,
     /// The typing indicator of this place cannot be shown.
@@ -91,9 +114,13 @@ pub struct Outbox {
 }
 
 /// What the outbox holds.
+#[derive(Default)]
 pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
+    drafts: Drafts,
+    /// The timer of samples runs.
+    sampling: bool,
     typing: HashMap<Place, HashMap<TurnId, Instant>>,
 }
 
@@ -102,8 +129,8 @@ struct PlaceQueue {
     jobs: VecDeque<Job>,
     /// The turn that a courier is posting now, if one is out.
     out: Option<Task>,
-    /// The platform's bucket for this place is empty until then.
-    not_before: Option<Instant>,
+    /// What the place allows.
+    pace: Pace,
     /// The platform refused us here; jobs fail at once until then.
     closed: Option<(Instant, String)>,
 }
@@ -114,15 +141,16 @@ impl Actor for Outbox {
 
     fn start(&self, me: &mut Me<OutboxMsg>) -> Result<OutboxState, Crash> {
         me.after(TYPING_EVERY, OutboxMsg::ShowTyping);
-        Ok(OutboxState { lanes: HashMap::new(), notices: 0, typing: HashMap::new() })
+        Ok(OutboxState::default())
     }
 
     async fn handle(&self, me: &mut Me<OutboxMsg>, message: OutboxMsg, state: &mut OutboxState) -> Result<(), Crash> {
         match message {
-            OutboxMsg::Deliver { turn, outgoing, check } => {
+            OutboxMsg::Deliver { turn, outgoing, check, drafted } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
-                self.enqueue(me, state, place, Job { task: Task::Turn(turn), outgoing, check });
+                let drawn = drafted.then(Drawn::forgotten);
+                self.enqueue(me, state, place, Job { task: Task::Turn(turn), outgoing, check, drawn });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
             OutboxMsg::Typing { place, turn, until } => {
@@ -132,10 +160,25 @@ impl Actor for Outbox {
                     self.show_typing(me, place);
                 }
             }
+            OutboxMsg::Draft(draft) => {
+                state.drafts.note(draft);
+                self.sample(me, state);
+                if !std::mem::replace(&mut state.sampling, true) {
+                    me.after(SAMPLE_EVERY, OutboxMsg::Sample);
+                }
+            }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
             OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
             OutboxMsg::Read(request, reply) => self.read(me, request, reply),
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
+            OutboxMsg::Drew(drew) => self.drew(me, state, drew),
+            OutboxMsg::Sample => {
+                self.sample(me, state);
+                state.sampling = !state.drafts.is_empty();
+                if state.sampling {
+                    me.after(SAMPLE_EVERY, OutboxMsg::Sample);
+                }
+            }
             OutboxMsg::ShowTyping => {
                 let now = Instant::now();
                 state.tidy(now);
@@ -162,7 +205,7 @@ impl Outbox {
         state.notices += 1;
         let parts = vec![Part::Text { text }];
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
-        self.enqueue(me, state, place, Job { task: Task::Notice(about), outgoing, check: false });
+        self.enqueue(me, state, place, Job { task: Task::Notice(about), outgoing, check: false, drawn: None });
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
@@ -191,24 +234,68 @@ impl Outbox {
             }
             queue.closed = None;
         }
-        let Some(job) = queue.jobs.pop_front() else {
-            if queue.not_before.is_none_or(|at| at <= now) {
+        let Some(mut job) = queue.jobs.pop_front() else {
+            if queue.pace.is_over(now) {
                 state.lanes.remove(&place);
             }
             return;
         };
+        if let Task::Turn(turn) = &job.task {
+            job.drawn = state.drafts.remove(&place, turn).or(job.drawn);
+        }
         queue.out = Some(job.task.clone());
-        let courier = Courier {
-            poster: Arc::clone(&self.poster),
-            pacer: Arc::clone(&self.pacer),
-            dice: Arc::clone(&self.dice),
-            not_before: queue.not_before,
-        };
+        let courier = self.courier(queue.pace);
         let task = job.task.clone();
         let (there, back) = (place.clone(), place);
         me.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
             OutboxMsg::CourierReturned(back, courier::Returned::panicked(task, &panic))
         });
+    }
+
+    fn courier(&self, pace: Pace) -> Courier {
+        let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
+        Courier { poster, pacer, dice, pace }
+    }
+
+    /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
+    fn sample(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState) {
+        let now = Instant::now();
+        for _ in 0..state.drafts.places() {
+            let Some(place) = state.drafts.next_place() else { return };
+            let queue = state.lanes.entry(place.clone()).or_default();
+            let edit = queue.pace.may_edit(now);
+            if !queue.is_free(now) || !state.drafts.is_due(&place, edit) {
+                continue;
+            }
+            if !self.pacer.lock().try_reserve(now, DRAFT_SPARES) {
+                state.drafts.put_back();
+                return;
+            }
+            let Some(step) = state.drafts.take_step(&place, edit) else { continue };
+            queue.out = Some(Task::Draft(step.turn.clone()));
+            let (courier, pace) = (self.courier(queue.pace), queue.pace);
+            let (turn, drawn) = (step.turn.clone(), Drawn { text: String::new(), ..step.drawn.clone() });
+            let lost = Drawn { doubtful: drawn.message.is_none(), ..drawn };
+            me.task(async move { OutboxMsg::Drew(courier.draw(step).await) }, move |panic| {
+                tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
+                OutboxMsg::Drew(drawing::Drew { place, turn, drawn: lost, pace })
+            });
+        }
+    }
+
+    fn drew(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, drew: drawing::Drew) {
+        let drawing::Drew { place, turn, drawn, pace } = drew;
+        if drawn.message.is_some() {
+            // Whoever can read along needs no sign that we are typing.
+            state.quiet(&place, &turn);
+        }
+        if let Some(queue) = state.lanes.get_mut(&place) {
+            queue.out = None;
+            queue.pace = pace;
+        }
+        state.drafts.drew(&place, &turn, drawn);
+        self.send_courier(me, state, place);
+        self.sample(me, state);
     }
 
     fn courier_returned(
@@ -218,10 +305,10 @@ impl Outbox {
         place: Place,
         returned: courier::Returned,
     ) {
-        let courier::Returned { task, result, not_before, closed } = returned;
+        let courier::Returned { task, result, pace, closed } = returned;
         if let Some(queue) = state.lanes.get_mut(&place) {
             queue.out = None;
-            queue.not_before = not_before;
+            queue.pace = pace;
             if closed && let Err(reason) = &result {
                 queue.closed = Some((Instant::now() + CLOSED_FOR, reason.clone()));
             }
@@ -235,6 +322,8 @@ impl Outbox {
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
+            // A draft is reported to nobody.
+            (Task::Draft(_), _) => {}
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
             (Task::Notice(about), Err(reason)) => {
                 state.notices = state.notices.saturating_sub(1);
@@ -267,12 +356,7 @@ impl Outbox {
     }
 
     fn read(&self, me: &mut Me<OutboxMsg>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
-        let mut courier = Courier {
-            poster: Arc::clone(&self.poster),
-            pacer: Arc::clone(&self.pacer),
-            dice: Arc::clone(&self.dice),
-            not_before: None,
-        };
+        let mut courier = self.courier(Pace::default());
         me.background(async move {
             // The reader may have stopped waiting.
             let _ = reply.send(courier.read(&request).await);
@@ -280,7 +364,24 @@ impl Outbox {
     }
 }
 
+impl PlaceQueue {
+    /// No answer is on its way or waits, and the place lets drafts through.
+    fn is_free(&self, now: Instant) -> bool {
+        let open = self.closed.as_ref().is_none_or(|(until, _)| *until <= now);
+        self.out.is_none() && self.jobs.is_empty() && open && self.pace.may_draft(now)
+    }
+}
+
 impl OutboxState {
+    /// Drops what nobody needs any more.
+    fn tidy(&mut self, now: Instant) {
+        self.drafts.expire(now);
+        self.lanes.retain(|_, queue| {
+            let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
+            queue.out.is_some() || !queue.jobs.is_empty() || closed || !queue.pace.is_over(now)
+        });
+    }
+
     fn quiet(&mut self, place: &Place, turn: &TurnId) {
         if let Some(turns) = self.typing.get_mut(place) {
             turns.remove(turn);
@@ -292,18 +393,10 @@ impl OutboxState {
 
     fn forget(&mut self, place: &Place, turn: &TurnId) {
         self.quiet(place, turn);
+        self.drafts.remove(place, turn);
         if let Some(queue) = self.lanes.get_mut(place) {
             queue.jobs.retain(|job| !matches!(&job.task, Task::Turn(waiting) if waiting == turn));
         }
-    }
-
-    /// Forgets places where nothing waits and nothing has to be remembered.
-    fn tidy(&mut self, now: Instant) {
-        self.lanes.retain(|_, queue| {
-            let paused = queue.not_before.is_some_and(|at| at > now);
-            let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
-            queue.out.is_some() || !queue.jobs.is_empty() || paused || closed
-        });
     }
 
     fn still_typing(&mut self, now: Instant) -> Vec<Place> {

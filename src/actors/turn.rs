@@ -1,6 +1,10 @@
 //! A turn in flight: the task that finds one answer. It loads, asks, validates and saves; every wait has a deadline.
 //!
 //! The task borrows: the journal has custody of the turn, and the conversation that started the task reports its answer.
+//!
+//! While the answer is being written, what can be shown of it stands in the turn's draft slot. Once some of it was shown, no
+//! model is asked again for the same thing, and whatever ends the turn without an answer keeps the text and apologises below
+//! it. A turn whose trigger was deleted leaves its draft as it stands.
 
 mod ask;
 mod memory;
@@ -13,13 +17,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::ask::Asked;
+use super::draft::Slot;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::OutboxMsg;
 use super::running::{Live, Running};
+use super::timeline::Timeline;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
+use crate::domain::draft;
 use crate::domain::history::History;
+use crate::domain::ids::Timestamp;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question};
 use crate::domain::reply::{self, Reply};
@@ -44,6 +52,8 @@ pub struct TurnParts {
     pub journal: Handle<JournalMsg>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
+    /// Where each step is noted.
+    pub timeline: Arc<Timeline>,
 }
 
 /// How many turns are in flight in this process.
@@ -74,8 +84,22 @@ impl Drop for Flight {
     }
 }
 
+/// A turn on its way to its answer.
+#[derive(Clone)]
+pub struct Started {
+    /// The turn.
+    pub turn: Turn,
+    /// Some of an answer may stand in the channel already.
+    pub again: bool,
+    /// Since when it waited for its lane.
+    pub waited_since: Instant,
+    /// Where its draft stands.
+    pub slot: Slot,
+}
+
 /// Finds the answer to one turn, within its deadline. None when it was cancelled.
-pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel: &CancellationToken) -> Option<Answer> {
+pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Option<Answer> {
+    let Started { turn, again, waited_since, slot } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
@@ -85,77 +109,114 @@ pub async fn drive(parts: &TurnParts, turn: Turn, waited_since: Instant, cancel:
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
     // Typing is a courtesy: an outbox that is down shows none.
     let _ = parts.outbox.cast(typing);
+    let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
     let answer = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        thought = tokio::time::timeout_at(deadline, think(parts, &running, &turn, deadline)) => Some(match thought {
+        thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
             Err(_) => turn.apology(notice::apology(Apology::TimedOut), "deadline"),
         }),
     };
+    let Some(answer) = answer else {
+        let _ = parts.outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
+        return None;
+    };
     let _ = parts.outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
+    let answer = with_draft(&turn, &slot, answer, parts.clock.now());
+    if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
+        && turn.policy.history == HistoryScope::PersonInPlace
+    {
+        let history = memory::load(parts, &turn).await;
+        memory::remember(parts, &running, &turn, exchange, history);
+    }
+    Some(answer)
+}
+
+/// The answer to a turn of which something may have been shown: an apology keeps that text and stands below it.
+#[must_use]
+pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> Answer {
+    // What nobody has shown yet will not be shown any more.
+    if slot.withdraw() {
+        return answer;
+    }
+    let mut answer = answer;
+    answer.effort.drafted = true;
+    if let (Outcome::Apologised(_), Some(shown)) = (&answer.outcome, slot.shown()) {
+        let text = draft::cut_short(&shown, &answer.outgoing.text());
+        answer.outgoing = turn.reply_with(&text);
+        answer.exchange = Some(exchange(turn, shown, now));
+    }
     answer
 }
 
-async fn think(parts: &TurnParts, running: &Running, turn: &Turn, deadline: Instant) -> Answer {
-    let recalled = memory::recall(parts, running, turn).await;
-    let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
-    let question =
-        Question { contract: turn.policy.reply, history: &live, quoted: recalled.quoted.as_ref(), text: &turn.text };
-    let transcript = prompt::transcript(&running.prompts, &question);
-    let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
-    let mut effort = Effort::default();
-    let mut event = Event::Begin;
-    loop {
-        match dialogue.next(event) {
-            Step::AskModel(request) => {
-                event = match ask::ask(parts, running, turn, &request, deadline).await {
-                    Ok(Asked { completion, row, took }) => {
-                        effort.model = Some(row);
-                        effort.waited_ms += millis(took);
-                        Event::Completed(completion)
-                    }
-                    Err(kind) => Event::Failed { kind },
-                };
-            }
-            Step::Finish(Finished { reply, usage, repairs }) => {
-                if repairs > 0 {
-                    tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
+fn exchange(turn: &Turn, answered: String, answered_at: Timestamp) -> Exchange {
+    Exchange { person: turn.person.clone(), asked: turn.text.clone(), asked_at: turn.at, answered, answered_at }
+}
+
+/// What a turn in flight works with.
+struct Thinking<'a> {
+    parts: &'a TurnParts,
+    running: &'a Running,
+    turn: &'a Turn,
+    again: bool,
+    slot: &'a Slot,
+    deadline: Instant,
+}
+
+impl Thinking<'_> {
+    async fn think(&self) -> Answer {
+        let Self { parts, running, turn, .. } = *self;
+        let recalled = memory::recall(parts, running, turn).await;
+        let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
+        let question = Question {
+            contract: turn.policy.reply,
+            history: &live,
+            quoted: recalled.quoted.as_ref(),
+            text: &turn.text,
+        };
+        let transcript = prompt::transcript(&running.prompts, &question);
+        let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
+        let mut effort = Effort::default();
+        let mut event = Event::Begin;
+        loop {
+            match dialogue.next(event) {
+                Step::AskModel(request) => {
+                    event = match self.ask(&request).await {
+                        Ok(Asked { completion, row, took }) => {
+                            effort.model = Some(row);
+                            effort.waited_ms += millis(took);
+                            Event::Completed(completion)
+                        }
+                        Err(kind) => Event::Failed { kind },
+                    };
                 }
-                effort.usage = usage;
-                return finish(parts, running, turn, Found { reply, effort, history: recalled.history });
-            }
-            Step::GiveUp(reason) => {
-                effort.usage = dialogue.usage();
-                let why = Apology::of_failure(reason.as_str());
-                return Answer { effort, ..turn.apology(notice::apology(why), reason.as_str()) };
+                Step::Finish(Finished { reply, usage, repairs }) => {
+                    if repairs > 0 {
+                        tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
+                    }
+                    effort.usage = usage;
+                    return self.finish(&reply, effort, recalled.history);
+                }
+                Step::GiveUp(reason) => {
+                    effort.usage = dialogue.usage();
+                    let why = Apology::of_failure(reason.as_str());
+                    return Answer { effort, ..turn.apology(notice::apology(why), reason.as_str()) };
+                }
             }
         }
     }
-}
 
-/// A reply, what it took, and the history that it continues.
-struct Found {
-    reply: Reply,
-    effort: Effort,
-    history: History,
-}
-
-fn finish(parts: &TurnParts, running: &Running, turn: &Turn, found: Found) -> Answer {
-    let Found { reply, effort, history } = found;
-    let exchange = Exchange {
-        person: turn.person.clone(),
-        asked: turn.text.clone(),
-        asked_at: turn.at,
-        answered: reply.response.clone(),
-        answered_at: parts.clock.now(),
-    };
-    if turn.policy.history == HistoryScope::PersonInPlace {
-        memory::remember(parts, running, turn, &exchange, history);
+    fn finish(&self, reply: &Reply, effort: Effort, history: History) -> Answer {
+        let Self { parts, running, turn, .. } = *self;
+        let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
+        if turn.policy.history == HistoryScope::PersonInPlace {
+            memory::remember(parts, running, turn, &exchange, history);
+        }
+        let mut outgoing = turn.reply_with("");
+        outgoing.parts = reply::to_parts(reply);
+        Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
     }
-    let mut outgoing = turn.reply_with("");
-    outgoing.parts = reply::to_parts(&reply);
-    Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
 }
 
 fn millis(duration: Duration) -> u64 {

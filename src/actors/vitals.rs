@@ -9,9 +9,10 @@ use super::board::{Board, PartKind, PartState, Phase};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
 use super::running::Live;
+use super::timeline::Timeline;
 use super::tree::TREE;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode};
+use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns};
 use crate::ports::{Clock, Store, StoreStatus, Vitals};
 
 /// The vital signs of one tree.
@@ -20,6 +21,8 @@ pub struct TreeVitals {
     pub roster: Arc<Roster>,
     /// How the parts are that are not actors.
     pub board: Arc<Board>,
+    /// When the last turns did what.
+    pub timeline: Arc<Timeline>,
     /// The store.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
@@ -60,6 +63,10 @@ impl Vitals for TreeVitals {
     fn tree(&self) -> TreeNode {
         let actors = self.roster.all();
         node(TREE.name, &actors)
+    }
+
+    fn turns(&self) -> Turns {
+        self.timeline.turns(self.clock.now())
     }
 }
 

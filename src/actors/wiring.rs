@@ -24,6 +24,7 @@ use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
+use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
 use super::turn::{InFlight, TurnParts};
 use crate::config::edges::Shards;
@@ -61,6 +62,8 @@ pub struct Parts {
     pub roster: Arc<Roster>,
     /// How the parts are; the listener reads it.
     pub board: Arc<Board>,
+    /// When the last turns did what; the listener reads it.
+    pub timeline: Arc<Timeline>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -217,9 +220,12 @@ impl Wiring {
             outbox: handles.outbox.clone(),
             journal: handles.journal.clone(),
             in_flight,
+            timeline: Arc::clone(&parts.timeline),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
+        parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
+        parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
         let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
         Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)) }
     }
@@ -265,6 +271,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             conversations: self.handles.conversations.clone(),
             outbox: self.handles.outbox.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 
@@ -282,6 +289,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.model_permits),
             board: Arc::clone(&self.parts.board),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 

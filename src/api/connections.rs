@@ -53,8 +53,11 @@ async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: Can
     let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical() };
     // A failure is seen by the next write; this only makes small answers faster.
     let _ = stream.set_nodelay(true);
+    let stopping = stop.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link);
+        // An answer that never ends by itself watches this, so that the stop need not wait for it.
+        request.extensions_mut().insert(stopping.clone());
         router.clone().call(request)
     });
     let served = http1::Builder::new()

@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state, map_response};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use secrecy::SecretString;
+use serde::Deserialize;
 use serde_json::json;
 
-use crate::api::ApiOptions;
 use crate::api::guard::{Access, Link, Refusal, admit};
+use crate::api::{ApiOptions, dashboard};
 use crate::ports::Vitals;
-use crate::ports::vitals::TreeNode;
-
-/// What the dashboard may load: its own script and data, nothing else.
-const DASHBOARD_POLICY: &str =
-    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'";
+use crate::ports::vitals::{TreeNode, Turns};
 
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -34,10 +32,10 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(from_fn_with_state((keys.clone(), Access::Open), guard));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
-        .route("/dashboard", get(dashboard))
-        .route("/dashboard.js", get(dashboard_script))
+        .route("/api/v1/turns", get(turns))
         .with_state(state.clone())
-        .fallback_service(options.page.unwrap_or_else(|| Router::new().route("/", get(dashboard))))
+        .merge(dashboard::router())
+        .fallback_service(options.page.unwrap_or_else(dashboard::at_root))
         .layer(from_fn_with_state((keys, Access::Private), guard));
     open.with_state(state)
         .merge(private)
@@ -73,12 +71,19 @@ async fn tree(State(pages): State<Pages>) -> Json<TreeNode> {
     Json(pages.vitals.tree())
 }
 
-async fn dashboard() -> impl IntoResponse {
-    ([(header::CONTENT_SECURITY_POLICY, DASHBOARD_POLICY)], Html(include_str!("dashboard.html")))
+/// How many turns are wanted, the newest; all that are remembered unless told.
+#[derive(Deserialize)]
+struct Wanted {
+    limit: Option<usize>,
 }
 
-async fn dashboard_script() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("dashboard.js"))
+async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRejection>) -> Response {
+    let Ok(Query(wanted)) = wanted else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "limit is a number"}))).into_response();
+    };
+    let mut turns: Turns = pages.vitals.turns();
+    turns.turns.truncate(wanted.limit.unwrap_or(usize::MAX));
+    Json(turns).into_response()
 }
 
 async fn guard(

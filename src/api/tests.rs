@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode};
+use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
 
 /// Longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,6 +57,24 @@ impl Vitals for Known {
             children,
         };
         node("staffai", "staffai", vec![node("ops", "staffai/ops", vec![])])
+    }
+
+    fn turns(&self) -> Turns {
+        let turn = |number| TurnTimes {
+            number,
+            door: "discord".to_owned(),
+            trigger: "mention".to_owned(),
+            at: Timestamp(1_500),
+            age_ms: 70,
+            outcome: "open".to_owned(),
+            reason: None,
+            started_ms: Some(1),
+            answered_ms: None,
+            visible_ms: None,
+            ended_ms: None,
+            steps: Vec::new(),
+        };
+        Turns { accepted: 2, turns: vec![turn(2), turn(1)], spent: Vec::new(), limits: Vec::new() }
     }
 }
 
@@ -170,17 +188,56 @@ async fn strangers_are_refused_and_keys_let_them_in() {
 }
 
 #[tokio::test]
+async fn every_file_that_the_dashboard_wants_is_served_and_none_from_elsewhere() {
+    let served = Served::plain().await;
+    let mut wanted = 0;
+    for (path, kind, text) in dashboard::FILES {
+        let response = served.client.get(format!("{}{path}", served.url)).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], kind);
+        assert!(response.headers()["content-security-policy"].to_str().unwrap().starts_with("default-src 'self';"));
+        assert_eq!(response.text().await.unwrap(), text);
+        for outside in ["//cdn", "https://", "@import", "innerHTML", "insertAdjacentHTML", "eval("] {
+            assert!(!text.contains(outside), "{path} has {outside}");
+        }
+        for part in text.split('"').skip(1).step_by(2) {
+            let file = part.strip_prefix("./").map(|name| format!("/dashboard/{name}"));
+            if let Some(file) = file.or_else(|| part.starts_with("/dashboard/").then(|| part.to_owned())) {
+                assert!(dashboard::FILES.iter().any(|(served, ..)| *served == file), "{path} wants {part}");
+                wanted += 1;
+            }
+        }
+    }
+    assert!(wanted > 9, "the search for imports finds them");
+}
+
+#[tokio::test]
+async fn the_time_lines_are_told_the_newest_first_and_as_many_as_wanted() {
+    let served = Served::new(&["long-enough-key"], None, Limits::default()).await;
+    for (path, wanted) in [("/api/v1/turns", vec![2, 1]), ("/api/v1/turns?limit=1", vec![2])] {
+        let (status, body) = served.get(path, &[]).await;
+        assert_eq!(status, StatusCode::OK);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["accepted"], 2);
+        let numbers: Vec<u64> =
+            body["turns"].as_array().unwrap().iter().map(|turn| turn["number"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, wanted);
+        assert_eq!(body["turns"][0]["at"], "1970-01-01T00:00:01.500Z");
+    }
+    assert_eq!(served.get("/api/v1/turns?limit=x", &[]).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(served.get("/api/v1/turns", &[("via", "1.1 proxy")]).await.0, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
 async fn the_dashboard_is_shown_unless_another_page_is_given() {
     let served = Served::plain().await;
     let (status, body) = served.get("/", &[]).await;
-    assert!(status == StatusCode::OK && body.contains("/dashboard.js"), "{body}");
-    assert!(served.get("/dashboard.js", &[]).await.1.contains("/api/v1/tree"));
+    assert!(status == StatusCode::OK && body.contains("/dashboard/main.js"), "{body}");
 
     let page = Router::new().route("/", get(async || "chat")).route("/healthz", get(async || "forged"));
     let served = Served::new(&[], Some(page), Limits::default()).await;
     assert_eq!(served.get("/", &[]).await.1, "chat");
     assert_eq!(served.get("/healthz", &[]).await.1, "{\"status\":\"ok\"}");
-    assert!(served.get("/dashboard", &[]).await.1.contains("/dashboard.js"));
+    assert!(served.get("/dashboard", &[]).await.1.contains("/dashboard/main.js"));
     assert_eq!(served.get("/nothing", &[]).await.0, StatusCode::NOT_FOUND);
 }
 
@@ -235,6 +292,26 @@ async fn stopping_lets_an_answer_finish_and_takes_no_more() {
     assert!(!answer.is_finished() && !served.task.is_finished());
     finish.notify_one();
     assert_eq!(answer.await.unwrap(), (StatusCode::OK, "done".to_owned()));
+    let served = Arc::into_inner(served).unwrap();
+    assert_eq!(tokio::time::timeout(PATIENCE, served.task).await.unwrap().unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_told_of_the_stop() {
+    let entered = Arc::new(Notify::new());
+    let inside = entered.clone();
+    let endless = async move |stopping: axum::Extension<CancellationToken>| {
+        inside.notify_one();
+        stopping.cancelled().await;
+        "told"
+    };
+    let page = Router::new().route("/endless", get(endless));
+    let served = Arc::new(Served::new(&[], Some(page), Limits { grace: PATIENCE * 2, ..Limits::default() }).await);
+    let asking = served.clone();
+    let answer = tokio::spawn(async move { asking.get("/endless", &[]).await });
+    entered.notified().await;
+    served.stop.cancel();
+    assert_eq!(answer.await.unwrap(), (StatusCode::OK, "told".to_owned()));
     let served = Arc::into_inner(served).unwrap();
     assert_eq!(tokio::time::timeout(PATIENCE, served.task).await.unwrap().unwrap(), Ok(()));
 }

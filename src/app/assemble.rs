@@ -9,6 +9,7 @@ use super::reload::{self, Configured, Lookup, Watched};
 use crate::actors::board::Board;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
+use crate::actors::timeline::Timeline;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::Parts;
 use crate::api::{Api, ApiOptions, Limits};
@@ -72,9 +73,11 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock).await?;
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
+    let timeline = Arc::new(Timeline::default());
     let vitals = TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),
+        timeline: Arc::clone(&timeline),
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         live: live.clone(),
@@ -101,6 +104,7 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
         listener: Arc::new(listener),
         roster,
         board,
+        timeline,
         exit: Arc::new(exit),
     };
     Ok((parts, exited))

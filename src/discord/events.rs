@@ -62,31 +62,60 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
         #[serde(default, borrow)]
         threads: Option<Vec<&'a RawValue>>,
     }
-    #[derive(Deserialize)]
-    struct Channel {
-        id: ChannelId,
-        #[serde(rename = "type")]
-        kind: ChannelType,
-        #[serde(default)]
-        last_message_id: Option<WireMessageId>,
-    }
     let guild: Guild<'_> = serde_json::from_str(json)?;
     if guild.unavailable == Some(true) {
         return Ok(None);
     }
-    let newest = [guild.channels, guild.threads]
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok())
-        .filter(|channel| has_messages(channel.kind))
-        .filter_map(|channel| Some((place(channel.id), time_of(channel.last_message_id?))))
-        .collect();
-    Ok(Some((guild.id.to_string(), newest)))
+    let mut places = GuildPlaces { guild: guild.id.to_string(), newest: Vec::new(), threads: Vec::new() };
+    let channels = [guild.channels, guild.threads].into_iter().flatten().flatten();
+    for channel in channels.filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok()) {
+        places.threads.extend(channel.thread());
+        if has_messages(channel.kind)
+            && let Some(newest) = channel.last_message_id
+        {
+            places.newest.push((place(channel.id), time_of(newest)));
+        }
+    }
+    Ok(Some(places))
 }
 
-/// A guild's id, and its places with the moment of the newest message in each.
-pub type GuildPlaces = (String, Vec<(Place, Timestamp)>);
+/// The thread that `THREAD_CREATE` tells, and the channel it belongs to. None when that is left out.
+///
+/// # Errors
+/// It is no channel.
+pub fn thread(json: &str) -> Result<Option<(Place, Place)>, serde_json::Error> {
+    serde_json::from_str::<Channel>(json).map(|channel| channel.thread())
+}
+
+#[derive(Deserialize)]
+struct Channel {
+    id: ChannelId,
+    #[serde(rename = "type")]
+    kind: ChannelType,
+    #[serde(default)]
+    last_message_id: Option<WireMessageId>,
+    #[serde(default)]
+    parent_id: Option<ChannelId>,
+}
+
+impl Channel {
+    fn thread(&self) -> Option<(Place, Place)> {
+        let is_thread =
+            matches!(self.kind, ChannelType::NewsThread | ChannelType::PublicThread | ChannelType::PrivateThread);
+        is_thread.then_some(self.parent_id).flatten().map(|parent| (place(self.id), place(parent)))
+    }
+}
+
+/// What is told of a guild's places.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GuildPlaces {
+    /// The guild's id.
+    pub guild: String,
+    /// The moment of the newest message in each place where somebody wrote.
+    pub newest: Vec<(Place, Timestamp)>,
+    /// Its threads, each with the channel it belongs to.
+    pub threads: Vec<(Place, Place)>,
+}
 
 /// What `READY` tells.
 #[derive(Debug, Deserialize)]

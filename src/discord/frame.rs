@@ -9,7 +9,7 @@ use serenity::model::id::UserId;
 
 use super::events::{self, GuildPlaces, Ready};
 use super::prefilter::{self, Filter};
-use crate::domain::ids::MessageId;
+use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 
 /// The largest frame that is looked into, in bytes. A guild's first frame can be large; nothing else comes near.
@@ -47,6 +47,8 @@ pub(super) enum Event {
     Posted(Box<Posted>),
     Deleted(Vec<MessageId>),
     Places(GuildPlaces),
+    /// A thread and the channel it belongs to.
+    Thread(Place, Place),
     /// Nothing for us.
     Other,
 }
@@ -148,6 +150,8 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
         "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
         "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
         "GUILD_CREATE" => events::places(data).map(|places| places.map_or(Event::Other, Event::Places)),
+        "THREAD_CREATE" => events::thread(data)
+            .map(|thread| thread.map_or(Event::Other, |(thread, parent)| Event::Thread(thread, parent))),
         _ => Ok(Event::Other),
     };
     match event {
@@ -170,7 +174,16 @@ fn dropped(sequence: Option<u64>, kind: &'static str, reason: String) -> Dropped
 
 /// The kinds of events that are looked into.
 fn is_read(kind: &str) -> bool {
-    matches!(kind, "READY" | "RESUMED" | "MESSAGE_CREATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" | "GUILD_CREATE")
+    matches!(
+        kind,
+        "READY"
+            | "RESUMED"
+            | "MESSAGE_CREATE"
+            | "MESSAGE_DELETE"
+            | "MESSAGE_DELETE_BULK"
+            | "GUILD_CREATE"
+            | "THREAD_CREATE"
+    )
 }
 
 /// The label of a kind of event: a closed set, so that a peer cannot fill the metrics with names.

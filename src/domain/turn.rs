@@ -177,6 +177,9 @@ pub struct Effort {
     pub usage: Usage,
     /// Milliseconds spent waiting for models.
     pub waited_ms: u64,
+    /// Some of it was shown while it was being found.
+    #[serde(default)]
+    pub drafted: bool,
 }
 
 /// How a turn ended, as the metrics count it.

@@ -6,12 +6,14 @@
 use serde::Serialize;
 use serde_json::Value;
 
+pub mod files;
 pub mod ids;
 pub mod mentions;
 pub mod permissions;
 pub mod seed;
 pub mod state;
 
+use files::File;
 use ids::{ChannelId, GuildId, MessageId, RoleId, UserId};
 use mentions::Allowed;
 
@@ -71,6 +73,8 @@ pub enum ChannelKind {
     Text,
     /// A conversation between the bot and one person.
     Direct,
+    /// A thread of a text channel.
+    Thread,
 }
 
 /// A place where messages are.
@@ -86,9 +90,13 @@ pub struct Channel {
     pub kind: ChannelKind,
     /// The person on the other side of a direct conversation.
     pub recipient: Option<UserId>,
+    /// The channel that a thread belongs to. A thread that was opened from a message has that message's number.
+    pub parent: Option<ChannelId>,
+    /// Who opened a thread.
+    pub opener: Option<UserId>,
 }
 
-/// A file that was sent with a message; only its description is kept.
+/// The description of a file that was sent with a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attachment {
     /// The attachment's own id.
@@ -155,8 +163,8 @@ pub struct Draft {
     pub reply_to: Option<MessageId>,
     /// The sender's own mark.
     pub nonce: Option<String>,
-    /// Files: name, media type, length in bytes.
-    pub files: Vec<(String, String, usize)>,
+    /// Files that come with it.
+    pub files: Vec<File>,
     /// Embeds as they were sent.
     pub embeds: Vec<Value>,
     /// Components as they were sent.

@@ -14,11 +14,11 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 use super::service::Service;
 
 mod api;
+mod deeds;
 mod events;
 
 #[cfg(test)]
@@ -28,6 +28,8 @@ use api::Refusal;
 
 /// The largest request body, in bytes; a message of the greatest length fits in with every letter escaped.
 const BODY_BYTES: usize = 32 * 1024;
+/// The largest body of a message with files, in bytes: one file of the greatest length in base64, and some room.
+const UPLOAD_BYTES: usize = 12 << 20;
 /// Open streams of events; each tab of a browser has one.
 const STREAMS: usize = 64;
 /// Nothing may be loaded from elsewhere, and nobody may frame the page.
@@ -35,15 +37,16 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: where it is, its media type, its text.
-const FILES: [(&str, &str, &str); 8] = [
+const FILES: [(&str, &str, &str); 9] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
     ("/playground/composer.js", SCRIPT, include_str!("page/composer.js")),
     ("/playground/message.js", SCRIPT, include_str!("page/message.js")),
+    ("/playground/files.js", SCRIPT, include_str!("page/files.js")),
+    ("/playground/commands.js", SCRIPT, include_str!("page/commands.js")),
+    ("/playground/roles.js", SCRIPT, include_str!("page/roles.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
-    ("/playground/tree.js", SCRIPT, include_str!("page/tree.js")),
-    ("/playground/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
@@ -52,19 +55,13 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 struct Desk {
     service: Service,
     streams: Arc<Semaphore>,
-    closing: CancellationToken,
 }
 
-/// The page at `/`, its parts and its interface under `/playground/`. The page also reads `/api/v1/tree`, which
-/// is served by somebody else. Streams of events stay open until their reader leaves; use [`router_until`] when
-/// the listener must be able to drain.
+/// The page at `/`, its parts and its interface under `/playground/`. The page also shows the dashboard, which is served
+/// by somebody else. A stream of events stays open until its reader leaves, or until the listener stops: it tells so by a
+/// [`tokio_util::sync::CancellationToken`] among the request's extensions.
 pub fn router(service: Service) -> Router {
-    router_until(service, CancellationToken::new())
-}
-
-/// As [`router`]; `closing` ends the streams of events.
-pub fn router_until(service: Service, closing: CancellationToken) -> Router {
-    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), closing };
+    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)) };
     let mut router = Router::new();
     for (path, kind, text) in FILES {
         router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
@@ -72,9 +69,15 @@ pub fn router_until(service: Service, closing: CancellationToken) -> Router {
     router
         .route("/playground/state", get(api::state))
         .route("/playground/events", get(events::stream))
-        .route("/playground/messages", post(api::say))
+        .route("/playground/messages", post(api::say).layer(DefaultBodyLimit::max(UPLOAD_BYTES)))
         .route("/playground/messages/{channel}/{id}", patch(api::edit).delete(api::delete))
         .route("/playground/typing", post(api::types))
+        .route("/playground/commands", get(deeds::list_commands).post(deeds::command))
+        .route("/playground/presses", post(deeds::press))
+        .route("/playground/interactions/{id}", get(deeds::interaction))
+        .route("/playground/threads", post(deeds::thread))
+        .route("/playground/roles", post(deeds::role))
+        .route("/playground/files/{id}/{name}", get(deeds::file))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))
         .with_state(desk)

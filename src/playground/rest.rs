@@ -129,6 +129,8 @@ fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) ->
         Call::EditMessage(channel, message) => messages::edit(world, channel, message, asked),
         Call::DeleteMessage(channel, message) => messages::delete(world, channel, message),
         Call::Typing(channel) => messages::typing(world, channel),
+        Call::OpenThread(channel, message) => messages::open_thread(world, (channel, message), asked),
+        Call::GuildThreads(guild) => guilds::threads(world, guild),
         Call::React(channel, message) => messages::react(world, channel, message),
         Call::Commands(scope) => Ok(interactions::commands(world, scope)),
         Call::SetCommands(scope) => interactions::set_commands(world, scope, asked),

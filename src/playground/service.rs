@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     faults::{Faults, Script},
+    files,
     gateway::{
         self,
         hub::{Bounds, Hub},
@@ -120,6 +121,8 @@ pub enum Change {
     },
     /// Somebody got or lost a role.
     RoleChanged(RoleChange),
+    /// A thread was opened.
+    ThreadOpened(Channel),
     /// A channel was deleted.
     ChannelDeleted {
         /// Which it was.
@@ -329,8 +332,10 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
         max_concurrency: options.max_concurrency,
         session_starts: options.session_starts,
     };
+    let mut state = State::new(options.seed);
+    state.set_origin(format!("http://{address}"));
     let world = World {
-        state: State::new(options.seed),
+        state,
         hub: Hub::new(bounds, (options.clock)(), connected.clone()),
         limits: Limits::new(options.budgets),
         tally: Tally::default(),
@@ -362,5 +367,6 @@ fn router(core: Arc<Core>) -> Router {
     for path in ["/gateway", "/gateway/", "/gateway/resume", "/gateway/resume/"] {
         router = router.route(path, routing::any(gateway::upgrade));
     }
+    router = router.route("/attachments/{channel}/{file}/{name}", routing::get(files::answer));
     router.fallback(rest::answer).with_state(core)
 }

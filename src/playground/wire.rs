@@ -128,6 +128,31 @@ pub fn channel(state: &State, channel: &Channel) -> Value {
                 "flags": 0,
             })
         }
+        ChannelKind::Thread => {
+            let messages = state.public(channel.id).count();
+            json!({
+                "id": channel.id,
+                "type": 11,
+                "guild_id": channel.guild,
+                "parent_id": channel.parent,
+                "owner_id": channel.opener,
+                "name": channel.name,
+                "last_message_id": last,
+                "last_pin_timestamp": null,
+                "rate_limit_per_user": 0,
+                "message_count": messages,
+                "total_message_sent": messages,
+                "member_count": 1,
+                "thread_metadata": {
+                    "archived": false,
+                    "auto_archive_duration": 1_440,
+                    "archive_timestamp": timestamp(MessageId(channel.id.0).made_at()),
+                    "create_timestamp": timestamp(MessageId(channel.id.0).made_at()),
+                    "locked": false,
+                },
+                "flags": 0,
+            })
+        }
         ChannelKind::Direct => {
             let recipient = channel.recipient.and_then(|user| state.member(None, user)).map(user);
             json!({
@@ -209,8 +234,9 @@ pub fn guild_create(state: &State, of: &Guild) -> Value {
     whole["member_count"] = json!(of.members.len());
     whole["voice_states"] = json!([]);
     whole["members"] = of.members.iter().map(member).collect();
-    whole["channels"] = of.channels.iter().map(|entry| channel(state, entry)).collect();
-    whole["threads"] = json!([]);
+    let (threads, channels): (Vec<_>, Vec<_>) = of.channels.iter().partition(|one| one.kind == ChannelKind::Thread);
+    whole["channels"] = channels.into_iter().map(|entry| channel(state, entry)).collect();
+    whole["threads"] = threads.into_iter().map(|entry| channel(state, entry)).collect();
     whole["presences"] = json!([]);
     whole["stage_instances"] = json!([]);
     whole["guild_scheduled_events"] = json!([]);
@@ -301,7 +327,7 @@ fn nested(state: &State, of: &Message, depth: u8) -> Value {
         "mention_everyone": of.mention_everyone,
         "mentions": of.mentions.iter().filter_map(|id| mention(state, None, *id)).collect::<Vec<_>>(),
         "mention_roles": of.mention_roles,
-        "attachments": of.attachments.iter().map(|file| attachment(of, file)).collect::<Vec<_>>(),
+        "attachments": of.attachments.iter().map(|file| attachment(state, of, file)).collect::<Vec<_>>(),
         "embeds": of.embeds.iter().map(embed).collect::<Vec<_>>(),
         "components": of.components,
         "pinned": false,
@@ -336,9 +362,8 @@ fn embed(sent: &Value) -> Value {
     shown
 }
 
-fn attachment(of: &Message, file: &Attachment) -> Value {
-    // The address goes nowhere on purpose: nothing in the playground may lead out of this machine.
-    let url = format!("http://127.0.0.1:9/attachments/{}/{}/{}", of.channel, file.id, file.filename);
+fn attachment(state: &State, of: &Message, file: &Attachment) -> Value {
+    let url = state.address_of(of.channel, file);
     json!({
         "id": file.id,
         "filename": file.filename,

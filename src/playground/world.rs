@@ -24,7 +24,7 @@ use super::{
         intents,
     },
     guild::{
-        Draft, Message,
+        Channel, Draft, Message,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         state::State,
     },
@@ -201,6 +201,31 @@ impl World {
         true
     }
 
+    /// Opens a thread and tells everybody. The one that a message has already is given again. None when the channel or the
+    /// message does not exist, or there are too many.
+    pub fn open_thread(
+        &mut self,
+        parent: ChannelId,
+        opener: UserId,
+        message: Option<MessageId>,
+        name: &str,
+    ) -> Option<Channel> {
+        let known = message.and_then(|message| self.state.channel(ChannelId(message.0)));
+        if let Some(known) = known.filter(|known| known.parent == Some(parent)) {
+            return Some(known.clone());
+        }
+        let now = self.now();
+        let thread = self.state.open_thread(parent, (message, opener), name, now)?;
+        let mut data = wire::channel(&self.state, &thread);
+        data["newly_created"] = json!(true);
+        self.publish("THREAD_CREATE", thread.guild, intents::GUILDS, data);
+        if let Some(first) = message.and_then(|message| self.state.message(parent, message).cloned()) {
+            self.publish_message("MESSAGE_UPDATE", &first);
+        }
+        let _ = self.changes.send(Change::ThreadOpened(thread.clone()));
+        Some(thread)
+    }
+
     /// Removes a channel and tells everybody.
     pub fn remove_channel(&mut self, id: ChannelId) {
         let Some(channel) = self.state.channel(id).cloned() else {
@@ -208,7 +233,8 @@ impl World {
         };
         let data = wire::channel(&self.state, &channel);
         self.state.remove_channel(id);
-        self.publish("CHANNEL_DELETE", channel.guild, intents::GUILDS, data);
+        let name = if channel.parent.is_some() { "THREAD_DELETE" } else { "CHANNEL_DELETE" };
+        self.publish(name, channel.guild, intents::GUILDS, data);
         let _ = self.changes.send(Change::ChannelDeleted { channel: id });
     }
 

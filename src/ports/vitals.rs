@@ -96,6 +96,94 @@ pub struct TreeNode {
     pub children: Vec<TreeNode>,
 }
 
+/// The time lines of the last turns, what was spent, and how much of each bound is in use.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Turns {
+    /// Turns accepted since the start of the process.
+    pub accepted: u64,
+    /// The newest of them, the newest first.
+    pub turns: Vec<TurnTimes>,
+    /// What was spent since the start of the process, by model row.
+    pub spent: Vec<Spend>,
+    /// Bounds and how much of each is in use.
+    pub limits: Vec<Limit>,
+}
+
+/// The time line of one turn. All times are milliseconds since it was accepted. It names no person and no channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TurnTimes {
+    /// Its place in the order of acceptance in this process, from one.
+    pub number: u64,
+    /// The door it came through.
+    pub door: String,
+    /// Why it is answered.
+    pub trigger: String,
+    /// When it was accepted.
+    #[serde(serialize_with = "as_rfc3339")]
+    pub at: Timestamp,
+    /// How long ago that is.
+    pub age_ms: u64,
+    /// `open`, `replied`, `hinted`, `apologised`, `failed` or `cancelled`.
+    pub outcome: String,
+    /// Why, where it is not a plain answer.
+    pub reason: Option<String>,
+    /// When its lane let it begin.
+    pub started_ms: Option<u64>,
+    /// When its answer was known.
+    pub answered_ms: Option<u64>,
+    /// When the first part of the answer could be seen.
+    pub visible_ms: Option<u64>,
+    /// When all of the answer was posted, or the turn ended without one.
+    pub ended_ms: Option<u64>,
+    /// Models asked and tools run, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One call of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// `model` or `tool`.
+    pub kind: String,
+    /// The model row or the tool.
+    pub name: String,
+    /// When it began.
+    pub from_ms: u64,
+    /// When it ended.
+    pub to_ms: Option<u64>,
+    /// The label of its failure, if it failed.
+    pub failed: Option<String>,
+}
+
+/// What one model row was used for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Spend {
+    /// The row.
+    pub model: String,
+    /// Calls that ended.
+    pub calls: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Tokens that went in.
+    pub prompt_tokens: u64,
+    /// Those of them that the provider had cached.
+    pub cached_tokens: u64,
+    /// Tokens that came out.
+    pub completion_tokens: u64,
+    /// Dollars; none when the row has no prices.
+    pub dollars: Option<f64>,
+}
+
+/// A bound and how much of it is in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// What is bounded.
+    pub name: String,
+    /// How much is in use now.
+    pub used: u64,
+    /// How much there is.
+    pub max: u64,
+}
+
 /// The moment in RFC 3339, in UTC with milliseconds. A moment that no calendar holds is shown as the epoch.
 #[must_use]
 pub fn rfc3339(at: Timestamp) -> String {

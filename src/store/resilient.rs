@@ -24,6 +24,8 @@ use crate::store::{Backend, BackendError, OpenError};
 
 mod overlay;
 
+mod recent;
+
 mod shared;
 
 mod writer;
@@ -170,15 +172,26 @@ impl<B: Backend> Resilient<B> {
 impl<B: Backend> Store for Resilient<B> {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
-            let backend = {
+            let (backend, before) = {
                 let state = self.shared.lock();
-                match state.overlay.get(key, self.shared.clock.now()) {
+                let now = self.shared.clock.now();
+                match state.overlay.get(key, now) {
                     Seen::Live(value) => return Some(value.to_owned()),
                     Seen::Gone => return None,
-                    Seen::Unknown => state.readable()?,
+                    Seen::Unknown => {}
                 }
+                let Some(backend) = state.readable() else { return state.recent.get(key, now) };
+                (backend, state.overlay.last())
             };
-            self.read_backend(&backend, self.shared.limits.read, backend.get(key)).await.flatten()
+            let read = self.read_backend(&backend, self.shared.limits.read, backend.get(key)).await;
+            let now = self.shared.clock.now();
+            let mut state = self.shared.lock();
+            let Some(value) = read else { return state.recent.get(key, now) };
+            // What was read may be older than a write that came meanwhile.
+            if state.overlay.last() == before {
+                state.recent.read(key, value.as_deref(), now);
+            }
+            value
         })
     }
 

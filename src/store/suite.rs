@@ -1,6 +1,5 @@
 //! How every store behaves, whatever its backend. Each function wants a fresh bench of its own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -22,6 +22,8 @@ pub enum Act {
     Says(String),
     /// The same after a while.
     SaysAfter(Duration, String),
+    /// A reply that is streamed, when a stream was asked for.
+    Streams(Streamed),
     /// The content of the answer, as it is.
     Content(String),
     /// A content that was cut off by the token limit.
@@ -46,7 +48,36 @@ pub enum Act {
     Giant,
 }
 
+/// A content in pieces, and how it ends.
+#[derive(Clone, Debug)]
+pub struct Streamed {
+    pub content: String,
+    /// Characters in a piece.
+    pub piece: usize,
+    /// Before each piece.
+    pub pause: Duration,
+    pub end: End,
+}
+
+/// How a stream ends.
+#[derive(Clone, Debug)]
+pub enum End {
+    /// As it should.
+    Well,
+    /// With an error of the provider after so many pieces.
+    ErrorAfter(usize),
+    /// The connection breaks after so many pieces.
+    CutAfter(usize),
+    /// Nothing more comes after so many pieces.
+    SilenceAfter(usize),
+}
+
 impl Act {
+    /// A well-formed reply with these words, streamed.
+    pub fn streams(words: &str, piece: usize, pause: Duration, end: End) -> Self {
+        Self::Streams(Streamed { content: typed(words), piece, pause, end })
+    }
+
     pub fn says(words: impl Into<String>) -> Self {
         Self::Says(words.into())
     }
@@ -150,8 +181,12 @@ async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> R
     let messages = messages.iter().map(|message| (text(&message["role"]), text(&message["content"]))).collect();
     let ask = Ask { number, messages, body };
     let act = (inner.script.read())(&ask);
+    let wanted = ask.body["stream"] == true;
     inner.asks.lock().push(ask);
-    answer(act).await
+    match act {
+        Act::Streams(streamed) if wanted => stream(streamed),
+        act => answer(act).await,
+    }
 }
 
 async fn answer(act: Act) -> Response<Body> {
@@ -161,7 +196,7 @@ async fn answer(act: Act) -> Response<Body> {
             tokio::time::sleep(delay).await;
             completion(&typed(&words), "stop")
         }
-        Act::Content(content) => completion(&content, "stop"),
+        Act::Content(content) | Act::Streams(Streamed { content, .. }) => completion(&content, "stop"),
         Act::CutOff(content) => completion(&content, "length"),
         Act::WithoutUsage(words) => {
             let choice = json!({"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": typed(&words)}});
@@ -194,6 +229,45 @@ async fn answer(act: Act) -> Response<Body> {
         }
         Act::Giant => whole(StatusCode::OK, choices(&json!({"content": "x".repeat(6 * 1024 * 1024)}), "stop")),
     }
+}
+
+fn stream(streamed: Streamed) -> Response<Body> {
+    let letters: Vec<char> = streamed.content.chars().collect();
+    let chunk = |choices: Value| format!("data: {}\n\n", json!({"choices": choices, "model": "scripted"}));
+    let delta =
+        |letters: &[char]| chunk(json!([{"index": 0, "delta": {"content": letters.iter().collect::<String>()}}]));
+    let mut frames: Vec<Result<String, std::io::Error>> =
+        letters.chunks(streamed.piece).map(|piece| Ok(delta(piece))).collect();
+    let mut silent = false;
+    match streamed.end {
+        End::Well => {
+            frames.push(Ok(chunk(json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]))));
+            frames.push(Ok(format!(
+                "data: {}\n\n",
+                json!({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}})
+            )));
+            frames.push(Ok("data: [DONE]\n\n".to_owned()));
+        }
+        End::ErrorAfter(many) => {
+            frames.truncate(many);
+            frames.push(Ok(format!("data: {}\n\n", json!({"error": {"message": "upstream cut", "code": "500"}}))));
+        }
+        End::CutAfter(many) => {
+            frames.truncate(many);
+            frames.push(Err(std::io::ErrorKind::ConnectionReset.into()));
+        }
+        End::SilenceAfter(many) => {
+            frames.truncate(many);
+            silent = true;
+        }
+    }
+    let pause = streamed.pause;
+    let frames = futures_util::stream::iter(frames).then(move |frame| async move {
+        tokio::time::sleep(pause).await;
+        frame
+    });
+    let body = if silent { frames.chain(futures_util::stream::pending()).boxed() } else { frames.boxed() };
+    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(body)).unwrap()
 }
 
 fn typed(words: &str) -> String {

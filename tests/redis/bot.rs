@@ -29,6 +29,8 @@ struct World {
 
 impl World {
     async fn start(redis: &str) -> Self {
+        // Another test of this process may have done it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
         let service = Service::start(options).await.unwrap();
         let model = DemoModel::start(Duration::ZERO).await.unwrap();
@@ -146,6 +148,7 @@ async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
     assert_eq!((log.count("store.degraded"), log.count("store.recovered")), (1, 0));
     server.restart();
     until("the history is there", || says(&history(&server, &world.key()), "hello there")).await;
+    until("the store recovers", || log.count("store.recovered") == 1).await;
     log.is_of_one_illness();
     world.stop().await;
 }

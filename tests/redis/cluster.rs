@@ -1,1 +1,56 @@
+//! A cluster of two servers.
 
+use std::time::Duration;
+
+use staffai::ports::{Store, Write};
+
+use crate::server::Server;
+use crate::support::{put, recovered, row, soon, store, until};
+
+const OPTIONS: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
+
+async fn cluster() -> [Server; 2] {
+    let nodes = [Server::start_with(&OPTIONS), Server::start_with(&OPTIONS)];
+    let () = nodes[0].ask("CLUSTER ADDSLOTSRANGE 0 8191");
+    let () = nodes[1].ask("CLUSTER ADDSLOTSRANGE 8192 16383");
+    let () = nodes[0].ask(&format!("CLUSTER MEET 127.0.0.1 {}", nodes[1].address().port()));
+    let whole = |node: &Server| {
+        let told = node.ask::<String>("CLUSTER INFO");
+        told.contains("cluster_state:ok") && told.contains("cluster_known_nodes:2")
+    };
+    until("the cluster is whole", || nodes.iter().all(whole)).await;
+    nodes
+}
+
+#[tokio::test]
+async fn keys_are_spread_over_all_servers() {
+    let nodes = cluster().await;
+    let store = store(&format!("redis-cluster://{},{}", nodes[0].address(), nodes[1].address())).await;
+    let keys: Vec<String> = (0..300).map(|n| format!("k{n:03}")).collect();
+    let mut writes: Vec<_> = keys.iter().map(|key| put(key, "v")).collect();
+    writes.extend([put("x", "1"), Write::Delete { key: "x".into() }, put("y", "1"), put("y", "2")]);
+    assert!(soon(store.write(writes)).await);
+    let each = nodes.each_ref().map(|node| node.ask::<i64>("DBSIZE"));
+    assert!(each[0] + each[1] == 301 && each[0] > 0 && each[1] > 0, "{each:?}");
+    let wanted: Vec<_> = keys.iter().map(|key| row(key, "v")).collect();
+    assert_eq!(soon(store.scan("k", 1_000)).await, wanted);
+    assert_eq!(soon(store.scan("k", 20)).await, wanted[..20]);
+    assert_eq!((soon(store.get("x")).await, soon(store.get("y")).await.as_deref()), (None, Some("2")));
+    store.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_and_comes_back() {
+    let mut nodes = cluster().await;
+    let store = store(&format!("redis-cluster://{}", nodes[0].address())).await;
+    let keys: Vec<String> = (0..50).map(|n| format!("k{n:02}")).collect();
+    assert!(soon(store.write(keys.iter().map(|key| put(key, "1")).collect())).await);
+    nodes[1].kill();
+    assert!(!soon(store.write(keys.iter().map(|key| put(key, "2")).collect())).await);
+    assert_eq!(soon(store.get("k07")).await.as_deref(), Some("2"));
+    nodes[1].restart();
+    recovered(&store).await;
+    assert!(soon(store.write(vec![put("last", "3")])).await);
+    let wanted: Vec<_> = keys.iter().map(|key| row(key, "2")).collect();
+    assert_eq!(soon(store.scan("k", 1_000)).await, wanted);
+}

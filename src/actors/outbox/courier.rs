@@ -1,4 +1,5 @@
-//! A courier: the task that posts one answer, piece by piece, within the platform's budgets and without ever posting twice.
+//! A courier: the task that posts one answer, piece by piece, within the platform's budgets and without ever posting twice. An
+//! answer whose draft stands in the channel already is finished by edit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::drafts::Drawn;
 use crate::domain::budget::{InvalidBudget, RequestBudget};
-use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::outgoing::Outgoing;
 use crate::domain::restart::Backoff;
@@ -23,31 +25,72 @@ const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration
 /// The most tries of a read.
 const READ_TRIES: u32 = 3;
 /// The longest wait that a platform may impose on one request.
-const WAIT_MAX: Duration = Duration::from_secs(600);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
 /// The most pages of a channel that are searched for an answer of an earlier life.
 const SEARCH_PAGES: u32 = 5;
 /// Messages a page.
 const PAGE: u8 = 100;
+/// The shortest time between two edits in one place.
+pub(super) const EDIT_EVERY: Duration = Duration::from_secs(1);
+/// How many requests of a place's bucket drafts leave for answers.
+const DRAFTS_LEAVE: u32 = 1;
 
 /// One answer on its way.
 pub(super) struct Job {
     pub task: Task,
     pub outgoing: Outgoing,
     pub check: bool,
+    /// What the channel shows of it already, when it was drafted.
+    pub drawn: Option<Drawn>,
+}
+
+/// What a place allows, as far as it is known; handed from courier to courier.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pace {
+    /// The platform's bucket for this place is empty until then.
+    pub not_before: Option<Instant>,
+    /// What is left in that bucket until then is for answers.
+    pub drafts_after: Option<Instant>,
+    /// When a draft was last shown.
+    pub drawn_at: Option<Instant>,
+    /// When anything was last edited.
+    pub edited_at: Option<Instant>,
+}
+
+impl Pace {
+    /// Nothing of it matters any more.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
+        past(self.not_before) && past(self.drafts_after) && self.may_edit(now)
+    }
+
+    /// Another draft may be begun.
+    pub(super) fn may_draft(&self, now: Instant) -> bool {
+        let past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
+        past(self.not_before) && past(self.drafts_after)
+    }
+
+    /// Enough time has gone by since the last change.
+    pub(super) fn may_edit(&self, now: Instant) -> bool {
+        let rested = |at: Option<Instant>| at.is_none_or(|at| at + EDIT_EVERY <= now);
+        rested(self.drawn_at) && rested(self.edited_at)
+    }
 }
 
 /// What a job is for; also its nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Task {
     Turn(TurnId),
+    /// Not an answer yet: what there is of it is shown.
+    Draft(TurnId),
     Notice(MessageId),
 }
 
 impl Task {
     /// The trigger's own id and the number of the piece: unique for the bot, and within 25 characters.
-    fn nonce(&self, piece: usize) -> String {
+    pub(super) fn nonce(&self, piece: usize) -> String {
         match self {
-            Self::Turn(turn) => format!("{}-{piece}", turn.id),
+            Self::Turn(turn) | Self::Draft(turn) => format!("{}-{piece}", turn.id),
             Self::Notice(about) => format!("{}-n{piece}", about.id),
         }
     }
@@ -68,14 +111,14 @@ pub struct Delivery {
 pub struct Returned {
     pub(super) task: Task,
     pub(super) result: Result<Delivery, String>,
-    pub(super) not_before: Option<Instant>,
+    pub(super) pace: Pace,
     /// The place itself refused us.
     pub(super) closed: bool,
 }
 
 impl Returned {
     pub(super) fn panicked(task: Task, panic: &str) -> Self {
-        Self { task, result: Err(format!("the courier panicked: {panic}")), not_before: None, closed: false }
+        Self { task, result: Err(format!("the courier panicked: {panic}")), pace: Pace::default(), closed: false }
     }
 }
 
@@ -133,10 +176,10 @@ pub(super) struct Courier {
     pub poster: Arc<dyn Poster>,
     pub pacer: Arc<Mutex<Pacer>>,
     pub dice: Arc<dyn Dice>,
-    pub not_before: Option<Instant>,
+    pub pace: Pace,
 }
 
-enum Refusal {
+pub(super) enum Refusal {
     /// The place itself refuses us: everything else that waits for it is refused as well.
     Place(String),
     /// Only this request is refused.
@@ -148,7 +191,7 @@ impl Courier {
         let result = self.post(&job).await;
         let closed = matches!(result, Err(Refusal::Place(_)));
         let result = result.map_err(|(Refusal::Place(reason) | Refusal::Request(reason))| reason);
-        Returned { task: job.task, result, not_before: self.not_before, closed }
+        Returned { task: job.task, result, pace: self.pace, closed }
     }
 
     async fn post(&mut self, job: &Job) -> Result<Delivery, Refusal> {
@@ -157,17 +200,26 @@ impl Courier {
             return Err(Refusal::Request("nothing to post".to_owned()));
         }
         let begun = Instant::now();
+        let until = begun + GIVE_UP_AFTER;
+        let drawn = job.drawn.clone().unwrap_or_default();
         let mut found = Found::default();
-        if job.check {
-            found = self.find(job, &pieces, begun).await?;
+        if let Some(message) = drawn.message {
+            found.pieces.push((message, drawn.text));
+        } else if job.check || drawn.doubtful {
+            found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
         }
         let mut posted = Vec::with_capacity(pieces.len());
-        let mut first_visible = None;
+        let mut first_visible = drawn.first_visible;
         for (index, text) in pieces.into_iter().enumerate() {
             let message = match found.pieces.get(index) {
                 Some((message, shown)) if *shown == text => message.clone(),
-                Some((message, _)) => self.edit(job, message, text, begun).await?,
-                None => self.create(job, index, text, begun).await?,
+                Some((message, _)) => self.edit(job, message, text, until).await?,
+                None if index == 0 && drawn.doubtful => {
+                    // The nonce may bring back a draft that could not be found.
+                    let message = self.create(job, index, text.clone(), until).await?;
+                    self.edit(job, &message, text, until).await?
+                }
+                None => self.create(job, index, text, until).await?,
             };
             first_visible.get_or_insert_with(Instant::now);
             posted.push(message);
@@ -175,14 +227,15 @@ impl Courier {
         Ok(Delivery { posted, first_visible: first_visible.unwrap_or(begun), doubled: found.doubled })
     }
 
-    async fn create(&mut self, job: &Job, index: usize, text: String, begun: Instant) -> Result<MessageId, Refusal> {
+    async fn create(&mut self, job: &Job, index: usize, text: String, until: Instant) -> Result<MessageId, Refusal> {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let request = PostRequest::Create { place, text: text.clone(), reply_to, nonce: job.task.nonce(index) };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
-                let found = self.find(job, std::slice::from_ref(&text), begun).await?;
+                let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
+                let found = self.find(place, trigger, std::slice::from_ref(&text), until).await?;
                 if index == 0
                     && let Some((message, _)) = found.pieces.into_iter().next()
                 {
@@ -197,7 +250,7 @@ impl Courier {
                     if matches!(error, PostError::Transient(_)) {
                         uncertain_since.get_or_insert_with(Instant::now);
                     }
-                    self.wait_or_refuse(error, attempt, begun).await?;
+                    self.wait_or_refuse(error, attempt, until).await?;
                 }
             }
         }
@@ -209,14 +262,17 @@ impl Courier {
         job: &Job,
         message: &MessageId,
         text: String,
-        begun: Instant,
+        until: Instant,
     ) -> Result<MessageId, Refusal> {
         let request = PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), text };
         for attempt in 0.. {
+            if let Some(at) = self.pace.edited_at {
+                tokio::time::sleep_until(at + EDIT_EVERY).await;
+            }
             match self.perform(&request).await {
                 // Somebody removed our message, or it may no longer be edited: it was answered all the same.
                 Ok(_) | Err(PostError::Refused { status: 400..=404, .. }) => break,
-                Err(error) => self.wait_or_refuse(error, attempt, begun).await?,
+                Err(error) => self.wait_or_refuse(error, attempt, until).await?,
             }
         }
         Ok(message.clone())
@@ -224,19 +280,24 @@ impl Courier {
 
     /// Finds what an earlier life already posted of this answer: the reply to the trigger, then the following pieces by text.
     /// An outage is waited for like that of a post: giving up here would lose the answer.
-    async fn find(&mut self, job: &Job, pieces: &[String], begun: Instant) -> Result<Found, Refusal> {
-        let Some(trigger) = &job.outgoing.reply_to else { return Ok(Found::default()) };
+    pub(super) async fn find(
+        &mut self,
+        place: &Place,
+        trigger: Option<&MessageId>,
+        pieces: &[String],
+        until: Instant,
+    ) -> Result<Found, Refusal> {
+        let Some(trigger) = trigger else { return Ok(Found::default()) };
         let mut after = trigger.clone();
         let mut ours = Vec::new();
         for _ in 0..SEARCH_PAGES {
-            let place = job.outgoing.place.clone();
-            let request = PostRequest::History { place, after: Some(after.clone()), limit: PAGE };
+            let request = PostRequest::History { place: place.clone(), after: Some(after.clone()), limit: PAGE };
             let mut attempt = 0;
             let page = loop {
                 match self.perform(&request).await {
                     Ok(PostResult::Messages(page)) => break page,
                     Ok(_) => break Vec::new(),
-                    Err(error) => self.wait_or_refuse(error, attempt, begun).await?,
+                    Err(error) => self.wait_or_refuse(error, attempt, until).await?,
                 }
                 attempt += 1;
             };
@@ -268,9 +329,9 @@ impl Courier {
         }
     }
 
-    /// One attempt, at its slot, with everything learned from the answer.
+    /// One attempt, at its slot.
     async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        if let Some(at) = self.not_before {
+        if let Some(at) = self.pace.not_before {
             tokio::time::sleep_until(at).await;
         }
         let mut slot = self.pacer.lock().reserve(Instant::now());
@@ -285,12 +346,21 @@ impl Courier {
             }
             slot = renewed;
         }
+        self.attempt(request).await
+    }
+
+    /// One attempt right now, with everything learned from the answer.
+    pub(super) async fn attempt(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        if matches!(request, PostRequest::Edit { .. }) {
+            self.pace.edited_at = Some(Instant::now());
+        }
         let result = self.poster.perform(request).await;
         let now = Instant::now();
         match result {
             Ok(PostReply { result, bucket }) => {
-                let empty = bucket.filter(|bucket| bucket.remaining == 0);
-                self.not_before = empty.map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
+                let left = |most: u32| bucket.as_ref().filter(|bucket| bucket.remaining <= most);
+                self.pace.not_before = left(0).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
+                self.pace.drafts_after = left(DRAFTS_LEAVE).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
                 Ok(result)
             }
             Err(error) => {
@@ -307,12 +377,12 @@ impl Courier {
     }
 
     /// Waits before the next try of a post, or says why there is none.
-    async fn wait_or_refuse(&self, error: PostError, attempt: u32, begun: Instant) -> Result<(), Refusal> {
+    async fn wait_or_refuse(&self, error: PostError, attempt: u32, until: Instant) -> Result<(), Refusal> {
         if let PostError::Refused { status, message } = &error {
             return Err(refusal(*status, message));
         }
         let pause = self.pause(&error, attempt);
-        if begun.elapsed() + pause > GIVE_UP_AFTER {
+        if Instant::now() + pause > until {
             return Err(Refusal::Request(format!("given up: {error}")));
         }
         tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
@@ -335,9 +405,9 @@ fn refusal(status: u16, message: &str) -> Refusal {
 
 /// What an earlier life already posted.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     /// The pieces that were found, in order, with the text they show.
-    pieces: Vec<(MessageId, String)>,
+    pub pieces: Vec<(MessageId, String)>,
     /// More than one message of ours replies to the trigger.
     doubled: bool,
 }

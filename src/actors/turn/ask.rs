@@ -1,17 +1,20 @@
 //! One question to a model: a permit for each call, a few tries for each row, then the row's fallbacks, all within the turn's
-//! deadline.
+//! deadline. After text was shown there is no further try: people would see it begin anew.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::TurnParts;
+use super::{Thinking, TurnParts};
 use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Report, Summary};
-use crate::actors::running::Running;
+use crate::actors::outbox::{Draft, OutboxMsg};
 use crate::domain::completion::{Completion, Request};
+use crate::domain::partial::Partial;
 use crate::domain::restart::Backoff;
-use crate::domain::turn::Turn;
-use crate::ports::ModelError;
+use crate::domain::turn::{ReplyContract, Turn};
+use crate::ports::{Heard, ModelError};
 
 /// The most tries of one row.
 const TRIES: u32 = 3;
@@ -22,6 +25,9 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(20);
 /// Pause before a dispatcher that is down is asked again.
 const DISPATCHER_AGAIN: Duration = Duration::from_millis(50);
 
+/// How often a draft is announced while it grows: an outbox that was restarted meanwhile has not heard of it.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
+
 /// A completion, and what it took.
 pub(super) struct Asked {
     pub completion: Completion,
@@ -29,48 +35,78 @@ pub(super) struct Asked {
     pub took: Duration,
 }
 
-/// Asks until a model answers. The error is the label of the last failure.
-pub(super) async fn ask(
-    parts: &TurnParts,
-    running: &Running,
-    turn: &Turn,
-    request: &Request,
-    deadline: Instant,
-) -> Result<Asked, &'static str> {
-    let mut tried: Vec<String> = Vec::new();
-    let mut tries = 0;
-    let mut last_failure = "no model";
-    loop {
-        let lease = match permit(parts, turn, &tried, deadline).await? {
-            Ok(lease) => lease,
-            Err(NoModel::Exhausted) => return Err(last_failure),
-            Err(NoModel::Open) => return Err("breaker open"),
-        };
-        if tries == 0 && !tried.is_empty() {
-            tracing::warn!(event = "llm.fallback", turn = %turn.id, model = lease.row.key, after = tried.join(","), "next model");
-        }
-        tries += 1;
-        let row = lease.row.key.clone();
-        let begun = Instant::now();
-        let result = running.models.complete(&row, request).await;
-        drop(lease);
-        let took = begun.elapsed();
-        let summary = result.as_ref().map(Summary::from).map_err(Clone::clone);
-        let report = Report { turn: turn.id.clone(), row: row.clone(), tries, took, result: summary };
-        // A dispatcher that is down forgets what it knew of this row anyway.
-        let _ = parts.dispatcher.cast(LlmDispatcherMsg::Report(report));
-        let error = match result {
-            Ok(completion) => return Ok(Asked { completion, row, took }),
-            Err(error) => error,
-        };
-        last_failure = error.kind.as_str();
-        match pause(parts, &error, tries) {
-            Some(pause) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
-            _ => {
-                tried.push(row);
-                tries = 0;
+impl Thinking<'_> {
+    /// Asks until a model answers. The error is the label of the last failure.
+    pub(super) async fn ask(&self, request: &Request) -> Result<Asked, &'static str> {
+        let Self { parts, turn, slot, deadline, .. } = *self;
+        let mut tried: Vec<String> = Vec::new();
+        let mut tries = 0;
+        let mut last_failure = "no model";
+        loop {
+            let lease = match permit(parts, turn, &tried, deadline).await? {
+                Ok(lease) => lease,
+                Err(NoModel::Exhausted) => return Err(last_failure),
+                Err(NoModel::Open) => return Err("breaker open"),
+            };
+            if tries == 0 && !tried.is_empty() {
+                tracing::warn!(event = "llm.fallback", turn = %turn.id, model = lease.row.key, after = tried.join(","), "next model");
+            }
+            tries += 1;
+            let row = lease.row.key.clone();
+            parts.timeline.asked(&turn.id, "model", &row);
+            let begun = Instant::now();
+            let result = self.complete(&row, request).await;
+            drop(lease);
+            let took = begun.elapsed();
+            let summary = result.as_ref().map(Summary::from).map_err(Clone::clone);
+            let report = Report { turn: turn.id.clone(), row: row.clone(), tries, took, result: summary };
+            // A dispatcher that is down forgets what it knew of this row anyway.
+            let _ = parts.dispatcher.cast(LlmDispatcherMsg::Report(report));
+            let error = match result {
+                Ok(completion) => return Ok(Asked { completion, row, took }),
+                Err(error) => error,
+            };
+            last_failure = error.kind.as_str();
+            if !slot.withdraw() {
+                return Err(last_failure);
+            }
+            match pause(parts, &error, tries) {
+                Some(pause) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
+                _ => {
+                    tried.push(row);
+                    tries = 0;
+                }
             }
         }
+    }
+
+    /// One call. It is read along only while nothing was shown yet: a repair replaces what stands there in one step.
+    async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
+        let unseen = self.slot.withdraw();
+        match self.turn.policy.reply {
+            ReplyContract::Typed if unseen => self.running.models.stream(row, request, self.reader()).await,
+            ReplyContract::Typed | ReplyContract::Plain => self.running.models.complete(row, request).await,
+        }
+    }
+
+    /// Reads along, and writes what can be shown into the slot.
+    fn reader(&self) -> Heard {
+        let (slot, outbox) = (self.slot.clone(), self.parts.outbox.clone());
+        let (turn, again, until) = (self.turn.clone(), self.again, self.deadline);
+        let reading: Mutex<(Partial, Option<Instant>)> = Mutex::default();
+        Arc::new(move |more| {
+            let (partial, announced) = &mut *reading.lock();
+            partial.push(more);
+            let changed = slot.write(partial.shown());
+            if changed && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
+                *announced = Some(Instant::now());
+                let (id, place) = (turn.id.clone(), turn.place.clone());
+                let draft =
+                    Draft { turn: id, place, reply_to: Some(turn.id.trigger()), slot: slot.clone(), again, until };
+                // An outbox that is down hears of it the next time.
+                let _ = outbox.cast(OutboxMsg::Draft(draft));
+            }
+        })
     }
 }
 

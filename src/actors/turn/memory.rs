@@ -54,7 +54,8 @@ pub(super) fn remember(parts: &TurnParts, running: &Running, turn: &Turn, exchan
     drop(parts.store.write(vec![Write::Put { key, value: history.to_json(), ttl }]));
 }
 
-async fn load(parts: &TurnParts, turn: &Turn) -> History {
+/// The conversation so far.
+pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
     let key = keys::history(&turn.person, &turn.place);
     let Some(stored) = parts.store.get(&key).await else { return History::default() };
     match History::parse(&stored) {

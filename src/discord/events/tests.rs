@@ -185,14 +185,18 @@ fn a_guild_tells_its_places_and_skips_odd_ones() {
             {"id": "10", "type": 0, "last_message_id": "100"}, {"id": "11", "type": 4}, {"id": "12", "type": 5},
             {"type": 0}, 7, {"id": "13", "type": 15}, {"id": "14", "type": 2, "last_message_id": null},
         ],
-        "threads": [{"id": "20", "type": 11, "last_message_id": "200"}],
+        "threads": [{"id": "20", "type": 11, "last_message_id": "200", "parent_id": "10"}],
     });
-    let (id, newest) = places(&guild.to_string()).unwrap().unwrap();
+    let GuildPlaces { guild: id, newest, threads } = places(&guild.to_string()).unwrap().unwrap();
+    assert_eq!(threads, [(Place::new(DOOR, "20"), Place::new(DOOR, "10"))]);
     let newest: Vec<_> = newest.into_iter().map(|(place, at)| (place.id, at)).collect();
     let epoch = Timestamp(1_420_070_400_000);
     let expected = vec![("10".to_owned(), epoch), ("20".to_owned(), epoch)];
     assert_eq!((id.as_str(), newest), ("4", expected));
     assert_eq!(places(r#"{"id":"4","unavailable":true}"#).unwrap(), None);
-    assert_eq!(places(r#"{"id":"4"}"#).unwrap(), Some(("4".to_owned(), Vec::new())));
+    assert_eq!(
+        places(r#"{"id":"4"}"#).unwrap(),
+        Some(GuildPlaces { guild: "4".to_owned(), newest: Vec::new(), threads: Vec::new() })
+    );
     assert!(places("{}").is_err());
 }

@@ -46,8 +46,13 @@ fn deletions_places_and_beginnings_are_read() {
         r#"{"t":"GUILD_CREATE","s":3,"op":0,"d":{"id":"4","channels":[{"id":"5","type":0,"last_message_id":"60"}]}}"#,
     );
     assert!(
-        matches!(told, Event::Places((guild, newest)) if guild == "4" && newest == [(Place::new(DOOR, "5"), Timestamp(1_420_070_400_000))])
+        matches!(told, Event::Places(told) if told.guild == "4" && told.newest == [(Place::new(DOOR, "5"), Timestamp(1_420_070_400_000))])
     );
+    let (_, _, told) = event(r#"{"t":"THREAD_CREATE","s":3,"op":0,"d":{"id":"6","type":11,"parent_id":"5"}}"#);
+    let (thread, parent) = (Place::new(DOOR, "6"), Place::new(DOOR, "5"));
+    assert!(matches!(told, Event::Thread(told, above) if told == thread && above == parent));
+    let (_, _, told) = event(r#"{"t":"THREAD_CREATE","s":3,"op":0,"d":{"id":"6","type":11}}"#);
+    assert!(matches!(told, Event::Other));
     let (_, _, told) = event(r#"{"t":"GUILD_CREATE","s":3,"op":0,"d":{"id":"4","unavailable":true}}"#);
     assert!(matches!(told, Event::Other));
     let (_, _, told) = event(r#"{"t":"READY","s":1,"op":0,"d":{"session_id":"abc","user":{"id":"1"}}}"#);

@@ -393,6 +393,30 @@ async fn chatter_is_told_of_in_few_words_and_bulk_deletions_in_order() {
 }
 
 #[tokio::test]
+async fn messages_in_threads_name_the_channel_above_once_it_was_told() {
+    let peer = Peer::new().await;
+    let gateway = peer.source(Interests::default()).await;
+    let (mut wire, mut told) = peer.session(&gateway).await;
+    let thread = |id: &str| json!({"id": id, "type": 11, "parent_id": "500"});
+    wire.dispatch("GUILD_CREATE", 2, &json!({"id": "400", "threads": [thread("601")]})).await;
+    wire.dispatch("THREAD_CREATE", 3, &thread("602")).await;
+    let mut parents = Vec::new();
+    for (sequence, channel) in [(4, "601"), (5, "602"), (6, "500")] {
+        let message = json!({"id": (9000 + sequence).to_string(), "channel_id": channel, "content": "ahoy",
+            "mentions": [{"id": "1", "username": "x"}], "author": {"id": "777", "username": "ann"}});
+        wire.dispatch("MESSAGE_CREATE", sequence, &message).await;
+    }
+    while parents.len() < 3 {
+        if let StreamEvent::Incoming { incoming, .. } = told.recv().await.unwrap()
+            && let Incoming::Posted(posted) = *incoming
+        {
+            parents.push(posted.parent.map(|parent| parent.id));
+        }
+    }
+    assert_eq!(parents, [Some("500".to_owned()), Some("500".to_owned()), None]);
+}
+
+#[tokio::test]
 async fn a_peer_that_answers_no_heartbeat_is_left_resumably() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;

@@ -21,6 +21,10 @@ pub const READ_HISTORY: u64 = 1 << 16;
 pub const MENTION_EVERYONE: u64 = 1 << 17;
 /// May give and take roles below their own.
 pub const MANAGE_ROLES: u64 = 1 << 28;
+/// May open public threads.
+pub const CREATE_THREADS: u64 = 1 << 35;
+/// May write in threads.
+pub const SEND_IN_THREADS: u64 = 1 << 38;
 /// May silence members for a while.
 pub const MODERATE_MEMBERS: u64 = 1 << 40;
 

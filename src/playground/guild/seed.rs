@@ -12,7 +12,12 @@ const BASE: u64 = 900_000_000_000_000_000;
 const STRIDE: u64 = 1 << 22;
 
 /// What an ordinary member may do.
-const MEMBER: u64 = may::VIEW_CHANNEL | may::SEND_MESSAGES | may::ATTACH_FILES | may::READ_HISTORY;
+const MEMBER: u64 = may::VIEW_CHANNEL
+    | may::SEND_MESSAGES
+    | may::ATTACH_FILES
+    | may::READ_HISTORY
+    | may::CREATE_THREADS
+    | may::SEND_IN_THREADS;
 /// What a moderator may do besides.
 const MODERATOR: u64 =
     MEMBER | may::MANAGE_MESSAGES | may::MENTION_EVERYONE | may::MANAGE_ROLES | may::MODERATE_MEMBERS;
@@ -98,7 +103,15 @@ fn guild(number: u32, name: &str, bot: UserId) -> Guild {
 }
 
 fn text(id: u64, name: &str) -> Channel {
-    Channel { id: ChannelId(id), guild: None, name: name.to_owned(), kind: ChannelKind::Text, recipient: None }
+    Channel {
+        id: ChannelId(id),
+        guild: None,
+        name: name.to_owned(),
+        kind: ChannelKind::Text,
+        recipient: None,
+        parent: None,
+        opener: None,
+    }
 }
 
 fn account(guild: &Guild, bot: UserId) -> Member {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     Attachment, Channel, ChannelKind, Draft, Guild, Member, Message,
+    files::{File, Files},
     ids::{ChannelId, GuildId, MessageId, RoleId, Snowflakes, UserId},
     mentions::{Allowed, Mentions},
     seed::Seed,
@@ -17,6 +18,10 @@ pub const NONCE_LIFETIME_MS: u64 = 5 * 60 * 1_000;
 const NONCES_PER_CHANNEL: usize = 1_024;
 /// Direct message channels that may be opened.
 const DIRECT_CHANNELS: usize = 256;
+/// Threads of one guild.
+const THREADS: usize = 256;
+/// The flag of a message that a thread was opened from.
+const HAS_THREAD: u64 = 1 << 5;
 
 /// Messages of one channel, oldest first, with the nonces of the last minutes.
 #[derive(Debug, Default)]
@@ -41,6 +46,9 @@ pub struct State {
     /// Where each guild is in the list, and each of its channels in its own.
     places: (HashMap<GuildId, usize>, HashMap<ChannelId, (usize, usize)>),
     snowflakes: Snowflakes,
+    files: Files,
+    /// Where files can be had, such as `http://127.0.0.1:1234`.
+    origin: String,
 }
 
 impl State {
@@ -63,6 +71,8 @@ impl State {
             logs: HashMap::new(),
             places: Default::default(),
             snowflakes: Snowflakes::default(),
+            files: Files::default(),
+            origin: String::new(),
         };
         state.find_places();
         state
@@ -75,6 +85,25 @@ impl State {
         for (at, guild) in self.guilds.iter().enumerate() {
             channels.extend(guild.channels.iter().enumerate().map(|(n, channel)| (channel.id, (at, n))));
         }
+    }
+
+    /// Says where files can be had; no address is told before.
+    pub fn set_origin(&mut self, origin: String) {
+        self.origin = origin;
+    }
+
+    /// The address of a file of a message in `channel`.
+    #[must_use]
+    pub fn address_of(&self, channel: ChannelId, file: &Attachment) -> String {
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
+        let name: String = file.filename.chars().map(plain).collect();
+        format!("{}/attachments/{channel}/{}/{name}", self.origin, file.id)
+    }
+
+    /// The bytes of an attachment, unless they were forgotten.
+    #[must_use]
+    pub fn file(&self, attachment: MessageId) -> Option<&File> {
+        self.files.find(attachment)
     }
 
     /// The bot's account.
@@ -165,13 +194,7 @@ impl State {
         let id = MessageId(self.snowflakes.next(now));
         let replied = draft.reply_to.and_then(|id| self.message(channel, id)).map(|message| message.author);
         let mentions = Mentions::of(&draft.content, &draft.allowed, replied).known(self, guild, author);
-        let attachments = draft.files.into_iter().map(|(filename, content_type, size)| Attachment {
-            id: MessageId(self.snowflakes.next(now)),
-            filename,
-            content_type,
-            size,
-        });
-        let attachments = attachments.collect();
+        let attachments = draft.files.into_iter().map(|file| self.attach(file, now)).collect();
         let message = Message {
             id,
             channel,
@@ -196,6 +219,13 @@ impl State {
         };
         self.keep(&message, now);
         Some(message)
+    }
+
+    fn attach(&mut self, file: File, now: u64) -> Attachment {
+        let id = MessageId(self.snowflakes.next(now));
+        let (filename, content_type, size) = (file.name.clone(), file.kind.clone(), file.bytes.len());
+        self.files.keep(id, file);
+        Attachment { id, filename, content_type, size }
     }
 
     fn keep(&mut self, message: &Message, now: u64) {
@@ -270,12 +300,54 @@ impl State {
     pub fn remove_channel(&mut self, id: ChannelId) -> Option<Channel> {
         let channel = self.channel(id)?.clone();
         for guild in &mut self.guilds {
-            guild.channels.retain(|channel| channel.id != id);
+            guild.channels.retain(|channel| channel.id != id && channel.parent != Some(id));
         }
         self.direct.retain(|channel| channel.id != id);
-        self.logs.remove(&id);
         self.find_places();
+        let (places, direct) = (&self.places.1, &self.direct);
+        self.logs.retain(|id, _| places.contains_key(id) || direct.iter().any(|channel| channel.id == *id));
         Some(channel)
+    }
+
+    /// Opens a thread in a text channel, from a message or on its own. None when one of them does not exist, the message
+    /// has a thread already, or there are too many.
+    pub fn open_thread(
+        &mut self,
+        parent: ChannelId,
+        (message, opener): (Option<MessageId>, UserId),
+        name: &str,
+        now: u64,
+    ) -> Option<Channel> {
+        let above = self.channel(parent).filter(|channel| channel.kind == ChannelKind::Text)?;
+        let guild = above.guild?;
+        if let Some(message) = message {
+            self.message(parent, message)?;
+        }
+        // As on Discord, a thread that begins with a message has its number.
+        let id = ChannelId(message.map_or_else(|| self.snowflakes.next(now), |message| message.0));
+        let channels = &mut self.guilds.iter_mut().find(|known| known.id == guild)?.channels;
+        let threads = channels.iter().filter(|channel| channel.kind == ChannelKind::Thread).count();
+        if threads >= THREADS || channels.iter().any(|channel| channel.id == id) {
+            return None;
+        }
+        let thread = Channel {
+            id,
+            guild: Some(guild),
+            name: name.to_owned(),
+            kind: ChannelKind::Thread,
+            recipient: None,
+            parent: Some(parent),
+            opener: Some(opener),
+        };
+        channels.push(thread.clone());
+        self.find_places();
+        if let Some(message) = message
+            && let Some(log) = self.logs.get_mut(&parent)
+            && let Some(at) = log.position(message)
+        {
+            log.messages[at].flags |= HAS_THREAD;
+        }
+        Some(thread)
     }
 
     /// The direct conversation with somebody, opened if there is none yet. None for a stranger, or
@@ -294,6 +366,8 @@ impl State {
             name,
             kind: ChannelKind::Direct,
             recipient: Some(with),
+            parent: None,
+            opener: None,
         };
         self.direct.push(channel.clone());
         Some(channel)

@@ -8,17 +8,24 @@ use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::{Desk, deeds};
+use crate::playground::guild::files::{FILE_BYTES, File};
 use crate::playground::guild::ids::{ChannelId, GuildId, MessageId, UserId};
 use crate::playground::guild::{Channel, Guild, Member, Message, Role, permissions};
 use crate::playground::service::Service;
 
 /// The longest message, in characters, as on Discord.
 const LETTERS: usize = 2_000;
+/// Files of one message.
+const FILES: usize = 4;
+/// The longest name of a file, in characters.
+const FILE_NAME: usize = 200;
 /// Messages of each channel that are told, the newest.
 const MESSAGES: usize = 100;
 /// Channels that are told.
@@ -46,15 +53,15 @@ impl IntoResponse for Refusal {
     }
 }
 
-fn bad(sentence: impl Into<String>) -> Refusal {
+pub(super) fn bad(sentence: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, sentence)
 }
 
-fn missing(sentence: &str) -> Refusal {
+pub(super) fn missing(sentence: &str) -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, sentence)
 }
 
-fn forbidden(sentence: &str) -> Refusal {
+pub(super) fn forbidden(sentence: &str) -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, sentence)
 }
 
@@ -71,6 +78,8 @@ pub struct Shown {
     typing: Vec<ChannelId>,
     /// The bot's presence as it set it.
     presence: Option<Value>,
+    /// The commands that the bot registered.
+    commands: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -99,6 +108,7 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
         messages: channels.iter().map(newest).collect(),
         typing: channels.iter().map(|channel| channel.id).filter(|id| service.typing(*id)).collect(),
         presence: service.presence(0),
+        commands: deeds::commands(service),
         channels,
         guild,
     })
@@ -113,6 +123,19 @@ struct Saying {
     text: String,
     #[serde(default)]
     reply_to: Option<String>,
+    #[serde(default)]
+    files: Vec<Sending>,
+}
+
+/// A file that a member sends along.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sending {
+    name: String,
+    /// The media type as the browser knows it.
+    kind: String,
+    /// What it holds, in base64.
+    data: String,
 }
 
 /// `POST /playground/messages`
@@ -120,7 +143,8 @@ pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) 
     let saying: Saying = read(body)?;
     let member = speaker(&desk.service, &saying.member)?;
     let channel = channel(&desk.service, &saying.channel)?;
-    let text = worded(&saying.text)?;
+    let files = files(saying.files)?;
+    let text = if files.is_empty() { worded(&saying.text)? } else { fitting(&saying.text)? };
     if channel.recipient.is_some_and(|recipient| recipient != member.id) {
         return Err(forbidden("this conversation belongs to somebody else"));
     }
@@ -128,8 +152,9 @@ pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) 
     if let Some(answered) = reply_to {
         find(&desk.service, channel.id, answered)?;
     }
-    let id = desk.service.says(member.id, channel.id, text, reply_to);
-    Ok((StatusCode::CREATED, Json(json!({"id": id}))).into_response())
+    let sent = desk.service.sends(member.id, channel.id, text, reply_to, files);
+    let sent = sent.ok_or_else(|| missing("there is no such channel"))?;
+    Ok((StatusCode::CREATED, Json(json!({"id": sent.id}))).into_response())
 }
 
 /// A new text for a message.
@@ -197,18 +222,18 @@ pub async fn types(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn read<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
+pub(super) fn read<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
     let body =
         body.map_err(|rejection| Refusal::new(rejection.status(), "the body was too large or did not arrive"))?;
     serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
 }
 
-fn id(text: &str) -> Result<u64, Refusal> {
+pub(super) fn id(text: &str) -> Result<u64, Refusal> {
     text.parse().map_err(|_| bad("an id is a number written as text"))
 }
 
 /// The member to speak as. The bot speaks for itself.
-fn speaker(service: &Service, member: &str) -> Result<Member, Refusal> {
+pub(super) fn speaker(service: &Service, member: &str) -> Result<Member, Refusal> {
     let id = UserId(id(member)?);
     let member = service.members().into_iter().find(|member| member.id == id);
     match member {
@@ -218,13 +243,13 @@ fn speaker(service: &Service, member: &str) -> Result<Member, Refusal> {
     }
 }
 
-fn channel(service: &Service, channel: &str) -> Result<Channel, Refusal> {
+pub(super) fn channel(service: &Service, channel: &str) -> Result<Channel, Refusal> {
     let id = ChannelId(id(channel)?);
     let channel = service.channels().into_iter().find(|channel| channel.id == id);
     channel.ok_or_else(|| missing("there is no such channel"))
 }
 
-fn find(service: &Service, channel: ChannelId, id: MessageId) -> Result<Message, Refusal> {
+pub(super) fn find(service: &Service, channel: ChannelId, id: MessageId) -> Result<Message, Refusal> {
     let message = service.messages(channel).into_iter().find(|message| message.id == id);
     message.ok_or_else(|| missing("there is no such message"))
 }
@@ -235,14 +260,32 @@ fn placed(service: &Service, place: Place) -> Result<Message, Refusal> {
     find(service, of.id, MessageId(id(&message)?))
 }
 
-/// A text that may be sent.
+/// A text that may be sent on its own.
 fn worded(text: &str) -> Result<&str, Refusal> {
+    let text = fitting(text)?;
+    if text.is_empty() { Err(bad("a message needs some text")) } else { Ok(text) }
+}
+
+fn fitting(text: &str) -> Result<&str, Refusal> {
     let text = text.trim();
-    if text.is_empty() {
-        return Err(bad("a message needs some text"));
-    }
     if text.chars().count() > LETTERS {
         return Err(bad(format!("a message has at most {LETTERS} characters")));
     }
     Ok(text)
+}
+
+fn files(sent: Vec<Sending>) -> Result<Vec<File>, Refusal> {
+    if sent.len() > FILES {
+        return Err(bad(format!("a message has at most {FILES} files")));
+    }
+    let read = |file: Sending| {
+        let name: String = file.name.chars().filter(|letter| !letter.is_control()).take(FILE_NAME).collect();
+        let bytes = STANDARD.decode(file.data).map_err(|_| bad("a file comes in base64"))?;
+        if bytes.len() > FILE_BYTES {
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 8 MiB"));
+        }
+        let kind = if file.kind.is_empty() { "application/octet-stream".to_owned() } else { file.kind };
+        Ok(File { name: if name.is_empty() { "file".to_owned() } else { name }, kind, bytes: bytes.into() })
+    };
+    sent.into_iter().map(read).collect()
 }

@@ -1,7 +1,9 @@
 // The message box: mentions with suggestions, replies, edits, and what is sent in the end.
 
+import { commandOffers, parseCommand } from "./commands.js";
+import { dropFiles, encodedFiles, startFiles, waitingFiles } from "./files.js";
 import { avatar } from "./message.js";
-import { make } from "./text.js";
+import { make } from "/dashboard/dom.js";
 
 const LETTERS = 2000;
 const WARN_AT = 1800;
@@ -29,7 +31,8 @@ let kept = "";
 let sending = false;
 
 /**
- * Brings the box to life. `with_` has `people()` (what can be mentioned: `{name, token, member?, note}`), `say(text, replyTo)`,
+ * Brings the box to life. `with_` has `people()` (what can be mentioned: `{name, token, member?, note}`),
+ * `commands()` and `learn()` (what can be run, and asks anew), `run(command)`, `say(text, replyTo, files)`,
  * `change(id, text)`, `types()` and `lastOwn()`.
  */
 export function startComposer(with_) {
@@ -49,6 +52,7 @@ export function startComposer(with_) {
   document.getElementById("answering-cancel").addEventListener("click", cancel);
   mentionButton.addEventListener("click", () => insert(`${mentionButton.textContent} `));
   window.addEventListener("resize", grow);
+  startFiles(grow, complain);
   grow();
 }
 
@@ -105,7 +109,7 @@ function cancel() {
 
 async function submit() {
   const text = toWire(draft.value.trim());
-  if (text === "" || sending) return;
+  if ((text === "" && waitingFiles() === 0) || sending) return;
   if ([...text].length > LETTERS) {
     complain(`A message has at most ${LETTERS} characters.`);
     return;
@@ -113,7 +117,7 @@ async function submit() {
   sending = true;
   try {
     if (aim?.kind === "edit") await hooks.change(aim.id, text);
-    else await hooks.say(text, aim?.kind === "reply" ? aim.id : null);
+    else await sayOrRun(text);
     problem.hidden = true;
     draft.value = "";
     if (aim) cancel();
@@ -127,7 +131,18 @@ async function submit() {
   }
 }
 
-function complain(text) {
+async function sayOrRun(text) {
+  const command = waitingFiles() === 0 && parseCommand(text, hooks.commands());
+  if (command) {
+    await hooks.run(command);
+    return;
+  }
+  await hooks.say(text, aim?.kind === "reply" ? aim.id : null, await encodedFiles());
+  dropFiles();
+}
+
+/** Says below the box what went wrong. */
+export function complain(text) {
   problem.textContent = text;
   problem.hidden = false;
 }
@@ -168,6 +183,8 @@ function onSuggestKey(event) {
 /** Offers names when the word before the caret begins with an at sign. */
 function offer() {
   const before = draft.value.slice(0, draft.selectionStart);
+  if (before === "/") hooks.learn().then(() => draft.value.startsWith("/") && offerCommands(draft.value));
+  if (before.startsWith("/") && offerCommands(before)) return;
   const match = before.match(/(?:^|[^\w@])@([\p{L}\p{N}_-]*)$/u);
   if (!match) {
     close();
@@ -181,9 +198,18 @@ function offer() {
   else drawOptions();
 }
 
+function offerCommands(before) {
+  options = commandOffers(before, hooks.commands()).slice(0, SUGGESTIONS);
+  chosen = 0;
+  if (options.length === 0) close();
+  else drawOptions();
+  return options.length > 0;
+}
+
 function drawOptions() {
   suggest.replaceChildren(...options.map((person, n) => {
-    const face = person.member ? avatar(person.member, "small") : make("span", "avatar small role", "@");
+    const sign = person.command ? "/" : person.option ? ":" : "@";
+    const face = person.member ? avatar(person.member, "small") : make("span", "avatar small role", sign);
     const item = make("li", n === chosen ? "chosen" : "", face, make("span", "", person.name), make("span", "note", person.note));
     item.id = `suggest-${n}`;
     item.setAttribute("role", "option");
@@ -205,10 +231,12 @@ function close() {
 
 function take(person) {
   const caret = draft.selectionStart;
-  const from = draft.value.slice(0, caret).lastIndexOf("@");
-  draft.setRangeText(`@${person.name} `, from, caret, "end");
+  const before = draft.value.slice(0, caret);
+  const from = person.command ? 0 : person.option ? before.search(/\S*$/) : before.lastIndexOf("@");
+  draft.setRangeText(person.insert ?? `@${person.name} `, from, caret, "end");
   close();
   grow();
+  if (person.command) offer();
   draft.focus();
 }
 
@@ -227,12 +255,12 @@ function grow() {
   const letters = [...draft.value].length;
   count.textContent = letters >= WARN_AT ? `${LETTERS - letters}` : "";
   count.classList.toggle("over", letters > LETTERS);
-  send.classList.toggle("ready", draft.value.trim() !== "");
+  send.classList.toggle("ready", draft.value.trim() !== "" || waitingFiles() > 0);
 }
 
 function tellTyping() {
   const now = performance.now();
-  if (draft.value.trim() === "" || aim?.kind === "edit" || (typedAt && now - typedAt < TYPING_MS)) return;
+  if (draft.value.trim() === "" || draft.value.startsWith("/") || aim?.kind === "edit" || (typedAt && now - typedAt < TYPING_MS)) return;
   typedAt = now;
   hooks.types();
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -38,7 +38,7 @@ struct Watch {
 /// `GET /playground/events`: Server-Sent Events. `ready` comes first: what is read from `/playground/state` after it
 /// misses nothing. `change` carries a change, `presence` the bot's presence, and `resync` says that changes were
 /// missed because the reader was too slow, so that the state has to be read again.
-pub async fn stream(State(desk): State<Desk>) -> Response {
+pub async fn stream(State(desk): State<Desk>, closing: Option<Extension<CancellationToken>>) -> Response {
     let Ok(permit) = desk.streams.try_acquire_owned() else {
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open").into_response();
     };
@@ -50,7 +50,8 @@ pub async fn stream(State(desk): State<Desk>) -> Response {
         service: desk.service,
         look,
         begun: false,
-        closing: desk.closing,
+        // Without a listener that stops, nothing ever ends the stream but its reader.
+        closing: closing.map(|Extension(closing)| closing).unwrap_or_default(),
         _permit: permit,
     };
     let events = stream::unfold(watch, async |mut watch| {

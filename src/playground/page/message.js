@@ -1,11 +1,17 @@
 // One message as an element: who, when, what it answers, its text, embeds and files.
 
-import { draw, link, make, plain } from "./text.js";
+import { size } from "./files.js";
+import { draw, link, plain } from "./text.js";
+import { make } from "/dashboard/dom.js";
 
 /** Messages of one person that follow each other within this time stand under one name. */
 const GROUP_MS = 5 * 60 * 1000;
 const QUOTE_LETTERS = 140;
 const SURE_MS = 3000;
+/** The flag of an answer that is still to come. */
+const LOADING = 1 << 7;
+/** Pictures that the service shows as such. */
+const PICTURE = /^image\/(png|jpeg|gif|webp)/;
 
 /** A circle with somebody's initials, or the lighthouse for a bot. */
 export function avatar(member, size = "") {
@@ -14,7 +20,7 @@ export function avatar(member, size = "") {
   circle.setAttribute("aria-hidden", "true");
   if (member?.bot) {
     const image = make("img");
-    image.src = "/playground/icon.svg";
+    image.src = "/dashboard/icon.svg";
     image.alt = "";
     circle.append(image);
   } else {
@@ -69,7 +75,7 @@ export function dayLine(message) {
 
 /**
  * Draws a message. `view` has `names`, `member(id)`, `roles`, `find(id)`, `me`, `mayDelete(message)`, `wireButtons`
- * and the actions `reply`, `edit`, `remove` and `jump`.
+ * and the actions `reply`, `edit`, `remove`, `jump`, `thread` and `press`.
  */
 export function messageItem(message, previous, view) {
   const grouped = follows(message, previous);
@@ -92,6 +98,7 @@ function fill(item, message, grouped, view) {
   time.dateTime = new Date(message.sent_at).toISOString();
   time.title = new Date(message.sent_at).toLocaleString();
   const body = make("div", "body", draw(message.content, view.names));
+  if (message.flags & LOADING) body.append(make("p", "loading", dots(), `${message.author_name} is thinking…`));
   if (message.edited_at) {
     const edited = make("span", "edited", "(edited)");
     edited.title = new Date(message.edited_at).toLocaleString();
@@ -141,17 +148,56 @@ function shorten(text) {
 }
 
 function extras(message, view) {
-  const out = message.embeds.slice(0, 10).map((embed) => embedCard(embed, view));
-  for (const file of message.attachments) {
-    out.push(make("div", "file", make("span", "file-name", file.filename), make("span", "file-size", size(file.size))));
-  }
+  const shown = new Set();
+  const out = message.embeds.slice(0, 10).map((embed) => embedCard(embed, message, view, shown));
+  out.unshift(...message.attachments.filter((file) => !shown.has(file.id)).map(attached));
   for (const row of message.components.slice(0, 5)) {
-    out.push(make("div", "buttons", ...(row.components ?? []).slice(0, 5).map((part) => component(part))));
+    out.push(make("div", "buttons", ...(row.components ?? []).slice(0, 5).map((part) => component(part, message, view))));
+  }
+  if (message.only_for) out.push(make("p", "fine private", "Only you can see this."));
+  const thread = view.threadOf(message.id);
+  if (thread) {
+    const button = make("button", "thread-chip", make("span", "thread-name", thread.name), make("span", "note", thread.words));
+    button.type = "button";
+    button.addEventListener("click", () => view.thread(message.id));
+    out.push(button);
   }
   return out;
 }
 
-function embedCard(embed, view) {
+/** Three dots that move. */
+export function dots() {
+  const three = make("span", "dots", make("i"), make("i"), make("i"));
+  three.setAttribute("aria-hidden", "true");
+  return three;
+}
+
+function fileUrl(file) {
+  return `/playground/files/${file.id}/${encodeURIComponent(file.filename)}`;
+}
+
+function attached(file) {
+  const save = make("a", "file", make("span", "file-name", file.filename), make("span", "file-size", size(file.size)));
+  Object.assign(save, { href: fileUrl(file), download: file.filename });
+  return PICTURE.test(file.content_type) ? picture(file, save) : save;
+}
+
+function picture(file, instead) {
+  const image = make("img", "picture");
+  Object.assign(image, { src: fileUrl(file), alt: file.filename, title: `${file.filename}, ${size(file.size)}` });
+  const open = make("a", "picture-link", image);
+  Object.assign(open, { href: fileUrl(file), target: "_blank", rel: "noopener" });
+  image.addEventListener("error", () => open.replaceWith(instead), { once: true });
+  return open;
+}
+
+/** The attachment that an address of an embed means. */
+function meant(address, message) {
+  const id = address.match(/\/attachments\/\d+\/(\d+)\//)?.[1];
+  return message.attachments.find((file) => file.id === id || address === `attachment://${file.filename}`);
+}
+
+function embedCard(embed, message, view, shown) {
   const card = make("div", "embed");
   if (Number.isInteger(embed.color)) card.style.setProperty("--edge", `#${embed.color.toString(16).padStart(6, "0")}`);
   if (embed.author?.name) card.append(make("p", "fine", String(embed.author.name)));
@@ -161,27 +207,37 @@ function embedCard(embed, view) {
     card.append(make("p", "field", make("strong", "", String(field.name)), make("br"), draw(String(field.value), view.names)));
   }
   // Pictures from elsewhere are never loaded here; their address is shown instead.
-  for (const picture of [embed.image, embed.thumbnail]) {
-    if (picture?.url) card.append(make("p", "", make("span", "fine", "picture "), link(String(picture.url), String(picture.url))));
+  for (const told of [embed.image, embed.thumbnail].filter((told) => told?.url)) {
+    const file = meant(String(told.url), message);
+    if (file) {
+      shown.add(file.id);
+      card.append(attached(file));
+    } else card.append(make("p", "", make("span", "fine", "picture "), link(String(told.url), String(told.url))));
   }
   if (embed.url && !embed.title) card.append(make("p", "", link(String(embed.url), String(embed.url))));
   if (embed.footer?.text) card.append(make("p", "fine", String(embed.footer.text)));
   return card;
 }
 
-function component(part) {
+function component(part, message, view) {
   const label = String(part.label ?? part.placeholder ?? "menu");
   if (part.style === 5 && part.url) return link(String(part.url), label);
-  const button = make("button", `press style-${Number(part.style) || 2}`, label);
+  if (part.type === 3) return menu(part, message, view, label);
+  const emoji = part.emoji?.name && !part.emoji.id ? `${part.emoji.name} ` : "";
+  const button = make("button", `press style-${Number(part.style) || 2}`, emoji + label);
   button.type = "button";
-  button.disabled = true;
-  button.title = "Buttons are shown here, but cannot be pressed";
+  button.disabled = part.disabled === true || !part.custom_id;
+  button.addEventListener("click", () => view.press(message.id, part.custom_id, []));
   return button;
 }
 
-function size(bytes) {
-  if (bytes < 1024) return `${bytes} B`;
-  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+function menu(part, message, view, label) {
+  const choices = (part.options ?? []).slice(0, 25).map((option) => new Option(String(option.label), String(option.value), false, option.default === true));
+  const select = make("select", "menu", new Option(label, "", true, !choices.some((choice) => choice.selected)), ...choices);
+  select.options[0].disabled = true;
+  select.disabled = part.disabled === true;
+  select.addEventListener("change", () => view.press(message.id, part.custom_id, [select.value]));
+  return select;
 }
 
 function actions(message, view) {
@@ -194,6 +250,7 @@ function actions(message, view) {
   const bar = make("div", "actions", act("Reply", () => view.reply(message.id)));
   bar.setAttribute("role", "group");
   bar.setAttribute("aria-label", `Message of ${message.author_name}`);
+  if (view.mayThread(message)) bar.append(act("Thread", () => view.thread(message.id)));
   if (message.author === view.me) bar.append(act("Edit", () => view.edit(message.id)));
   if (view.mayDelete(message)) bar.append(act("Delete", (button) => sure(button, () => view.remove(message.id))));
   return bar;

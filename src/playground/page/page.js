@@ -1,9 +1,11 @@
 // The chat: what there is, what happens, and who is looking.
 
-import { editMessage, forget, invite, prefill, replyTo, startComposer } from "./composer.js";
-import { avatar, dayLine, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
-import { make, plain } from "./text.js";
-import { watchTree } from "./tree.js";
+import { complain, editMessage, forget, invite, prefill, replyTo, startComposer } from "./composer.js";
+import { avatar, dayLine, dots, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
+import { openRoles } from "./roles.js";
+import { plain } from "./text.js";
+import { mountBoard } from "/dashboard/board.js";
+import { make } from "/dashboard/dom.js";
 
 /** Messages of a channel that are kept here. */
 const KEPT = 300;
@@ -11,12 +13,16 @@ const TYPING_MS = 10_000;
 const RETRY_MS = 2000;
 /** An edited message is read aloud when it has been quiet for so long. */
 const SETTLED_MS = 1800;
+/** The bot has three seconds to answer a command or a button. */
+const ANSWER_MS = 3300;
+/** A thread is named after the message that it begins with. */
+const THREAD_LETTERS = 48;
 /** So near the end of the list new messages pull it along. */
 const NEAR_END = 90;
 
 const at = (id) => document.getElementById(id);
 const world = {
-  guild: null, bot: "", roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null,
+  guild: null, bot: "", roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null, commands: [],
 };
 const news = new Map();
 let here = recall("channel");
@@ -31,6 +37,15 @@ const view = {
   get roles() { return world.roles; },
   member: (id) => world.members.get(id),
   find: (id) => messagesHere().find((message) => message.id === id),
+  mayThread: (message) => channelHere()?.kind === "text" && message.channel === here && !message.only_for,
+  threadOf: (id) => {
+    const thread = channelHere()?.kind === "text" && world.channels.find((channel) => channel.id === id && channel.kind === "thread");
+    if (!thread) return null;
+    const many = world.messages.get(thread.id)?.length ?? 0;
+    return { name: thread.name, words: `${many} ${many === 1 ? "message" : "messages"} ›` };
+  },
+  thread: openThread,
+  press: (message, customId, values) => interact("/playground/presses", { message, custom_id: customId, values }),
   mayDelete: (message) => message.author === view.me || mayManage(view.me),
   names: {
     member: (id) => {
@@ -82,15 +97,26 @@ function keep(what, value) {
   }
 }
 
-function messagesHere() {
-  return world.messages.get(here) ?? [];
+function channelHere() {
+  return world.channels.find((channel) => channel.id === here);
 }
 
-function mayManage(member) {
-  const MANAGE_MESSAGES = 1n << 13n;
+/** What is shown here; a thread that began with a message begins with it. */
+function messagesHere() {
+  const all = world.messages.get(here) ?? [];
+  const parent = channelHere()?.parent;
+  const first = parent && world.messages.get(parent)?.find((message) => message.id === here);
+  const seen = (message) => !message.only_for || message.only_for === view.me;
+  return (first ? [first, ...all] : all).filter(seen);
+}
+
+const MANAGE_MESSAGES = 1n << 13n;
+const MANAGE_ROLES = 1n << 28n;
+
+function mayManage(member, right = MANAGE_MESSAGES) {
   const held = world.members.get(member)?.roles ?? [];
   const bits = held.reduce((sum, id) => sum | BigInt(world.roles.get(id)?.permissions ?? 0), 0n);
-  return world.guild?.owner === member || (bits & MANAGE_MESSAGES) !== 0n;
+  return world.guild?.owner === member || (bits & right) !== 0n;
 }
 
 async function ask(method, path, body) {
@@ -128,6 +154,7 @@ async function load() {
   world.channels = state.channels;
   world.messages = new Map(Object.entries(state.messages));
   world.presence = state.presence;
+  world.commands = state.commands;
   world.typing = new Map();
   state.typing.forEach((channel) => startTyping(channel, state.bot));
   if (!world.channels.some((channel) => channel.id === here)) here = world.channels[0]?.id ?? "";
@@ -143,19 +170,33 @@ async function load() {
 
 function drawPlace() {
   drawChannels();
-  const channel = world.channels.find((channel) => channel.id === here);
+  const channel = channelHere();
   const name = channel ? channel.name : "nowhere";
-  at("channel").replaceChildren(make("span", "hash", channel?.kind === "direct" ? "@" : "#"), name);
-  document.title = `#${name} · staffai playground`;
+  const parent = world.channels.find((known) => known.id === channel?.parent);
+  at("back").hidden = !parent;
+  at("back").textContent = parent ? `# ${parent.name} ›` : "";
+  at("topic").hidden = Boolean(parent);
+  at("channel").replaceChildren(make("span", "hash", signOf(channel)), name);
+  document.title = `${parent ? "" : "#"}${name} · staffai playground`;
   invite(name, world.members.get(view.me)?.name ?? "nobody", world.members.get(world.bot)?.name ?? "staffai");
   drawMessages();
   drawTyping();
 }
 
+function signOf(channel) {
+  return { direct: "@", thread: "↳" }[channel?.kind] ?? "#";
+}
+
+/** Channels in their order, each followed by its threads. */
+function placesInOrder() {
+  const threads = (channel) => world.channels.filter((thread) => thread.parent === channel.id);
+  return world.channels.filter((channel) => channel.kind !== "thread").flatMap((channel) => [channel, ...threads(channel)]);
+}
+
 function drawChannels() {
-  at("channels").replaceChildren(...world.channels.map((channel) => {
+  at("channels").replaceChildren(...placesInOrder().map((channel) => {
     const fresh = news.get(channel.id);
-    const button = make("button", "place", make("span", "hash", channel.kind === "direct" ? "@" : "#"), make("span", "", channel.name));
+    const button = make("button", channel.kind === "thread" ? "place thread" : "place", make("span", "hash", signOf(channel)), make("span", "place-name", channel.name));
     button.type = "button";
     if (channel.id === here) button.setAttribute("aria-current", "page");
     if (fresh) {
@@ -189,10 +230,19 @@ function drawPeople() {
       keep("member", member.id);
       forget();
       drawPlace();
+      drawPeople();
+      at("voices").querySelector("input:checked")?.focus();
     });
     const roles = member.roles.map((id) => world.roles.get(id)?.name).filter(Boolean).join(", ");
     const text = make("span", "person", nameOf(member, "", world.roles), make("span", "note", roles || "member"));
-    return make("label", "voice", radio, avatar(member), text);
+    const label = make("label", "voice", radio, avatar(member), text);
+    const givable = mayManage(view.me, MANAGE_ROLES) && givableRoles();
+    if (!givable?.length) return label;
+    const roleButton = make("button", "quiet roles-of", "roles");
+    roleButton.type = "button";
+    roleButton.setAttribute("aria-label", `Roles of ${member.name}`);
+    roleButton.addEventListener("click", () => openRoles(member, givable, (role, held) => ask("POST", "/playground/roles", { member: view.me, user: member.id, role, held })));
+    return make("div", "voice-row", label, roleButton);
   }));
   at("bots").replaceChildren(...members.filter((member) => member.bot).map((member) => {
     const [mood, words] = member.id === world.bot ? presenceWords() : ["", "bot"];
@@ -200,6 +250,13 @@ function drawPeople() {
     if (mood) face.append(make("i", `presence ${mood}`));
     return make("div", "voice bot", face, make("span", "person", nameOf(member, "", world.roles), make("span", "note", words)));
   }));
+}
+
+/** Roles that the member who looks may give: those below the own, none of a bot. */
+function givableRoles() {
+  const mine = world.members.get(view.me)?.roles ?? [];
+  const rank = world.guild?.owner === view.me ? Infinity : Math.max(0, ...mine.map((id) => world.roles.get(id)?.position ?? 0));
+  return [...world.roles.values()].filter((role) => !role.managed && role.id !== world.guild?.id && role.position < rank);
 }
 
 function presenceWords() {
@@ -215,6 +272,10 @@ function presenceWords() {
 
 function drawMessages() {
   const messages = messagesHere();
+  if (channelHere()?.kind === "thread" && messages.length === 0) {
+    at("messages").replaceChildren(make("li", "welcome", make("h3", "", channelHere().name), make("p", "", "A thread. Nobody has said anything here yet.")));
+    return;
+  }
   const items = [];
   messages.forEach((message, n) => {
     if (n === 0 || !sameDay(message, messages[n - 1])) items.push(dayLine(message));
@@ -234,7 +295,7 @@ function welcome() {
     return button;
   });
   const image = make("img", "welcome-mark");
-  image.src = "/playground/icon.svg";
+  image.src = "/dashboard/icon.svg";
   image.alt = "";
   return make("li", "welcome", image, make("h3", "", `Welcome to #${channel}`),
     make("p", "", `Nobody has said anything here yet. ${bot} answers when it is mentioned or replied to.`),
@@ -276,10 +337,12 @@ function created(message) {
     edited(message);
     return;
   }
-  const previous = messages[messages.length - 1];
+  const previous = messagesHere().at(-1);
   messages.push(message);
   endTyping(message.channel, message.author);
+  if (message.only_for && message.only_for !== view.me) return;
   if (message.channel !== here) {
+    redrawStarter(message.channel);
     const fresh = news.get(message.channel) ?? { count: 0, forMe: false };
     news.set(message.channel, { count: fresh.count + 1, forMe: fresh.forMe || forMe(message, view) });
     drawChannels();
@@ -289,6 +352,13 @@ function created(message) {
   if (messages.length > KEPT) forgetOldest(message.channel, messages);
   if (message.author === world.bot) settle(message);
   else if (message.author !== view.me && message.channel === here) read(message);
+}
+
+/** The message that a thread began with tells how many are in it. */
+function redrawStarter(thread) {
+  const starter = view.find(thread);
+  const item = starter && at(`m${thread}`);
+  if (item) refill(item, starter, view);
 }
 
 function append(message, previous) {
@@ -384,10 +454,8 @@ function drawTyping() {
     at("typing").replaceChildren();
     return;
   }
-  const dots = make("span", "dots", make("i"), make("i"), make("i"));
-  dots.setAttribute("aria-hidden", "true");
   const verb = names.length === 1 ? "is" : "are";
-  at("typing").replaceChildren(dots, make("strong", "", names.join(", ")), ` ${verb} typing…`);
+  at("typing").replaceChildren(dots(), make("strong", "", names.join(", ")), ` ${verb} typing…`);
 }
 
 // What happens.
@@ -405,6 +473,11 @@ const changes = {
     drawPeople();
     drawMessages();
   },
+  thread_opened: ({ change: _, ...thread }) => {
+    if (!world.channels.some((channel) => channel.id === thread.id)) world.channels.push(thread);
+    drawChannels();
+    redrawStarter(thread.id);
+  },
   channel_deleted: () => reload(),
 };
 
@@ -415,6 +488,31 @@ function apply(change) {
 
 function reload() {
   load().then(() => linked(true), () => linked(false));
+}
+
+// Threads, commands and buttons.
+
+async function openThread(id) {
+  const known = world.channels.find((channel) => channel.id === id && channel.kind === "thread");
+  try {
+    const text = plain(view.find(id)?.content ?? "", view.names).replace(/^(@\S+\s+)+/, "").replace(/\s+/g, " ").trim();
+    const name = [...text].slice(0, THREAD_LETTERS).join("") || "thread";
+    const thread = known ?? await ask("POST", "/playground/threads", { member: view.me, channel: here, message: id, name });
+    changes.thread_opened({ change: "", ...thread });
+    go(thread.id);
+  } catch (error) {
+    complain(error.message);
+  }
+}
+
+/** Does something that the bot has to answer, and says so when it does not. */
+async function interact(path, what) {
+  const begun = await ask("POST", path, { member: view.me, channel: here, ...what }).catch((error) => complain(error.message));
+  if (!begun) return;
+  setTimeout(async () => {
+    const told = await ask("GET", `/playground/interactions/${begun.id}`).catch(() => ({ answered: true }));
+    if (!told.answered) complain(`${world.members.get(world.bot)?.name ?? "The bot"} did not answer within three seconds.`);
+  }, ANSWER_MS);
 }
 
 function linked(yes) {
@@ -459,19 +557,26 @@ function watchTreePanel() {
     toggle.focus();
   });
   document.addEventListener("keydown", (event) => event.key === "Escape" && panel.classList.contains("open") && close.click());
-  watchTree((id) => {
-    const channel = world.channels.find((channel) => channel.id === id);
-    return channel ? `#${channel.name}` : world.members.get(id)?.name;
+  mountBoard(at("board"), {
+    nameOf: (id) => {
+      const channel = world.channels.find((channel) => channel.id === id);
+      return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;
+    },
+    summed: (total) => (at("tree-toggle-dot").className = `dot ${total.bad ? "bad" : "good"}`),
   });
 }
 
 startComposer({
   people,
-  say: (text, reply) => ask("POST", "/playground/messages", { member: view.me, channel: here, text, reply_to: reply }),
+  commands: () => world.commands,
+  learn: async () => (world.commands = await ask("GET", "/playground/commands").catch(() => world.commands)),
+  run: (command) => interact("/playground/commands", command),
+  say: (text, reply, files) => ask("POST", "/playground/messages", { member: view.me, channel: here, text, reply_to: reply, files }),
   change: (id, text) => ask("PATCH", `/playground/messages/${here}/${id}`, { member: view.me, text }),
   types: () => ask("POST", "/playground/typing", { member: view.me, channel: here }).catch(() => null),
   lastOwn: () => messagesHere().findLast((message) => message.author === view.me),
 });
+at("back").addEventListener("click", () => go(channelHere().parent));
 at("newer").addEventListener("click", toEnd);
 watchEnd();
 at("messages").addEventListener("click", (event) => {

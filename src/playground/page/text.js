@@ -1,14 +1,8 @@
 // Message text to elements: the small markup of a chat, drawn without ever parsing HTML.
 
-const MAX_DEPTH = 6;
+import { make } from "/dashboard/dom.js";
 
-/** Makes an element with a class and children, which may be texts. */
-export function make(tag, classes = "", ...children) {
-  const element = document.createElement(tag);
-  if (classes) element.className = classes;
-  element.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
-  return element;
-}
+const MAX_DEPTH = 6;
 
 /**
  * Draws a message. `names` resolves what ids stand for: `member(id)`, `role(id)` and `channel(id)` give

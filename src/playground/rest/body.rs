@@ -1,27 +1,29 @@
 //! Bodies and query strings: JSON, and as much of multipart forms as bots use.
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{Asked, answer::Refusal};
+use crate::playground::guild::files::{FILE_BYTES, File};
 
 /// Files in one request.
 const FILES: usize = 10;
 
-/// The longest JSON text, in bytes; files are not kept and may be longer.
+/// The longest JSON text, in bytes; files may be longer.
 const JSON: usize = 512 << 10;
 
 /// A body that was read.
 pub struct Form {
     /// The JSON object.
     pub json: Map<String, Value>,
-    /// The files: name, media type, length in bytes.
-    pub files: Vec<(String, String, usize)>,
+    /// The files.
+    pub files: Vec<File>,
 }
 
 /// Reads a JSON object, or a multipart form whose `payload_json` is one.
 ///
 /// # Errors
-/// When the body is neither.
+/// When the body is neither, or a file is too long.
 pub fn read(asked: &Asked) -> Result<Form, Refusal> {
     let kind = asked.headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let invalid = || Refusal::new(400, 50_109, "The request body contains invalid JSON.");
@@ -43,7 +45,14 @@ pub fn read(asked: &Asked) -> Result<Form, Refusal> {
                 form.json = parsed(part.body)?;
             }
             (_, Some(filename)) if form.files.len() < FILES => {
-                form.files.push((filename.to_owned(), media_type(&part.head).to_owned(), part.body.len()));
+                if part.body.len() > FILE_BYTES {
+                    return Err(Refusal::new(413, 40_005, "Request entity too large"));
+                }
+                form.files.push(File {
+                    name: filename.to_owned(),
+                    kind: media_type(&part.head).to_owned(),
+                    bytes: Bytes::copy_from_slice(part.body),
+                });
             }
             _ => {}
         }

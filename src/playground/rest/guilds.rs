@@ -9,7 +9,7 @@ use super::{
 };
 use crate::playground::{
     guild::{
-        Guild,
+        ChannelKind, Guild,
         ids::{ChannelId, GuildId, RoleId, UserId},
         permissions as may,
     },
@@ -78,8 +78,15 @@ pub fn guild(world: &World, id: GuildId) -> Outcome {
 
 /// A guild's channels.
 pub fn channels(world: &World, id: GuildId) -> Outcome {
-    let channels = known(world, id)?.channels.iter();
+    let channels = known(world, id)?.channels.iter().filter(|channel| channel.kind != ChannelKind::Thread);
     Ok(Answer::ok(channels.map(|channel| wire::channel(&world.state, channel)).collect()))
+}
+
+/// A guild's threads.
+pub fn threads(world: &World, id: GuildId) -> Outcome {
+    let threads = known(world, id)?.channels.iter().filter(|channel| channel.kind == ChannelKind::Thread);
+    let threads: Vec<Value> = threads.map(|thread| wire::channel(&world.state, thread)).collect();
+    Ok(Answer::ok(json!({"threads": threads, "members": []})))
 }
 
 /// A guild's roles.

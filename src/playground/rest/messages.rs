@@ -23,6 +23,8 @@ type Outcome = Result<Answer, Refusal>;
 /// Messages listed in one answer, and how many unless told.
 const LISTED: usize = 100;
 const LISTED_USUALLY: usize = 50;
+/// Characters of a thread's name.
+const THREAD_NAME: usize = 100;
 
 /// Writes a message as the bot.
 pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
@@ -139,6 +141,22 @@ pub fn typing(world: &mut World, channel: ChannelId) -> Outcome {
     let bot = world.state.bot().id;
     world.types(channel, bot);
     Ok(Answer::nothing())
+}
+
+/// Opens a thread as the bot.
+pub fn open_thread(world: &mut World, (channel, message): (ChannelId, Option<MessageId>), asked: &Asked) -> Outcome {
+    writable(world, channel, may::CREATE_THREADS)?;
+    let Form { json, .. } = body::read(asked)?;
+    let name = json.get("name").and_then(Value::as_str).unwrap_or_default();
+    if !(1..=THREAD_NAME).contains(&name.chars().count()) {
+        return Err(Refusal::field("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length."));
+    }
+    if message.is_some_and(|message| world.state.channel(ChannelId(message.0)).is_some()) {
+        return Err(Refusal::new(400, 160_004, "A thread has already been created for this message"));
+    }
+    let bot = world.state.bot().id;
+    let thread = world.open_thread(channel, bot, message, name).ok_or_else(Refusal::unknown_message)?;
+    Ok(Answer::ok(wire::channel(&world.state, &thread)))
 }
 
 /// Accepts a reaction, which nobody sees.

@@ -67,6 +67,10 @@ pub enum Call {
     DeleteMessage(ChannelId, MessageId),
     /// Light the typing indicator.
     Typing(ChannelId),
+    /// Open a thread, from a message or on its own.
+    OpenThread(ChannelId, Option<MessageId>),
+    /// The threads of a guild.
+    GuildThreads(GuildId),
     /// Add or remove the bot's own reaction; accepted and forgotten.
     React(ChannelId, MessageId),
 }
@@ -179,6 +183,7 @@ fn guild_row(guild: GuildId, rest: &[&str]) -> Vec<(&'static str, Call)> {
     match *rest {
         [] => vec![("GET /guilds/{guild}", Call::Guild(guild))],
         ["channels"] => vec![("GET /guilds/{guild}/channels", Call::GuildChannels(guild))],
+        ["threads", "active"] => vec![("GET /guilds/{guild}/threads/active", Call::GuildThreads(guild))],
         ["roles"] => vec![("GET /guilds/{guild}/roles", Call::GuildRoles(guild))],
         ["members"] => vec![("GET /guilds/{guild}/members", Call::GuildMembers(guild))],
         ["members", user] => vec![("GET /guilds/{guild}/members/{user}", Call::GuildMember(guild, UserId(id(user))))],
@@ -209,6 +214,11 @@ fn channel_row(channel: ChannelId, rest: &[&str]) -> Vec<(&'static str, Call)> {
                 ("DELETE /channels/{channel}/messages/{message}", Call::DeleteMessage(channel, message)),
             ]
         }
+        ["threads"] => vec![("POST /channels/{channel}/threads", Call::OpenThread(channel, None))],
+        ["messages", message, "threads"] => {
+            let call = Call::OpenThread(channel, Some(MessageId(id(message))));
+            vec![("POST /channels/{channel}/messages/{message}/threads", call)]
+        }
         ["messages", message, "reactions", _, "@me"] => {
             let message = MessageId(id(message));
             vec![
@@ -237,11 +247,14 @@ fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
         Call::ListMessages(channel) | Call::Message(channel, _) => in_channel(Bucket::Reads, channel),
         Call::DeleteMessage(channel, _) => in_channel(Bucket::Deletes, channel),
         Call::Typing(channel) => in_channel(Bucket::Typing, channel),
-        Call::Channel(channel) | Call::React(channel, _) => in_channel(Bucket::Other(name), channel),
+        Call::Channel(channel) | Call::React(channel, _) | Call::OpenThread(channel, _) => {
+            in_channel(Bucket::Other(name), channel)
+        }
         Call::SetRole(guild, ..) => (Bucket::Roles, guild.0, None),
         Call::Guild(guild)
         | Call::GuildChannels(guild)
         | Call::GuildRoles(guild)
+        | Call::GuildThreads(guild)
         | Call::GuildMembers(guild)
         | Call::GuildMember(guild, _) => (Bucket::Other(name), guild.0, None),
         Call::Callback(..)

@@ -7,6 +7,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::overlay::{Overlay, Snapshot};
+use super::recent::Recent;
 use super::{GATHERED_ENOUGH, Limits};
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, StoreStatus, Write};
@@ -27,6 +28,7 @@ pub struct Shared<B> {
 
 pub struct State<B> {
     pub overlay: Overlay,
+    pub recent: Recent,
     pub status: StoreStatus,
     pub backend: Option<Arc<B>>,
     /// Reads may ask the backend.
@@ -70,6 +72,7 @@ impl<B: Backend> Shared<B> {
             limits,
             state: Mutex::new(State {
                 overlay: Overlay::new(limits.entries, limits.bytes),
+                recent: Recent::default(),
                 status: StoreStatus::Ready,
                 backend: None,
                 reads: true,
@@ -89,7 +92,14 @@ impl<B: Backend> Shared<B> {
     /// Makes writes visible. Gives the number to wait for, or none when nobody can promise that they become durable.
     pub fn take(&self, writes: Vec<Write>) -> Option<u64> {
         let mut state = self.lock();
-        let dropped = state.overlay.take(writes, self.clock.now());
+        let now = self.clock.now();
+        for write in &writes {
+            match write {
+                Write::Put { key, value, ttl } => state.recent.wrote(key, value, *ttl, now),
+                Write::Delete { key } => state.recent.forget(key),
+            }
+        }
+        let dropped = state.overlay.take(writes, now);
         state.dropped += dropped;
         if dropped > 0 {
             self.fail_waiting(&state);

@@ -213,6 +213,25 @@ async fn every_kind_of_failing_read_gives_nothing_and_degrades() {
 }
 
 #[tokio::test]
+async fn histories_that_were_seen_are_known_while_nothing_can_be_read() {
+    const HISTORY: &str = "discord_context:1:1";
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put_for(HISTORY, "long", 60), put("discord_context:2:1", "x")]).await);
+    assert!(world.store.write(vec![delete("discord_context:2:1")]).await);
+    assert_eq!(world.store.get(HISTORY).await.as_deref(), Some("long"));
+    world.switches.set(Mood::Fails, Mood::Fails);
+    for _ in 0..2 {
+        assert_eq!(world.store.get(HISTORY).await.as_deref(), Some("long"));
+        assert_eq!(world.store.get("discord_context:2:1").await, None);
+    }
+    assert!(world.degraded());
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(world.store.get(HISTORY).await, None);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
 async fn a_hanging_backend_stalls_one_read_and_then_none() {
     let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
     assert!(world.store.write(vec![put("a", "1")]).await);

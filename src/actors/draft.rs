@@ -1,0 +1,118 @@
+//! The draft slot of a turn: the task that finds the answer overwrites it, the outbox samples it.
+//!
+//! Only the newest text is kept, so a slow place costs nothing but the steps in between. The slot also settles who was first:
+//! a text that the outbox has taken counts as shown and is never taken back, one that it has not taken can be withdrawn.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// The slot of one turn. Clones are the same slot.
+#[derive(Clone)]
+pub struct Slot(Arc<watch::Sender<Draft>>);
+
+#[derive(Default)]
+struct Draft {
+    text: String,
+    taken: bool,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Draft::default())))
+    }
+}
+
+impl Slot {
+    /// Overwrites the text; true when it is another one.
+    pub fn write(&self, text: &str) -> bool {
+        self.0.send_if_modified(|draft| {
+            let changed = draft.text != text;
+            if changed {
+                text.clone_into(&mut draft.text);
+            }
+            changed
+        })
+    }
+
+    /// Empties the slot, unless some of it was shown; then it is false and everything stays.
+    #[must_use]
+    pub fn withdraw(&self) -> bool {
+        let mut withdrawn = true;
+        self.0.send_if_modified(|draft| {
+            withdrawn = !draft.taken;
+            if withdrawn {
+                draft.text.clear();
+            }
+            withdrawn
+        });
+        withdrawn
+    }
+
+    /// The text, if some of it was shown.
+    #[must_use]
+    pub fn shown(&self) -> Option<String> {
+        let draft = self.0.borrow();
+        draft.taken.then(|| draft.text.clone())
+    }
+
+    /// A view that knows what it has seen.
+    #[must_use]
+    pub fn watch(&self) -> Watcher {
+        let mut seen = self.0.subscribe();
+        // What is there already counts as news.
+        seen.mark_changed();
+        Watcher { slot: self.clone(), seen }
+    }
+}
+
+/// The outbox's view of a slot.
+pub struct Watcher {
+    slot: Slot,
+    seen: watch::Receiver<Draft>,
+}
+
+impl Watcher {
+    /// It looks at this slot.
+    #[must_use]
+    pub fn is_of(&self, slot: &Slot) -> bool {
+        Arc::ptr_eq(&self.slot.0, &slot.0)
+    }
+
+    /// There is text that was not taken yet.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        // The sender lives in this very value, so the slot is never closed.
+        self.seen.has_changed().unwrap_or(false) && !self.seen.borrow().text.is_empty()
+    }
+
+    /// Takes the newest text: from now on it counts as shown. None when it was withdrawn meanwhile.
+    pub fn take(&mut self) -> Option<String> {
+        self.slot.0.send_modify(|draft| draft.taken = draft.taken || !draft.text.is_empty());
+        let text = self.seen.borrow_and_update().text.clone();
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_stays_and_what_was_not_can_be_withdrawn() {
+        let slot = Slot::default();
+        let mut watcher = slot.watch();
+        assert!(!watcher.is_fresh() && slot.withdraw() && watcher.take().is_none());
+        assert!(slot.write("a") && !slot.write("a") && watcher.is_fresh());
+        assert!(slot.withdraw() && !watcher.is_fresh());
+        assert_eq!((watcher.take(), slot.shown()), (None, None));
+        slot.write("b");
+        slot.write("bc");
+        assert_eq!(watcher.take().as_deref(), Some("bc"));
+        assert!(!watcher.is_fresh() && !slot.withdraw());
+        slot.write("bcd");
+        assert!(watcher.is_fresh());
+        assert_eq!(slot.shown().as_deref(), Some("bcd"));
+        assert!(slot.watch().is_fresh());
+    }
+}

@@ -1,0 +1,251 @@
+//! The drafts of a door: which turns have text to show, and what the channel shows of it.
+//!
+//! Places take their turns in a ring, and so do the turns in a place; whoever came to nothing because the budget was used up
+//! is the first next time.
+
+use std::collections::{HashMap, VecDeque};
+
+use tokio::time::Instant;
+
+use crate::actors::draft::{Slot, Watcher};
+use crate::domain::ids::{MessageId, Place, TurnId};
+
+/// What the outbox knows of all drafts.
+#[derive(Default)]
+pub(super) struct Drafts {
+    places: HashMap<Place, VecDeque<Entry>>,
+    ring: VecDeque<Place>,
+}
+
+struct Entry {
+    turn: TurnId,
+    reply_to: Option<MessageId>,
+    watcher: Watcher,
+    drawn: Drawn,
+    /// When nothing can come any more, whatever happened to the turn.
+    until: Instant,
+}
+
+/// A turn that has text to show.
+pub struct Draft {
+    /// Which turn.
+    pub turn: TurnId,
+    /// Where it is shown.
+    pub place: Place,
+    /// The message that it replies to.
+    pub reply_to: Option<MessageId>,
+    /// Where the text is.
+    pub slot: Slot,
+    /// An earlier life may have shown some of it.
+    pub again: bool,
+    /// When the turn ends in any case.
+    pub until: Instant,
+}
+
+/// What a channel shows of one turn.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Drawn {
+    /// The message, once it is known.
+    pub message: Option<MessageId>,
+    /// What it surely shows; empty when that is not known.
+    pub text: String,
+    /// There may be a message that is not known: its answer was lost, or an earlier life of the outbox posted it.
+    pub doubtful: bool,
+    /// When it could first be seen.
+    pub first_visible: Option<Instant>,
+    /// The platform refused it: only the answer itself is tried again.
+    pub over: bool,
+}
+
+impl Drawn {
+    /// A draft that nobody remembers.
+    pub(super) fn forgotten() -> Self {
+        Self { doubtful: true, ..Self::default() }
+    }
+}
+
+/// One draft to be shown now.
+pub(super) struct Step {
+    pub turn: TurnId,
+    pub place: Place,
+    pub reply_to: Option<MessageId>,
+    pub text: String,
+    pub drawn: Drawn,
+}
+
+impl Drafts {
+    /// Takes note of a turn with text. One that is known only gets its new slot, if it has one.
+    pub(super) fn note(&mut self, draft: Draft) {
+        let Draft { turn, place, reply_to, slot, again, until } = draft;
+        let entries = self.places.entry(place.clone()).or_insert_with(|| {
+            self.ring.push_back(place);
+            VecDeque::new()
+        });
+        match entries.iter_mut().find(|entry| entry.turn == turn) {
+            Some(entry) if entry.watcher.is_of(&slot) => {}
+            Some(entry) => {
+                entry.watcher = slot.watch();
+                entry.until = until;
+            }
+            None => {
+                let known = !again && slot.shown().is_none();
+                let drawn = if known { Drawn::default() } else { Drawn::forgotten() };
+                entries.push_back(Entry { turn, reply_to, watcher: slot.watch(), drawn, until });
+            }
+        }
+    }
+
+    /// There are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How many places have drafts.
+    pub(super) fn places(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// The place whose turn it is; it goes to the end of the ring.
+    pub(super) fn next_place(&mut self) -> Option<Place> {
+        self.ring.rotate_left(usize::from(!self.ring.is_empty()));
+        self.ring.back().cloned()
+    }
+
+    /// The place that came last is the first again.
+    pub(super) fn put_back(&mut self) {
+        self.ring.rotate_right(usize::from(!self.ring.is_empty()));
+    }
+
+    /// Whether a place has something to show: a first draft, or also a change of one when it may `edit` now.
+    pub(super) fn is_due(&self, place: &Place, edit: bool) -> bool {
+        self.places.get(place).is_some_and(|entries| entries.iter().any(|entry| entry.is_due(edit)))
+    }
+
+    /// The next thing that a place has to show; its turn goes to the end of the line.
+    pub(super) fn take_step(&mut self, place: &Place, edit: bool) -> Option<Step> {
+        let entries = self.places.get_mut(place)?;
+        let index = entries.iter().position(|entry| entry.is_due(edit))?;
+        let mut entry = entries.remove(index)?;
+        let text = entry.watcher.take();
+        let (turn, reply_to, drawn) = (entry.turn.clone(), entry.reply_to.clone(), entry.drawn.clone());
+        entries.push_back(entry);
+        Some(Step { turn, place: place.clone(), reply_to, text: text?, drawn })
+    }
+
+    /// What became of a step. A turn that is answered or forgotten meanwhile is not concerned.
+    pub(super) fn drew(&mut self, place: &Place, turn: &TurnId, drawn: Drawn) {
+        let entry = self.places.get_mut(place).and_then(|entries| entries.iter_mut().find(|entry| entry.turn == *turn));
+        if let Some(entry) = entry {
+            entry.drawn = drawn;
+        }
+    }
+
+    /// Ends the drafts of a turn: what its channel shows.
+    pub(super) fn remove(&mut self, place: &Place, turn: &TurnId) -> Option<Drawn> {
+        let entries = self.places.get_mut(place)?;
+        let index = entries.iter().position(|entry| entry.turn == *turn)?;
+        let entry = entries.remove(index);
+        self.tidy();
+        entry.map(|entry| entry.drawn)
+    }
+
+    /// Drops what nobody ended.
+    pub(super) fn expire(&mut self, now: Instant) {
+        for entries in self.places.values_mut() {
+            entries.retain(|entry| entry.until > now);
+        }
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        self.places.retain(|_, entries| !entries.is_empty());
+        self.ring.retain(|place| self.places.contains_key(place));
+    }
+}
+
+impl Entry {
+    fn is_due(&self, edit: bool) -> bool {
+        let first = self.drawn.message.is_none() && !self.drawn.doubtful;
+        (edit || first) && !self.drawn.over && self.watcher.is_fresh()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::ids::Door;
+
+    fn draft(place: &str, turn: &str) -> (Draft, Slot) {
+        let door = Door::new("test");
+        let slot = Slot::default();
+        let draft = Draft {
+            turn: TurnId::of(&MessageId::new(door.clone(), turn)),
+            place: Place::new(door, place),
+            reply_to: None,
+            slot: slot.clone(),
+            again: false,
+            until: Instant::now() + Duration::from_secs(60),
+        };
+        (draft, slot)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn places_and_turns_take_turns() {
+        let mut drafts = Drafts::default();
+        let mut slots = Vec::new();
+        for (place, turn) in [("1", "10"), ("1", "11"), ("2", "20")] {
+            let (draft, slot) = draft(place, turn);
+            drafts.note(draft);
+            slots.push(slot);
+        }
+        let places: Vec<_> = (0..3).map(|_| drafts.next_place().unwrap().id).collect();
+        assert_eq!(places, ["1", "2", "1"]);
+        drafts.put_back();
+        assert_eq!(drafts.next_place().unwrap().id, "1");
+
+        let one = Place::new(Door::new("test"), "1");
+        assert!(!drafts.is_due(&one, true));
+        slots.iter().for_each(|slot| assert!(slot.write("a")));
+        let take = |drafts: &mut Drafts| drafts.take_step(&one, true).map(|step| step.turn.id);
+        assert_eq!(take(&mut drafts).as_deref(), Some("10"));
+        slots[0].write("ab");
+        assert_eq!(take(&mut drafts).as_deref(), Some("11"));
+        assert_eq!(take(&mut drafts).as_deref(), Some("10"));
+        assert_eq!(take(&mut drafts), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_first_draft_does_not_wait_for_the_next_edit() {
+        let mut drafts = Drafts::default();
+        let ((first, old), (second, new)) = (draft("1", "10"), draft("1", "11"));
+        let (place, turn) = (first.place.clone(), first.turn.clone());
+        drafts.note(first);
+        old.write("a");
+        drafts.take_step(&place, false).unwrap();
+        let message = Some(MessageId::new(Door::new("test"), "99"));
+        drafts.drew(&place, &turn, Drawn { message, ..Drawn::default() });
+        old.write("ab");
+        assert!(drafts.is_due(&place, true) && !drafts.is_due(&place, false));
+        drafts.note(second);
+        new.write("n");
+        assert_eq!(drafts.take_step(&place, false).unwrap().turn.id, "11");
+        assert_eq!(drafts.remove(&place, &turn).unwrap().message.unwrap().id, "99");
+        drafts.expire(Instant::now() + Duration::from_secs(61));
+        assert!(drafts.is_empty() && drafts.next_place().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slot_that_was_shown_before_is_looked_for() {
+        let (before, slot) = draft("1", "10");
+        slot.write("a");
+        slot.watch().take();
+        let place = before.place.clone();
+        let mut drafts = Drafts::default();
+        drafts.note(before);
+        slot.write("ab");
+        let step = drafts.take_step(&place, true).unwrap();
+        assert!(step.drawn.doubtful && step.text == "ab");
+    }
+}

@@ -1,0 +1,251 @@
+//! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
+//! whoever does the step, read by the pages. It holds moments, labels and counts only: no text, no person, no channel.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::domain::completion::Usage;
+use crate::domain::ids::{Timestamp, TurnId};
+use crate::domain::turn::{Outcome, Turn};
+use crate::ports::vitals::{Limit, Spend, Step, TurnTimes, Turns};
+
+/// The turns that are remembered, the newest.
+pub const TURNS: usize = 200;
+/// The steps of one turn that are remembered, the first.
+const STEPS: usize = 32;
+/// Model rows whose spending is summed apart; a changed configuration can bring new ones.
+const ROWS: usize = 64;
+
+/// The record of the last turns. All of it is lost with the process.
+#[derive(Default)]
+pub struct Timeline {
+    book: Mutex<Book>,
+    limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
+}
+
+#[derive(Default)]
+struct Book {
+    /// How many turns were forgotten: the number of the first that is remembered.
+    forgotten: u64,
+    turns: VecDeque<Line>,
+    numbers: HashMap<TurnId, u64>,
+    spent: Vec<Spend>,
+}
+
+struct Line {
+    id: TurnId,
+    trigger: &'static str,
+    accepted: Instant,
+    started: Option<Instant>,
+    answered: Option<Instant>,
+    visible: Option<Instant>,
+    ended: Option<Instant>,
+    outcome: &'static str,
+    reason: Option<String>,
+    steps: Vec<Mark>,
+}
+
+struct Mark {
+    kind: &'static str,
+    name: String,
+    from: Instant,
+    to: Option<Instant>,
+    failed: Option<String>,
+}
+
+/// A call to a model that has ended.
+pub struct Called<'a> {
+    /// For which turn.
+    pub turn: &'a TurnId,
+    /// Which row was asked.
+    pub row: &'a str,
+    /// Its tokens, or the label of its failure.
+    pub result: Result<Usage, &'a str>,
+    /// Dollars, when the row has prices.
+    pub cost: Option<f64>,
+}
+
+impl Timeline {
+    /// Shows how much of this is in use. To be told once for each at the start.
+    pub fn limit(&self, name: &'static str, max: usize, permits: Arc<Semaphore>) {
+        self.limits.lock().push((name, max, permits));
+    }
+
+    /// A turn came into custody.
+    pub fn accepted(&self, turn: &Turn) {
+        let mut book = self.book.lock();
+        if book.numbers.contains_key(&turn.id) {
+            return;
+        }
+        if book.turns.len() == TURNS
+            && let Some(oldest) = book.turns.pop_front()
+        {
+            book.numbers.remove(&oldest.id);
+            book.forgotten += 1;
+        }
+        let number = book.forgotten + book.turns.len() as u64;
+        book.numbers.insert(turn.id.clone(), number);
+        book.turns.push_back(Line {
+            id: turn.id.clone(),
+            trigger: turn.trigger.as_str(),
+            accepted: Instant::now(),
+            started: None,
+            answered: None,
+            visible: None,
+            ended: None,
+            outcome: "open",
+            reason: None,
+            steps: Vec::new(),
+        });
+    }
+
+    /// Its lane let it begin.
+    pub fn started(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.started.get_or_insert(now);
+        });
+    }
+
+    /// It asks a model, or runs a tool: `kind` is `model` or `tool`.
+    pub fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
+        self.with(turn, |line, now| {
+            if line.steps.len() < STEPS {
+                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None });
+            }
+        });
+    }
+
+    /// What it asked for last under this name has come, or failed.
+    pub fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
+        self.with(turn, |line, now| {
+            let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
+            if let Some(step) = open {
+                step.to = Some(now);
+                step.failed = failed.map(str::to_owned);
+            }
+        });
+    }
+
+    /// A call to a model has ended; its tokens are added to what was spent.
+    pub fn called(&self, call: &Called<'_>) {
+        self.returned(call.turn, call.row, call.result.err());
+        let mut book = self.book.lock();
+        let known = book.spent.iter().position(|spent| spent.model == call.row);
+        let Some(at) = known.or_else(|| {
+            (book.spent.len() < ROWS).then(|| {
+                book.spent.push(Spend { model: call.row.to_owned(), ..Spend::default() });
+                book.spent.len() - 1
+            })
+        }) else {
+            return;
+        };
+        let spent = &mut book.spent[at];
+        spent.calls += 1;
+        spent.failed += u64::from(call.result.is_err());
+        if let Ok(usage) = call.result {
+            spent.prompt_tokens += usage.prompt;
+            spent.cached_tokens += usage.cached;
+            spent.completion_tokens += usage.completion;
+        }
+        if let Some(cost) = call.cost {
+            spent.dollars = Some(spent.dollars.unwrap_or(0.0) + cost);
+        }
+    }
+
+    /// Its answer is known.
+    pub fn answered(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.answered.get_or_insert(now);
+        });
+    }
+
+    /// Its answer is in the channel, its first part since `visible`.
+    pub fn posted(&self, turn: &TurnId, outcome: &Outcome, visible: Instant) {
+        self.with(turn, |line, now| {
+            line.visible = Some(visible);
+            match outcome {
+                Outcome::Replied => line.end(now, "replied", None),
+                Outcome::Hinted => line.end(now, "hinted", None),
+                Outcome::Apologised(reason) => line.end(now, "apologised", Some(reason)),
+            }
+        });
+    }
+
+    /// It ended without an answer: `outcome` is `failed` or `cancelled`.
+    pub fn closed(&self, turn: &TurnId, outcome: &'static str, reason: &str) {
+        self.with(turn, |line, now| line.end(now, outcome, Some(reason)));
+    }
+
+    /// Everything, the newest turn first. `now` is the wall clock's time of this moment.
+    #[must_use]
+    pub fn turns(&self, now: Timestamp) -> Turns {
+        let book = self.book.lock();
+        let turns = book.turns.iter().enumerate().rev();
+        let turns = turns.map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now)).collect();
+        let accepted = book.forgotten + book.turns.len() as u64;
+        let spent = book.spent.clone();
+        drop(book);
+        let limits = self.limits.lock();
+        let used = |max: usize, permits: &Semaphore| max.saturating_sub(permits.available_permits()) as u64;
+        let limits = limits.iter().map(|(name, max, permits)| Limit {
+            name: (*name).to_owned(),
+            used: used(*max, permits),
+            max: *max as u64,
+        });
+        Turns { accepted, turns, spent, limits: limits.collect() }
+    }
+
+    fn with(&self, turn: &TurnId, change: impl FnOnce(&mut Line, Instant)) {
+        let mut book = self.book.lock();
+        let Some(number) = book.numbers.get(turn).copied() else { return };
+        let at = usize::try_from(number - book.forgotten).unwrap_or(usize::MAX);
+        if let Some(line) = book.turns.get_mut(at).filter(|line| line.ended.is_none()) {
+            change(line, Instant::now());
+        }
+    }
+}
+
+impl Line {
+    fn end(&mut self, now: Instant, outcome: &'static str, reason: Option<&str>) {
+        self.ended = Some(now);
+        self.outcome = outcome;
+        self.reason = reason.map(str::to_owned);
+    }
+
+    fn times(&self, number: u64, now: Timestamp) -> TurnTimes {
+        let since = |moment: Instant| millis(moment.saturating_duration_since(self.accepted));
+        let step = |mark: &Mark| Step {
+            kind: mark.kind.to_owned(),
+            name: mark.name.clone(),
+            from_ms: since(mark.from),
+            to_ms: mark.to.map(since),
+            failed: mark.failed.clone(),
+        };
+        TurnTimes {
+            number,
+            door: self.id.door.as_str().to_owned(),
+            trigger: self.trigger.to_owned(),
+            at: Timestamp(now.0.saturating_sub(millis(self.accepted.elapsed()))),
+            age_ms: millis(self.accepted.elapsed()),
+            outcome: self.outcome.to_owned(),
+            reason: self.reason.clone(),
+            started_ms: self.started.map(since),
+            answered_ms: self.answered.map(since),
+            visible_ms: self.visible.map(since),
+            ended_ms: self.ended.map(since),
+            steps: self.steps.iter().map(step).collect(),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! The dashboard: its files, compiled in. They are shared: a page that stands in front (the playground's) shows the same
+//! board beside its own things and takes the colours, too.
+
+use axum::Router;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+/// Nothing may be loaded from elsewhere, and nobody may frame the dashboard.
+const POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// Every file: where it is, its media type, its text.
+pub const FILES: [(&str, &str, &str); 9] = [
+    ("/dashboard", "text/html; charset=utf-8", include_str!("dashboard/index.html")),
+    ("/dashboard/theme.css", STYLE, include_str!("dashboard/theme.css")),
+    ("/dashboard/board.css", STYLE, include_str!("dashboard/board.css")),
+    ("/dashboard/main.js", SCRIPT, include_str!("dashboard/main.js")),
+    ("/dashboard/board.js", SCRIPT, include_str!("dashboard/board.js")),
+    ("/dashboard/tree.js", SCRIPT, include_str!("dashboard/tree.js")),
+    ("/dashboard/turns.js", SCRIPT, include_str!("dashboard/turns.js")),
+    ("/dashboard/dom.js", SCRIPT, include_str!("dashboard/dom.js")),
+    ("/dashboard/icon.svg", "image/svg+xml", include_str!("dashboard/icon.svg")),
+];
+
+/// The dashboard and its parts.
+pub fn router() -> Router {
+    FILES.into_iter().fold(Router::new(), |router, file| router.route(file.0, get(async move || shown(file))))
+}
+
+/// The dashboard at `/`.
+pub fn at_root() -> Router {
+    Router::new().route("/", get(async || shown(FILES[0])))
+}
+
+fn shown((_, kind, text): (&str, &'static str, &'static str)) -> Response {
+    ([(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, POLICY)], text).into_response()
+}

@@ -1,0 +1,203 @@
+// The board: how the program is, who lives in it, what its last turns took, and what was spent. One component for the page
+// of its own and for pages that show it beside other things.
+
+import { ago, duration, make, set, short } from "./dom.js";
+import { treeView } from "./tree.js";
+import { STRETCHES, turnsView } from "./turns.js";
+
+const PERIOD = 1000;
+/** Counters and parts change seldom. */
+const SELDOM = 4;
+const PATIENCE = 4000;
+/** Turns that are shown at first, and at most. */
+const FEW = 12;
+const MANY = 200;
+const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starting: "starting", draining: "draining", down: "down" };
+
+/**
+ * Builds the board in `root` and keeps it up to date. `nameOf(id)` may name what an id stands for, `told(readiness)` hears
+ * how the program is, `summed(total)` what the tree sums up to; none is needed.
+ */
+export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {} } = {}) {
+  const board = build(root);
+  board.tree = treeView(board.treeList, nameOf);
+  board.turns = turnsView(board.turnList, board.axis);
+  Object.assign(board, { told, summed, many: false, round: 0, last: null });
+  board.all.addEventListener("click", () => {
+    board.many = !board.many;
+    board.all.textContent = board.many ? "Show fewer" : "Show all";
+    look(board);
+  });
+  const again = async () => {
+    if (!document.hidden) await look(board);
+    setTimeout(again, PERIOD);
+  };
+  document.addEventListener("visibilitychange", () => document.hidden || look(board));
+  again();
+}
+
+function section(title, note, ...children) {
+  const heading = make("h3", "", title);
+  const sum = make("p", "sum");
+  const head = make("header", "part-head", heading, sum, ...note);
+  return { sum, element: make("section", "part", head, ...children) };
+}
+
+function build(root) {
+  const state = make("span", "pill", "waiting");
+  const stateNote = make("span", "state-note");
+  const status = make("p", "status", state, stateNote);
+  status.setAttribute("role", "status");
+  const tiles = make("dl", "tiles");
+  const meters = make("ul", "meters");
+  const spent = make("ul", "spent");
+  const treeList = make("ul", "tree");
+  const axis = make("p", "axis");
+  const turnList = make("ol", "turns");
+  const none = make("p", "none", "No turn yet. Mention the bot and watch it here.");
+  const all = make("button", "quiet all", "Show all");
+  all.type = "button";
+  all.hidden = true;
+  const parts = make("ul", "parts");
+  const key = make("p", "key", ...STRETCHES.map(([kind, label]) => make("span", "", make("i", `swatch ${kind}`), label)), make("span", "", make("i", "swatch visible"), "first words"));
+  const tree = section("Supervision tree", [], treeList, legend());
+  const turns = section("Last turns", [], key, axis, none, turnList, all);
+  const about = section("Parts", [], parts);
+  const money = section("Limits and costs", [], meters, spent);
+  // Where there is one column only, what happens now comes first.
+  [tree, turns, money, about].forEach((one, n) => one.element.style.setProperty("--place", n));
+  const left = make("div", "column-of-parts", tree.element, about.element);
+  const right = make("div", "column-of-parts", turns.element, money.element);
+  root.classList.add("board");
+  root.append(make("div", "board-inner", status, tiles, make("div", "grid", left, right)));
+  return { root, state, stateNote, tiles, meters, spent, treeList, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+}
+
+function legend() {
+  const entries = [
+    [make("i", "dot good"), "running"], [make("i", "dot busy"), "starting"], [make("i", "dot bad"), "failed"],
+    [make("i", "chip depth", "3"), "mailbox"], [make("i", "chip again", "↻ 1"), "restarts"], [make("i", "figure", "88"), "handled"],
+  ];
+  const footer = make("p", "legend", ...entries.map(([sign, word]) => make("span", "", sign, word)));
+  footer.setAttribute("aria-hidden", "true");
+  return footer;
+}
+
+async function look(board) {
+  const seldom = board.round % SELDOM === 0;
+  board.round += 1;
+  try {
+    const [tree, turns, readiness, metrics] = await Promise.all([
+      read("/api/v1/tree"), read(`/api/v1/turns?limit=${board.many ? MANY : FEW}`),
+      seldom ? read("/readyz") : board.last, seldom ? read("/metrics") : board.metrics,
+    ]);
+    board.last = readiness;
+    board.metrics = metrics;
+    board.root.classList.remove("stale");
+    showState(board, readiness);
+    showTree(board, tree);
+    showTurns(board, turns);
+    showTiles(board, turns, counters(metrics));
+    showMoney(board, turns);
+  } catch (error) {
+    board.round = 0;
+    board.root.classList.add("stale");
+    pill(board.state, "down", error.name === "TimeoutError" ? "does not answer" : "cannot be reached");
+    set(board.stateNote, "trying again");
+    board.summed({ bad: 1 });
+  }
+}
+
+async function read(path) {
+  const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+  // A program that is not ready answers 503 with the same body.
+  if (!response.ok && path !== "/readyz") throw new Error(`${path} answered ${response.status}`);
+  return path === "/metrics" ? response.text() : response.json();
+}
+
+function pill(element, status, text) {
+  element.className = `pill ${status}`;
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function showState(board, readiness) {
+  pill(board.state, readiness.status, WORDS[readiness.status] ?? readiness.status);
+  const troubled = readiness.parts.filter((part) => part.status !== "ready");
+  const notes = troubled.length ? [`${troubled.map((part) => `${part.kind} ${part.name}`).join(", ")} down`] : [];
+  if (readiness.configuration.rejected) notes.push(`new configuration rejected: ${readiness.configuration.rejected}`);
+  set(board.stateNote, notes.join("; "));
+  board.partSum.textContent = `configuration ${readiness.configuration.version}`;
+  board.told(readiness);
+  const now = Date.now();
+  board.parts.replaceChildren(...readiness.parts.map((part) => {
+    const good = part.status === "ready";
+    const name = part.kind === part.name ? part.kind : `${part.kind} ${part.name}`;
+    const row = make("li", "", make("i", `dot ${good ? "good" : "bad"}`), make("span", "name", name),
+      part.restarts ? make("span", "chip again", `↻ ${part.restarts}`) : "",
+      make("span", "since", `${part.status} for ${ago(Math.max(0, now - Date.parse(part.since)))}`));
+    if (part.last_error) row.append(make("span", good ? "error past" : "error", `${good ? "last error: " : ""}${part.last_error}`));
+    return row;
+  }));
+}
+
+function showTree(board, root) {
+  const total = board.tree.show(root);
+  board.treeSum.textContent = `${total.nodes} actors, ${total.restarts} ${total.restarts === 1 ? "restart" : "restarts"}, ${total.mailbox} waiting`;
+  board.summed(total);
+}
+
+function showTurns(board, { turns, accepted }) {
+  board.none.hidden = turns.length > 0;
+  board.all.hidden = accepted <= FEW;
+  board.turnSum.textContent = turns.length ? `${turns.length} of ${accepted}` : "";
+  board.turns.show(turns);
+}
+
+/** The counters of a page of metrics, summed over their labels. */
+function counters(page) {
+  const sums = {};
+  for (const line of page.split("\n")) {
+    const match = line.match(/^(staffai_[a-z_]+_total)(?:\{[^}]*\})? ([0-9.e+-]+)$/);
+    if (match) sums[match[1]] = (sums[match[1]] ?? 0) + Number(match[2]);
+  }
+  return sums;
+}
+
+function showTiles(board, { turns, accepted, spent }, counted) {
+  const ended = turns.filter((turn) => turn.ended_ms !== null).map((turn) => turn.visible_ms ?? turn.ended_ms).sort((a, b) => a - b);
+  const middle = ended[Math.floor((ended.length - 1) / 2)];
+  const sum = (field) => spent.reduce((all, row) => all + row[field], 0);
+  const priced = spent.filter((row) => row.dollars !== null);
+  const lost = counted.staffai_turns_lost_total ?? 0;
+  const doubled = counted.staffai_turns_doubled_total ?? 0;
+  const figures = [
+    ["turns", short(accepted), ""], ["first words", middle === undefined ? "–" : duration(middle), ""],
+    ["tokens in", short(sum("prompt_tokens")), ""], ["tokens out", short(sum("completion_tokens")), ""],
+    ["cost", priced.length ? dollars(priced.reduce((all, row) => all + row.dollars, 0)) : "–", ""],
+    ["refused", short(counted.staffai_limit_refused_total ?? 0), ""],
+    ["shed", short(counted.staffai_shed_total ?? 0), counted.staffai_shed_total ? "warn" : ""],
+    ["lost", short(lost), lost ? "bad" : "fine"], ["doubled", short(doubled), doubled ? "bad" : "fine"],
+  ];
+  const told = JSON.stringify(figures);
+  if (board.tiles.dataset.told === told) return;
+  board.tiles.dataset.told = told;
+  board.tiles.replaceChildren(...figures.map(([name, value, mood]) => make("div", `tile ${mood}`, make("dt", "", name), make("dd", "", value))));
+}
+
+function dollars(amount) {
+  return amount !== 0 && amount < 0.01 ? `$${amount.toPrecision(2)}` : `$${amount.toFixed(2)}`;
+}
+
+function showMoney(board, { limits, spent }) {
+  board.meters.replaceChildren(...limits.map((limit) => {
+    const fill = make("i", limit.used >= limit.max ? "full" : "");
+    fill.style.width = `${Math.min(100, (limit.used / Math.max(1, limit.max)) * 100)}%`;
+    return make("li", "", make("span", "name", limit.name), make("span", "meter", fill), make("span", "figure", `${limit.used} of ${limit.max}`));
+  }));
+  board.spent.replaceChildren(...spent.map((row) => {
+    const failed = row.failed ? `, ${row.failed} failed` : "";
+    const cached = row.cached_tokens ? `, ${short(row.cached_tokens)} cached` : "";
+    const figures = `${row.calls} ${row.calls === 1 ? "call" : "calls"}${failed}; ${short(row.prompt_tokens)} in${cached}, ${short(row.completion_tokens)} out`;
+    return make("li", "", make("span", "name", row.model), make("span", "figure", figures), make("span", "price", row.dollars === null ? "no price" : dollars(row.dollars)));
+  }));
+}

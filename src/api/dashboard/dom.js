@@ -1,0 +1,44 @@
+// Small helpers to draw with. Everything is set as text, never as markup.
+
+/** Makes an element with a class and children, which may be texts. */
+export function make(tag, classes = "", ...children) {
+  const element = document.createElement(tag);
+  if (classes) element.className = classes;
+  element.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
+  return element;
+}
+
+/** Sets a text, and hides the element when there is none. Nothing is touched when nothing changed. */
+export function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+  element.hidden = text === "";
+}
+
+/** Plays a mark from its beginning, also when the last one has not ended. */
+export function mark(element, name) {
+  element.classList.remove("born", "restarted", "changed", "worked");
+  void element.offsetWidth;
+  element.classList.add(name);
+}
+
+/** A count in few characters. */
+export function short(number) {
+  if (number < 1000) return String(number);
+  return number < 1_000_000 ? `${(number / 1000).toFixed(1)}k` : `${(number / 1_000_000).toFixed(1)}M`;
+}
+
+/** Milliseconds as people say them. */
+export function duration(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`;
+  return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : ago(ms);
+}
+
+/** Milliseconds in one or two whole units. */
+export function ago(ms) {
+  const seconds = Math.floor(ms / 1000);
+  const [days, hours, minutes] = [Math.floor(seconds / 86_400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
+  if (days) return `${days}d ${hours}h`;
+  if (hours) return `${hours}h ${minutes}m`;
+  return minutes ? `${minutes}m ${seconds % 60}s` : `${seconds}s`;
+}

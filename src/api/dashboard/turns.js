@@ -1,0 +1,125 @@
+// The last turns as time lines: waiting in the lane, waiting to be let to a model, the model, tools, posting.
+
+import { ago, duration, make } from "./dom.js";
+
+/** The shortest length that fills a bar, in milliseconds. */
+const SHORTEST = 500;
+/** The kinds of stretches in their order, with what they mean. */
+export const STRETCHES = [
+  ["queued", "in the lane"], ["admitted", "admitted"], ["model", "model"], ["tool", "tools"], ["posted", "posting"],
+];
+const SIGNS = { open: "…", replied: "✓", hinted: "✓", apologised: "!", failed: "✕", cancelled: "–" };
+
+/** Makes time lines in `list`, with the scale in `axis`. */
+export function turnsView(list, axis) {
+  const rows = new Map();
+  return { show: (turns) => show({ list, axis, rows }, turns) };
+}
+
+function show(view, turns) {
+  const full = scale(turns);
+  drawAxis(view.axis, full, turns.length > 0);
+  const kept = new Set(turns.map((turn) => turn.number));
+  for (const [number, row] of view.rows) {
+    if (kept.has(number)) continue;
+    row.element.remove();
+    view.rows.delete(number);
+  }
+  let after = null;
+  for (const turn of turns) {
+    let row = view.rows.get(turn.number);
+    if (!row) {
+      row = newRow(turn);
+      view.rows.set(turn.number, row);
+    }
+    fill(row, turn, full);
+    const next = after ? after.nextSibling : view.list.firstChild;
+    if (next !== row.element) view.list.insertBefore(row.element, next);
+    after = row.element;
+  }
+}
+
+function endOf(turn) {
+  return turn.ended_ms ?? turn.age_ms;
+}
+
+/** What a whole bar stands for: almost the longest turn, so that a single slow one does not flatten all others. */
+function scale(turns) {
+  const lengths = turns.map(endOf).sort((a, b) => a - b);
+  const high = lengths[Math.floor((lengths.length - 1) * 0.9)] ?? SHORTEST;
+  const wanted = Math.max(SHORTEST, high * 1.08);
+  const unit = 10 ** Math.floor(Math.log10(wanted));
+  return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((step) => step * unit).find((step) => step >= wanted);
+}
+
+function drawAxis(axis, full, any) {
+  axis.hidden = !any;
+  const labels = [0, full / 2, full].map((at) => (at === 0 ? "0" : duration(at)));
+  const told = labels.join("|");
+  if (axis.dataset.told === told) return;
+  axis.dataset.told = told;
+  axis.replaceChildren(...labels.map((label) => make("span", "", label)));
+}
+
+function newRow(turn) {
+  const parts = {
+    sign: make("span", "sign"), trigger: make("span", "trigger"), bar: make("span", "bar"), took: make("span", "took"), when: make("span", "when"),
+    more: make("dl", "more-of-turn"),
+  };
+  const number = make("span", "number", `#${turn.number}`);
+  const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
+  const details = make("details", "turn", head, parts.more);
+  return { element: make("li", "arrived", details), details, parts, told: "" };
+}
+
+function fill(row, turn, full) {
+  const { parts, details } = row;
+  parts.when.textContent = `${ago(turn.age_ms)} ago`;
+  const told = `${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms}`;
+  if (told === row.told) return;
+  row.told = told;
+  details.className = `turn ${turn.outcome}`;
+  parts.sign.textContent = SIGNS[turn.outcome] ?? "?";
+  parts.sign.title = turn.outcome;
+  parts.trigger.textContent = turn.trigger;
+  parts.took.textContent = duration(endOf(turn));
+  const pieces = stretches(turn).map((piece) => {
+    const element = make("i", `stretch ${piece.kind}${piece.failed ? " bad" : ""}`);
+    element.style.left = `${Math.min(100, (piece.from / full) * 100)}%`;
+    element.style.width = `${Math.max(0, (Math.min(piece.to, full) - piece.from) / full) * 100}%`;
+    return element;
+  });
+  if (turn.visible_ms !== null) {
+    const first = make("i", "visible");
+    first.style.left = `${Math.min(100, (turn.visible_ms / full) * 100)}%`;
+    pieces.push(first);
+  }
+  parts.bar.replaceChildren(...pieces);
+  parts.bar.classList.toggle("over", endOf(turn) > full);
+  parts.bar.title = stretches(turn).map((piece) => `${piece.label}: ${duration(piece.to - piece.from)}`).join("\n");
+  parts.more.replaceChildren(...explained(turn));
+}
+
+/** The parts of a turn's time; they may overlap where tools run side by side. */
+function stretches(turn) {
+  const end = endOf(turn);
+  const known = turn.answered_ms ?? end;
+  const out = [{ kind: "queued", label: "in the lane", from: 0, to: turn.started_ms ?? known }];
+  let at = out[0].to;
+  for (const step of turn.steps) {
+    if (step.from_ms > at) out.push({ kind: "admitted", label: "admitted", from: at, to: step.from_ms });
+    const to = step.to_ms ?? known;
+    out.push({ kind: step.kind, label: `${step.kind} ${step.name}`, from: step.from_ms, to, failed: step.failed });
+    at = Math.max(at, to);
+  }
+  if (turn.started_ms !== null && known > at) out.push({ kind: "admitted", label: "admitted", from: at, to: known });
+  if (turn.answered_ms !== null) out.push({ kind: "posted", label: "posting", from: turn.answered_ms, to: end });
+  return out.filter((piece) => piece.to > piece.from);
+}
+
+function explained(turn) {
+  const lines = stretches(turn).map((piece) => [piece.kind, piece.label, `${duration(piece.to - piece.from)}${piece.failed ? `, ${piece.failed}` : ""}`]);
+  if (turn.visible_ms !== null) lines.push(["visible", "first words visible", `after ${duration(turn.visible_ms)}`]);
+  lines.push(["", turn.outcome, turn.reason ?? `at ${new Date(turn.at).toLocaleTimeString()}`]);
+  return lines.flatMap(([kind, label, value]) => [make("dt", "", make("i", `swatch ${kind}`), label), make("dd", "", value)]);
+}

@@ -1,0 +1,66 @@
+//! What members can do besides talking: send files, open threads, give and take roles.
+
+use super::{
+    guild::{
+        Channel, Draft, Message,
+        files::File,
+        ids::{ChannelId, MessageId, RoleId, UserId},
+        permissions as may,
+    },
+    service::Service,
+};
+
+/// The longest name of a thread, in characters.
+const THREAD_NAME: usize = 100;
+
+impl Service {
+    /// Somebody writes a message with files; `text` may be empty. None when there is no such channel. Whoever calls keeps
+    /// each file within [`super::guild::files::FILE_BYTES`].
+    #[must_use]
+    pub fn sends(
+        &self,
+        member: UserId,
+        channel: ChannelId,
+        text: &str,
+        reply_to: Option<MessageId>,
+        files: Vec<File>,
+    ) -> Option<Message> {
+        let draft = Draft { content: text.to_owned(), reply_to, files, ..Draft::default() };
+        self.core.world().post(channel, member, draft)
+    }
+
+    /// The bytes of an attachment, unless so many came after it that it was forgotten.
+    #[must_use]
+    pub fn file(&self, attachment: MessageId) -> Option<File> {
+        self.core.world().state.file(attachment).cloned()
+    }
+
+    /// Somebody opens a thread in a text channel, from a message or on its own. A message has one thread: asked again, it
+    /// is that one. None when the channel or the message does not exist, or there are too many threads.
+    #[must_use]
+    pub fn opens_thread(
+        &self,
+        member: UserId,
+        channel: ChannelId,
+        message: Option<MessageId>,
+        name: &str,
+    ) -> Option<Channel> {
+        let name: String = name.chars().take(THREAD_NAME).collect();
+        self.core.world().open_thread(channel, member, message, &name)
+    }
+
+    /// A member gives a role to somebody (`held`) or takes it. False when that member may not: it takes the right to manage
+    /// roles and a place above the role; the roles of bots are nobody's to give.
+    #[must_use]
+    pub fn sets_role(&self, member: UserId, user: UserId, role: RoleId, held: bool) -> bool {
+        let mut world = self.core.world();
+        let Some(guild) = world.state.guilds().first() else { return false };
+        let id = guild.id;
+        let Some(known) = guild.roles.iter().find(|known| known.id == role) else { return false };
+        let allowed = guild.permissions(member) & may::MANAGE_ROLES != 0 && guild.rank(member) > known.position;
+        if !allowed || known.managed || role.0 == id.0 {
+            return false;
+        }
+        world.set_role(id, user, (role, held), None)
+    }
+}

@@ -1,0 +1,42 @@
+// Slash commands: which there are, what they want, and what somebody typed.
+
+const KINDS = { 3: "text", 4: "number", 5: "yes or no", 6: "member", 7: "channel", 8: "role", 9: "member or role", 10: "number" };
+
+/** The commands that fit what was typed before the caret, or the options that are still open; none for other texts. */
+export function commandOffers(text, commands) {
+  const begun = text.match(/^\/([\w-]*)$/);
+  if (begun) {
+    const fitting = commands.filter((command) => command.name.startsWith(begun[1].toLowerCase()));
+    return fitting.map((command) => ({ name: `/${command.name}`, note: command.description, insert: `/${command.name} `, command }));
+  }
+  const inside = text.match(/^\/([\w-]+)\s+(?:.*\s)?([\w-]*)$/s);
+  const command = inside && commands.find((known) => known.name === inside[1]);
+  if (!command) return [];
+  const given = parse(text, command)?.options ?? {};
+  const open = (command.options ?? []).filter((option) => !(option.name in given) && option.name.startsWith(inside[2]));
+  return open.map((option) => ({
+    name: `${option.name}:`, note: `${KINDS[option.type] ?? ""}${option.required ? "" : ", optional"} · ${option.description ?? ""}`, insert: `${option.name}:`, option,
+  }));
+}
+
+/** What a text runs: `{name, options}`, or nothing when it runs no command. */
+export function parseCommand(text, commands) {
+  const match = text.match(/^\/([\w-]+)(?:\s|$)/);
+  const command = match && commands.find((known) => known.name === match[1]);
+  return command ? parse(text, command) : null;
+}
+
+/** `name:value` for each option; a value may have spaces, it ends where the next option begins. */
+function parse(text, command) {
+  const rest = text.slice(command.name.length + 1).trim();
+  const known = (command.options ?? []).map((option) => option.name);
+  const options = {};
+  if (known.length === 0 || rest === "") return { name: command.name, options };
+  const marks = [...rest.matchAll(new RegExp(`(?:^|\\s)(${known.join("|")}):`, "g"))];
+  if (marks.length === 0) options[known[0]] = rest;
+  marks.forEach((mark, n) => {
+    const value = rest.slice(mark.index + mark[0].length, marks[n + 1]?.index).trim();
+    if (value !== "") options[mark[1]] = value;
+  });
+  return { name: command.name, options };
+}

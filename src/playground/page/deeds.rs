@@ -1,0 +1,204 @@
+//! What members do on the page besides talking: commands, buttons, threads, roles, files.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Desk;
+use super::api::{self, Refusal, bad, forbidden, missing};
+use crate::playground::files;
+use crate::playground::guild::ids::{MessageId, RoleId, UserId};
+use crate::playground::interactions::Deed;
+use crate::playground::service::Service;
+
+/// The longest name of a thread, in characters, as on Discord.
+const THREAD_NAME: usize = 100;
+/// Values of a command's options, in characters.
+const VALUE: usize = 6_000;
+
+type Body = Result<Bytes, BytesRejection>;
+
+/// All commands that the bot registered, those of the guild first.
+pub fn commands(service: &Service) -> Vec<Value> {
+    let guild = service.guilds().first().map(|guild| guild.id);
+    let mut all = guild.map(|guild| service.commands(Some(guild))).unwrap_or_default();
+    all.extend(service.commands(None));
+    // Others belong to menus of messages and members, which the page has not.
+    all.retain(|command| command["type"] == 1);
+    all
+}
+
+/// `GET /playground/commands`
+pub async fn list_commands(State(desk): State<Desk>) -> Json<Vec<Value>> {
+    Json(commands(&desk.service))
+}
+
+/// A command with its options as a member typed them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Command {
+    member: String,
+    channel: String,
+    name: String,
+    #[serde(default)]
+    options: Map<String, Value>,
+}
+
+/// `POST /playground/commands`
+pub async fn command(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+    let command: Command = api::read(body)?;
+    let member = api::speaker(&desk.service, &command.member)?;
+    let channel = api::channel(&desk.service, &command.channel)?;
+    let known = commands(&desk.service).into_iter().find(|known| known["name"] == *command.name);
+    let known = known.ok_or_else(|| missing("the bot has no such command"))?;
+    let options = typed(&known, &command.options)?;
+    begun(desk.service.interacts(member.id, channel.id, Deed::Command(command.name, options)))
+}
+
+/// Each option as Discord would send it.
+fn typed(command: &Value, given: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
+    let known: Vec<&Value> = command["options"].as_array().into_iter().flatten().collect();
+    if let Some(name) = given.keys().find(|name| known.iter().all(|option| option["name"] != **name)) {
+        return Err(bad(format!("the command has no option '{name}'")));
+    }
+    let mut options = Vec::with_capacity(given.len());
+    for option in known {
+        let name = option["name"].as_str().unwrap_or_default();
+        match given.get(name).and_then(Value::as_str) {
+            Some(text) => {
+                let kind = option["type"].as_u64().unwrap_or(3);
+                let value =
+                    value(kind, text).ok_or_else(|| bad(format!("'{text}' does not fit the option '{name}'")))?;
+                options.push(json!({"name": name, "type": kind, "value": value}));
+            }
+            None if option["required"] == true => return Err(bad(format!("the option '{name}' is missing"))),
+            None => {}
+        }
+    }
+    Ok(options)
+}
+
+/// A text as the value of an option of this type, as Discord numbers them; none when it does not fit.
+fn value(kind: u64, text: &str) -> Option<Value> {
+    let id = || text.trim_matches(|letter: char| !letter.is_ascii_digit()).parse::<u64>().ok();
+    match kind {
+        3 => (text.chars().count() <= VALUE).then(|| json!(text)),
+        4 => text.parse::<i64>().ok().map(Value::from),
+        5 => match text {
+            "true" | "yes" => Some(json!(true)),
+            "false" | "no" => Some(json!(false)),
+            _ => None,
+        },
+        // People, channels, roles, anything that can be mentioned.
+        6..=9 => id().map(|id| json!(id.to_string())),
+        10 => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
+        _ => None,
+    }
+}
+
+/// A button that is pressed, or values that are chosen.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Press {
+    member: String,
+    channel: String,
+    message: String,
+    custom_id: String,
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+/// `POST /playground/presses`
+pub async fn press(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+    let press: Press = api::read(body)?;
+    let member = api::speaker(&desk.service, &press.member)?;
+    let channel = api::channel(&desk.service, &press.channel)?;
+    let message = api::find(&desk.service, channel.id, MessageId(api::id(&press.message)?))?;
+    let mut parts = message.components.iter().flat_map(|row| row["components"].as_array().into_iter().flatten());
+    let part = parts.find(|part| part["custom_id"] == *press.custom_id);
+    let part = part.ok_or_else(|| missing("the message has no such button"))?;
+    if part["disabled"] == true || message.only_for.is_some_and(|only| only != member.id) {
+        return Err(forbidden("this button cannot be pressed"));
+    }
+    begun(desk.service.interacts(member.id, channel.id, Deed::Component(message.id, press.custom_id, press.values)))
+}
+
+fn begun(interaction: Option<MessageId>) -> Result<Response, Refusal> {
+    let id = interaction.ok_or_else(|| missing("there is nobody who could do this"))?;
+    Ok((StatusCode::CREATED, Json(json!({"id": id}))).into_response())
+}
+
+type Named<T> = Result<Path<T>, PathRejection>;
+
+/// `GET /playground/interactions/{id}`: whether the bot answered it.
+pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<Json<Value>, Refusal> {
+    let Path(id) = id.map_err(|_| bad("name the interaction"))?;
+    let known = desk.service.interaction(MessageId(api::id(&id)?));
+    let known = known.ok_or_else(|| missing("there is no such interaction"))?;
+    Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer})))
+}
+
+/// A thread that a member opens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Opening {
+    member: String,
+    channel: String,
+    name: String,
+    #[serde(default)]
+    message: Option<String>,
+}
+
+/// `POST /playground/threads`
+pub async fn thread(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+    let opening: Opening = api::read(body)?;
+    let member = api::speaker(&desk.service, &opening.member)?;
+    let channel = api::channel(&desk.service, &opening.channel)?;
+    let name = opening.name.trim();
+    if !(1..=THREAD_NAME).contains(&name.chars().count()) {
+        return Err(bad(format!("a thread needs a name of at most {THREAD_NAME} characters")));
+    }
+    let message = opening.message.as_deref().map(api::id).transpose()?.map(MessageId);
+    if let Some(message) = message {
+        api::find(&desk.service, channel.id, message)?;
+    }
+    let thread = desk.service.opens_thread(member.id, channel.id, message, name);
+    let thread = thread.ok_or_else(|| forbidden("no thread can be opened here"))?;
+    Ok((StatusCode::CREATED, Json(thread)).into_response())
+}
+
+/// A role that a member gives or takes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Appointing {
+    member: String,
+    user: String,
+    role: String,
+    held: bool,
+}
+
+/// `POST /playground/roles`
+pub async fn role(State(desk): State<Desk>, body: Body) -> Result<StatusCode, Refusal> {
+    let appointing: Appointing = api::read(body)?;
+    let member = api::speaker(&desk.service, &appointing.member)?;
+    let (user, role) = (UserId(api::id(&appointing.user)?), RoleId(api::id(&appointing.role)?));
+    if !desk.service.members().iter().any(|known| known.id == user) {
+        return Err(missing("there is no such member"));
+    }
+    if !desk.service.sets_role(member.id, user, role, appointing.held) {
+        return Err(forbidden("only a moderator can give and take roles below the own"));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /playground/files/{id}/{name}`: what somebody attached.
+pub async fn file(State(desk): State<Desk>, place: Named<(String, String)>) -> Result<Response, Refusal> {
+    let Path((id, _)) = place.map_err(|_| bad("name the file"))?;
+    let file = desk.service.file(MessageId(api::id(&id)?));
+    file.map(files::shown).ok_or_else(|| missing("there is no such file any more"))
+}

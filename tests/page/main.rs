@@ -1,0 +1,166 @@
+//! The playground as people meet it: the real program, a real browser, and somebody who clicks and types.
+
+mod browser;
+
+use std::path::Path;
+use std::process::Command;
+
+use browser::{Browser, Running, start};
+use serde_json::Value;
+
+/// The key that sends.
+const ENTER: &str = "\u{e007}";
+/// The key that takes the last message up again.
+const UP: &str = "\u{e013}";
+/// One red dot.
+const PICTURE: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\x00\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// Starts the playground on a free port and tells its address.
+fn playground(home: &Path) -> (Running, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command.args(["--log-format", "json", "playground"]).current_dir(home).env_clear();
+    command.env("HOME", home).env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
+    start(&mut command, |line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        (line["event"] == "api.listening").then(|| format!("http://{}", line["address"].as_str().unwrap_or_default()))
+    })
+}
+
+/// The text of the newest message here and who wrote it, for use in scripts.
+const LAST: &str = "[...document.querySelectorAll('#messages > .message')].at(-1)";
+
+impl Browser {
+    fn say(&self, text: &str) {
+        self.keys("#draft", text);
+        self.keys("#draft", ENTER);
+    }
+
+    /// Waits for a message of the bot at the end that has this in it.
+    fn answer(&self, part: &str) {
+        self.until(&format!(
+            "(last => last?.querySelector('.tag') && last.innerText.includes({}))({LAST})",
+            Value::from(part)
+        ));
+    }
+
+    fn speak_as(&self, name: &str) {
+        self.run(&format!("[...document.querySelectorAll('.voice')].find(voice => voice.innerText.includes('{name}')).querySelector('input').click()"));
+    }
+
+    fn enter(&self, place: &str) {
+        self.run(&format!("[...document.querySelectorAll('.place')].find(place => place.querySelector('.place-name').textContent === '{place}').click()"));
+        self.until(&format!("document.getElementById('channel').innerText.includes('{place}')"));
+    }
+
+    /// Presses an action of the newest message that has this text in it.
+    fn act(&self, text: &str, action: &str) {
+        self.run(&format!(
+            "[...[...document.querySelectorAll('#messages > .message')].filter(one => one.querySelector('.body').innerText.includes('{text}')).at(-1)\
+             .querySelectorAll('.actions button')].find(button => button.innerText === '{action}').click()"
+        ));
+    }
+}
+
+#[test]
+fn somebody_uses_the_playground() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (mut program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected' && document.querySelectorAll('.place').length === 3");
+
+    people_talk(&browser);
+    threads_and_files(&browser, home.path());
+    a_moderator_gives_a_role(&browser);
+    the_board_shows_it(&browser);
+    for (width, height) in [(1440, 900), (900, 800), (390, 844)] {
+        browser.resize(width, height);
+        browser.until(&format!("innerWidth === {width}"));
+        assert_eq!(browser.run("return document.documentElement.scrollWidth - innerWidth"), 0, "{width} wide");
+    }
+
+    let requests = browser.requests();
+    assert!(requests.len() > 20, "the requests are seen");
+    for request in requests {
+        assert!(request.starts_with(&format!("{url}/")), "{request} leads elsewhere");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+
+    // The tab stays open: its stream of events must not hold the program.
+    let told = Command::new("kill").arg("-TERM").arg(program.0.id().to_string()).status();
+    assert!(told.expect("a signal").success());
+    assert_eq!(program.0.wait().expect("an end").code(), Some(0));
+    browser.until("document.getElementById('link').textContent !== 'connected'");
+}
+
+fn people_talk(browser: &Browser) {
+    browser.run(
+        "window.typed = []; new MutationObserver(() => typed.push(document.getElementById('typing').innerText))\
+         .observe(document.getElementById('typing'), { childList: true, subtree: true })",
+    );
+    browser.say("@staffai hello!");
+    browser.answer("Hello there");
+    assert_eq!(browser.run("return typed.some(text => text.includes('staffai is typing'))"), true);
+
+    browser.act("Hello there", "Reply");
+    browser.say("help");
+    browser.answer("I am the demo model");
+    let quote = browser.until(&format!("{LAST}.querySelector('.quoted')?.innerText"));
+    assert!(quote.as_str().is_some_and(|quote| quote.contains("Ada") && quote.contains("help")), "{quote}");
+
+    browser.speak_as("Ben");
+    browser.enter("help");
+    browser.say("ahoy from Ben");
+    browser.until(&format!("{LAST}?.innerText.includes('ahoy from Ben')"));
+    browser.keys("#draft", UP);
+    browser.until("document.getElementById('draft').value === 'ahoy from Ben'");
+    browser.say(", and on");
+    browser.until(&format!("{LAST}.innerText.includes('ahoy from Ben, and on') && {LAST}.querySelector('.edited')"));
+    browser.say("@staffai show me some code");
+    browser.answer("fn main()");
+}
+
+fn threads_and_files(browser: &Browser, home: &Path) {
+    browser.act("ahoy from Ben", "Thread");
+    browser.until("!document.getElementById('back').hidden && document.getElementById('channel').innerText.includes('ahoy from Ben')");
+    browser.say("@staffai hello!");
+    browser.answer("Hello there");
+    browser.click("#back");
+    browser.until("document.querySelector('.thread-chip')?.innerText.includes('2 messages')");
+
+    let picture = home.join("dot.gif");
+    std::fs::write(&picture, PICTURE).expect("a file");
+    browser.keys("#picker", picture.to_str().expect("a path"));
+    browser.until("document.querySelector('#files .file-name')?.textContent === 'dot.gif'");
+    browser.keys("#draft", ENTER);
+    browser.until(&format!("{LAST}.querySelector('img.picture')?.naturalWidth === 1"));
+    browser.until("document.getElementById('files').hidden");
+}
+
+fn a_moderator_gives_a_role(browser: &Browser) {
+    assert_eq!(browser.run("return document.querySelectorAll('.roles-of').length"), 0, "Ben is no moderator");
+    browser.speak_as("Chloe");
+    browser.until("document.querySelectorAll('.roles-of').length === 3");
+    browser.click(".roles-of");
+    browser.run("[...document.querySelectorAll('.role-row')].find(row => row.innerText.includes('moderator')).querySelector('input').click()");
+    browser.until("document.querySelector('.voice .note').textContent === 'moderator'");
+    browser.click("#roles .press");
+    browser.until("!document.getElementById('roles').open");
+}
+
+fn the_board_shows_it(browser: &Browser) {
+    for actor in ["journal", "outbox:discord", "conversation:#general", "conversation:#help", "shard:0"] {
+        browser.until(&format!(
+            "[...document.querySelectorAll('#board .node')].some(node => node.querySelector('.name').textContent === '{actor}' && node.querySelector('.dot.good'))"
+        ));
+    }
+    browser.until("document.querySelectorAll('#board .turn.replied').length === 4");
+    browser.until("[...document.querySelectorAll('#board .bar')].every(bar => bar.querySelector('.model'))");
+    browser.until("document.querySelector('#board .pill').textContent === 'ready'");
+    browser.run("document.querySelector('#board .turn summary').click()");
+    browser.until("document.querySelector('#board .more-of-turn').innerText.includes('model demo')");
+    assert_eq!(
+        browser.run("return [...document.querySelectorAll('.tile.fine dd')].map(one => one.innerText).join()"),
+        "0,0"
+    );
+}
