@@ -38,6 +38,8 @@ pub struct ApiOptions {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// Pages for `/` and everything below that is not ours; none shows the dashboard.
     pub page: Option<Router>,
+    /// Further routes that need a key off this machine.
+    pub routes: Router,
     /// How much is taken from clients.
     pub limits: Limits,
 }

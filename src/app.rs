@@ -4,6 +4,8 @@ pub mod assemble;
 pub mod exit;
 pub mod system;
 
+mod chat;
+
 mod check;
 
 mod commands;
@@ -16,6 +18,7 @@ pub mod reload;
 
 mod signals;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,7 +27,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
-use self::assemble::{Launch, StartError};
+use self::assemble::{Assembled, Launch, StartError};
 use crate::actors::running::Exit;
 use crate::actors::wiring::Tree;
 use crate::ports::Store;
@@ -67,6 +70,8 @@ enum Command {
         #[arg(long)]
         models: bool,
     },
+    /// A conversation in the terminal, with the running service or one of its own.
+    Chat,
     /// Asks the running service how it is; exits 0 or 1.
     Health,
     /// Prints the supervision tree.
@@ -95,6 +100,7 @@ pub fn main(cli: &Cli) -> ExitCode {
     let code = runtime.block_on(async {
         match cli.command {
             Command::Run => commands::run(cli).await,
+            Command::Chat => chat::run(cli).await,
             Command::Playground => playground::run(cli).await,
             Command::Check { offline, models } => check::run(cli, check::Scope { offline, models }).await,
             Command::Health => commands::health(cli).await,
@@ -113,6 +119,7 @@ pub struct App {
     store: Arc<dyn Store>,
     drain: Duration,
     exit: watch::Receiver<Option<Exit>>,
+    bound: watch::Receiver<Option<SocketAddr>>,
 }
 
 /// Why a running program ended by itself.
@@ -133,10 +140,10 @@ impl App {
     /// See [`StartError`].
     pub async fn start(launch: Launch) -> Result<Self, StartError> {
         let drain = launch.settings.drain.timeout;
-        let (parts, exit) = assemble::assemble(launch).await?;
+        let Assembled { parts, exited: exit, bound } = assemble::assemble(launch).await?;
         let store = Arc::clone(&parts.store);
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
-        Ok(Self { tree, store, drain, exit })
+        Ok(Self { tree, store, drain, exit, bound })
     }
 
     /// Serves until `told` resolves, the root gives up, or a needed service refuses us for good.
@@ -150,6 +157,12 @@ impl App {
                 Ok(None) | Err(_) => Ended::GaveUp,
             },
         }
+    }
+
+    /// Where the pages are, once they can be reached; none when they never will.
+    pub async fn address(&self) -> Option<SocketAddr> {
+        let mut bound = self.bound.clone();
+        bound.wait_for(Option::is_some).await.ok().and_then(|address| *address)
     }
 
     /// Reads the configuration again when called.

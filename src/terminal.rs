@@ -9,7 +9,39 @@ pub mod routes;
 
 pub mod sessions;
 
-use crate::domain::ids::Door;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::ids::{Door, Person};
+use crate::ports::{
+    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, Session, Shard, SourceError, StreamEvent,
+};
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("terminal");
+
+/// A platform that has nothing to tell: for a service whose only door is the terminal.
+pub struct Nowhere;
+
+#[async_trait]
+impl EventSource for Nowhere {
+    async fn advice(&self) -> Result<Advice, SourceError> {
+        Ok(Advice { shards: 0, max_concurrency: 1, remaining: 0, reset_after: Duration::ZERO })
+    }
+
+    fn us(&self) -> Option<Person> {
+        None
+    }
+
+    fn connect(&self, _shard: Shard, _session: Option<Session>, _permit: IdentifyPermit) -> Box<dyn EventStream> {
+        Box::new(Self)
+    }
+}
+
+#[async_trait]
+impl EventStream for Nowhere {
+    async fn next(&mut self) -> StreamEvent {
+        StreamEvent::Closed(Closed { reason: "there is no platform".to_owned(), next: AfterClose::Fatal })
+    }
+}

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::handle::Handle;
 use super::journal::{Accepted, JournalMsg};
-use super::outbox::OutboxMsg;
+use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
@@ -44,7 +44,7 @@ pub struct Gateway {
     /// Who takes custody.
     pub journal: Handle<JournalMsg>,
     /// Who says that we are busy.
-    pub outbox: Handle<OutboxMsg>,
+    pub outboxes: Outboxes,
 }
 
 /// What the gateway holds.
@@ -109,7 +109,7 @@ impl Gateway {
                 let notify =
                     OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
                 // Nobody waits for this notice.
-                let _ = self.outbox.cast(notify);
+                let _ = self.outboxes.of(&turn.id.door).cast(notify);
             }
             receipt.settle();
             return;

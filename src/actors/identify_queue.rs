@@ -114,7 +114,7 @@ impl IdentifyQueue {
         state.left = advice.remaining;
         state.refilled_at = Some(Instant::now() + advice.reset_after);
         state.advice = Some(advice);
-        let total = self.shards.unwrap_or(advice.shards).max(1);
+        let total = self.shards.unwrap_or(advice.shards);
         // A discord actor that is down takes this queue down with it.
         let _ = self.discord.cast(DiscordMsg::StartShards(total));
         state.grant(me);

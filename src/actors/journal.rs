@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::conversations::{ConversationsMsg, Offered};
 use super::handle::{Handle, Reply};
-use super::outbox::{Delivery, OutboxMsg};
+use super::outbox::{Delivery, OutboxMsg, Outboxes};
 use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
@@ -92,7 +92,7 @@ pub struct Journal {
     /// Who finds answers.
     pub conversations: Handle<ConversationsMsg>,
     /// Who posts them.
-    pub outbox: Handle<OutboxMsg>,
+    pub outboxes: Outboxes,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
 }
@@ -279,7 +279,8 @@ impl Journal {
             Some(answer) => {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
                 let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
-                let _ = self.outbox.cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted });
+                let _ =
+                    self.outboxes.of(&id.door).cast(OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted });
             }
             None => {
                 let again = entry.maybe_posted || entry.offers > 1;
@@ -359,7 +360,7 @@ impl Journal {
         self.timeline.closed(id, "cancelled", "trigger deleted");
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
-        let _ = self.outbox.cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
+        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
         self.close(state, id, Vec::new(), Vec::new());
     }
 

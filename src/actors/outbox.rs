@@ -33,7 +33,7 @@ use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
-use crate::domain::ids::{MessageId, Place, TurnId};
+use crate::domain::ids::{Door, MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
 
@@ -111,6 +111,27 @@ pub struct Outbox {
     pub dice: Arc<dyn Dice>,
     /// Who wants to know.
     pub journal: Handle<JournalMsg>,
+}
+
+/// The outbox of each door.
+#[derive(Clone)]
+pub struct Outboxes {
+    first: Handle<OutboxMsg>,
+    others: Arc<[(Door, Handle<OutboxMsg>)]>,
+}
+
+impl Outboxes {
+    /// Every door beside the first has its own; a door without one has the first, whose platform refuses foreign places.
+    #[must_use]
+    pub fn new(first: Handle<OutboxMsg>, others: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
+        Self { first, others: others.into() }
+    }
+
+    /// The outbox of a door.
+    #[must_use]
+    pub fn of(&self, door: &Door) -> &Handle<OutboxMsg> {
+        self.others.iter().find(|(known, _)| known == door).map_or(&self.first, |(_, outbox)| outbox)
+    }
 }
 
 /// What the outbox holds.
@@ -228,7 +249,7 @@ impl Outbox {
             if now < *until {
                 let reason = reason.clone();
                 for job in std::mem::take(&mut queue.jobs) {
-                    self.report(state, job.task, Err(reason.clone()));
+                    self.report(state, &place, job.task, Err(reason.clone()));
                 }
                 return;
             }
@@ -313,12 +334,15 @@ impl Outbox {
                 queue.closed = Some((Instant::now() + CLOSED_FOR, reason.clone()));
             }
         }
-        self.report(state, task, result);
+        self.report(state, &place, task, result);
         self.send_courier(me, state, place);
     }
 
-    fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, String>) {
+    fn report(&self, state: &mut OutboxState, place: &Place, task: Task, result: Result<Delivery, String>) {
         // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
+        if let Task::Turn(turn) = &task {
+            self.poster.delivered(place, &turn.trigger());
+        }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),

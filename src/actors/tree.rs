@@ -36,6 +36,7 @@ pub enum Kind {
     Ops,
     Journal,
     Outbox,
+    TerminalOutbox,
     LlmDispatcher,
     Conversations,
     Conversation,
@@ -73,6 +74,7 @@ pub static TREE: Row = Row {
         leaf(Kind::Ops, "ops", "healthz, readyz, metrics, the living tree; a health line for each actor every minute"),
         leaf(Kind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
         leaf(Kind::Outbox, "outbox:discord", "the only way out: order per channel, budgets, nonce, retries, typing"),
+        leaf(Kind::TerminalOutbox, "outbox:terminal", "the same for sessions in the terminal"),
         leaf(Kind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {
             intensity: BRANCH,

@@ -21,7 +21,7 @@ use super::draft::Slot;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
-use super::outbox::OutboxMsg;
+use super::outbox::{OutboxMsg, Outboxes};
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
@@ -47,7 +47,7 @@ pub struct TurnParts {
     /// Who lets it ask.
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Who shows typing, and reads from the platform.
-    pub outbox: Handle<OutboxMsg>,
+    pub outboxes: Outboxes,
     /// Who has custody.
     pub journal: Handle<JournalMsg>,
     /// How many turns are in flight.
@@ -108,7 +108,8 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
     // Typing is a courtesy: an outbox that is down shows none.
-    let _ = parts.outbox.cast(typing);
+    let outbox = parts.outboxes.of(&turn.place.door);
+    let _ = outbox.cast(typing);
     let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
     let answer = tokio::select! {
         biased;
@@ -119,10 +120,10 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         }),
     };
     let Some(answer) = answer else {
-        let _ = parts.outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
+        let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
         return None;
     };
-    let _ = parts.outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
+    let _ = outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
     let answer = with_draft(&turn, &slot, answer, parts.clock.now());
     if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
         && turn.policy.history == HistoryScope::PersonInPlace

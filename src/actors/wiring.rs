@@ -16,10 +16,11 @@ use super::discord::{Discord, DiscordMsg};
 use super::gateway::{Gateway, GatewayMsg};
 use super::handle::Handle;
 use super::identify_queue::{IdentifyQueue, IdentifyQueueMsg};
+use super::intake::GatewayIntake;
 use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
-use super::outbox::{Outbox, OutboxMsg, Pacer};
+use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -56,6 +57,12 @@ pub struct Parts {
     pub source: Arc<dyn EventSource>,
     /// The door's requests.
     pub poster: Arc<dyn Poster>,
+    /// The name of the terminal's door.
+    pub terminal_door: Door,
+    /// The terminal's sessions.
+    pub terminal: Arc<dyn Poster>,
+    /// The addresses of the actors, made before the edges that speak to them.
+    pub handles: Handles,
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,
     /// Who lives; the listener reads it.
@@ -70,11 +77,12 @@ pub struct Parts {
 
 /// The addresses of all actors that are not made while the program runs.
 #[derive(Clone)]
-struct Handles {
+pub struct Handles {
     root: Handle<RootMsg>,
     ops: Handle<OpsMsg>,
     journal: Handle<JournalMsg>,
     outbox: Handle<OutboxMsg>,
+    terminal_outbox: Handle<OutboxMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
@@ -84,13 +92,16 @@ struct Handles {
 }
 
 impl Handles {
-    fn new() -> Self {
+    /// Addresses of actors that do not run yet.
+    #[must_use]
+    pub fn new() -> Self {
         let at = |path: &str| format!("{}/{path}", TREE.name);
         Self {
             root: Handle::new(TREE.name),
             ops: Handle::new(&at("ops")),
             journal: Handle::new(&at("journal")),
             outbox: Handle::new(&at("outbox:discord")),
+            terminal_outbox: Handle::new(&at("outbox:terminal")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             config_watcher: Handle::new(&at("config_watcher")),
@@ -98,6 +109,24 @@ impl Handles {
             discord: Handle::new(&at("discord")),
             identify_queue: Handle::new(&at("discord/identify_queue")),
         }
+    }
+}
+
+impl Handles {
+    /// The way in for doors that are asked.
+    #[must_use]
+    pub fn intake(&self) -> GatewayIntake {
+        GatewayIntake { gateway: self.gateway.clone() }
+    }
+
+    fn outboxes(&self, parts: &Parts) -> Outboxes {
+        Outboxes::new(self.outbox.clone(), vec![(parts.terminal_door.clone(), self.terminal_outbox.clone())])
+    }
+}
+
+impl Default for Handles {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -116,7 +145,7 @@ impl Tree {
     /// # Errors
     /// An actor's first start failed so often that the root gave up.
     pub async fn start(parts: Parts) -> Result<Self, Crash> {
-        let handles = Handles::new();
+        let handles = parts.handles.clone();
         let in_flight = Arc::new(InFlight::default());
         let journal = handles.journal.clone();
         let shared = Arc::new(Shared {
@@ -217,7 +246,7 @@ impl Wiring {
             clock: Arc::clone(&parts.clock),
             dice: Arc::clone(&parts.dice),
             dispatcher: handles.llm_dispatcher.clone(),
-            outbox: handles.outbox.clone(),
+            outboxes: handles.outboxes(&parts),
             journal: handles.journal.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
@@ -238,6 +267,7 @@ impl Wiring {
             ops,
             journal,
             outbox,
+            terminal_outbox,
             llm_dispatcher,
             conversations,
             config_watcher,
@@ -250,6 +280,7 @@ impl Wiring {
             Kind::Ops => ChildSpec::new(row, ops, self.ops(), below),
             Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
+            Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
@@ -270,8 +301,18 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             conversations: self.handles.conversations.clone(),
-            outbox: self.handles.outbox.clone(),
+            outboxes: self.handles.outboxes(&self.parts),
             timeline: Arc::clone(&self.parts.timeline),
+        }
+    }
+
+    /// Nobody limits how much this process may write to itself.
+    fn terminal_outbox(&self) -> Outbox {
+        Outbox {
+            poster: Arc::clone(&self.parts.terminal),
+            pacer: Arc::new(Mutex::new(Pacer::new(0, 0))),
+            dice: Arc::clone(&self.parts.dice),
+            journal: self.handles.journal.clone(),
         }
     }
 
@@ -306,7 +347,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
-            outbox: self.handles.outbox.clone(),
+            outboxes: self.handles.outboxes(&self.parts),
         }
     }
 

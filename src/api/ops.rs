@@ -35,6 +35,7 @@ pub fn router(options: ApiOptions) -> Router {
         .route("/api/v1/turns", get(turns))
         .with_state(state.clone())
         .merge(dashboard::router())
+        .merge(options.routes)
         .fallback_service(options.page.unwrap_or_else(dashboard::at_root))
         .layer(from_fn_with_state((keys, Access::Private), guard));
     open.with_state(state)

@@ -93,6 +93,7 @@ impl Served {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
         let api = Api::new(ApiOptions {
+            routes: Router::new(),
             address: "127.0.0.1:0".to_owned(),
             keys: keys.iter().map(|key| SecretString::from(*key)).collect(),
             vitals: known.clone(),

@@ -1,5 +1,6 @@
 //! From settings to everything that the tree is built from.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,16 +12,18 @@ use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
 use crate::actors::vitals::TreeVitals;
-use crate::actors::wiring::Parts;
+use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
 use crate::config::edges::DirectMessages;
 use crate::discord::gateway::{Gateway, Interests};
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
-use crate::ports::{Clock, Dice, Faults, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
+use crate::terminal::sessions::Sessions;
+use crate::terminal::{self, Nowhere};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -36,6 +39,8 @@ pub struct Launch {
     pub dice: Arc<dyn Dice>,
     /// Injected failure; none in production.
     pub faults: Arc<dyn Faults>,
+    /// Only the terminal's door is open: no platform is asked for anything.
+    pub alone: bool,
     /// Pages beside health and metrics.
     pub page: Option<Router>,
     /// The page of metrics.
@@ -56,14 +61,26 @@ pub enum StartError {
     Tree(String),
 }
 
+/// Everything that a run is made of.
+pub struct Assembled {
+    /// What the tree is built from.
+    pub parts: Parts,
+    /// Told when the process must end.
+    pub exited: watch::Receiver<Option<Exit>>,
+    /// Where the pages are, once they are.
+    pub bound: watch::Receiver<Option<SocketAddr>>,
+}
+
 /// Builds the edges.
 ///
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
-pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<Exit>>), StartError> {
-    let Launch { settings, lookup, reread, clock, dice, faults, page, metrics } = launch;
+pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
+    let Launch { settings, lookup, reread, clock, dice, faults, alone, page, metrics } = launch;
     let mut mistakes = Vec::new();
-    let door = door(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
+    let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
+    let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings) };
+    let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
     let configured = Configured { settings: settings.clone(), lookup };
     let running = reload::running(configured.clone()).map_err(|more| mistakes.extend(more)).ok();
     let (Some((source, poster)), Some(running)) = (door, running) else {
@@ -82,14 +99,17 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
         clock: Arc::clone(&clock),
         live: live.clone(),
     };
+    let handles = Handles::new();
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         keys: settings.http.api_keys.clone(),
         vitals: Arc::new(vitals),
         metrics,
         page,
+        routes: terminal::routes::router(Arc::clone(&sessions), Arc::new(handles.intake())),
         limits: Limits::default(),
     });
+    let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let parts = Parts {
         live,
@@ -99,15 +119,18 @@ pub async fn assemble(launch: Launch) -> Result<(Parts, watch::Receiver<Option<E
         faults,
         store,
         door: discord::DOOR,
-        source: Arc::new(source),
+        source,
         poster,
+        terminal_door: terminal::DOOR,
+        terminal: sessions,
+        handles,
         listener: Arc::new(listener),
         roster,
         board,
         timeline,
         exit: Arc::new(exit),
     };
-    Ok((parts, exited))
+    Ok(Assembled { parts, exited, bound })
 }
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
@@ -135,12 +158,20 @@ pub(super) fn access(settings: &Settings) -> Access {
     }
 }
 
-fn door(settings: &Settings) -> Result<(Gateway, Arc<Rest>), String> {
+/// A platform as the tree sees it: what it tells, and what it can be asked.
+type Platform = (Arc<dyn EventSource>, Arc<dyn Poster>);
+
+/// No platform: nothing is told, and nothing is ever posted but to the terminal.
+fn alone_with(sessions: &Arc<Sessions>) -> Platform {
+    (Arc::new(Nowhere), Arc::clone(sessions) as _)
+}
+
+fn door(settings: &Settings) -> Result<Platform, String> {
     let access = access(settings);
     let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
     let interests = Interests {
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
     };
-    Ok((Gateway::new(access, interests, Arc::clone(&rest)), rest))
+    Ok((Arc::new(Gateway::new(access, interests, Arc::clone(&rest))), rest))
 }

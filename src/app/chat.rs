@@ -23,7 +23,7 @@ pub async fn run(cli: &Cli) -> u8 {
     let mut reading = Reading::new(cli, |sources| sources);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let address = commands::reachable(loaded.settings.http.addr);
-    if commands::is_healthy(address).await {
+    if commands::ask_health(&loaded.settings).await.is_ok() {
         println!("talking to the service at http://{address}/; /quit ends");
         return talk(&loaded, address).await;
     }
@@ -41,6 +41,9 @@ pub async fn run(cli: &Cli) -> u8 {
     let demo_url = demo.as_ref().map(DemoModel::base_url);
     reading.adapt = Arc::new(move |settings| {
         settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        // What a service of the same directory still owes its members is none of this one's business.
+        settings.store.dir = settings.store.dir.join("chat");
+        (settings.redis.url, settings.redis.host) = (None, None);
         // Lines of the log would stand between those of the conversation.
         "error".clone_into(&mut settings.log.level);
         if let Some(url) = &demo_url {
@@ -62,7 +65,11 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            let model = if demo.is_some() { "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one" } else { "the configured model" };
+            let model = if demo.is_some() {
+                "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one"
+            } else {
+                "the configured model"
+            };
             println!("no service runs here, so this is one of its own, with {model}; /quit ends");
             talk(&loaded, address).await
         }

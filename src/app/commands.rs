@@ -1,6 +1,7 @@
 //! The commands of the program.
 
 use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,15 +54,20 @@ pub async fn health(cli: &Cli) -> u8 {
     }
 }
 
-/// Whether a service answers at the configured address that it is healthy; if not, why.
-pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
-    let mut address = settings.http.addr;
+/// Where a listener on this address can be reached from this machine.
+pub(super) fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
-            std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
+    address
+}
+
+/// Whether a service answers at the configured address that it is healthy; if not, why.
+pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
+    let address = reachable(settings.http.addr);
     let url = format!("http://{address}/healthz");
     let client = reqwest::Client::builder().timeout(HEALTH_WITHIN).no_proxy().build();
     let answer = match client {
@@ -208,8 +214,19 @@ pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router
         clock: Arc::new(SystemClock),
         dice: Arc::new(SystemDice),
         faults: Arc::new(NoFaults),
+        alone: false,
         page,
         metrics,
+    }
+}
+
+/// Says why a start failed, and gives the exit code for it.
+pub(super) fn not_started(error: &StartError) -> u8 {
+    eprintln!("{error}");
+    match error {
+        StartError::Configuration(_) => exit::USAGE,
+        StartError::InUse(_) => exit::IN_USE,
+        StartError::Tree(_) => exit::GAVE_UP,
     }
 }
 
@@ -225,12 +242,7 @@ pub(super) async fn serve(launch: Launch) -> u8 {
     let mut app = match App::start(launch).await {
         Ok(app) => app,
         Err(error) => {
-            eprintln!("{error}");
-            return match error {
-                StartError::Configuration(_) => exit::USAGE,
-                StartError::InUse(_) => exit::IN_USE,
-                StartError::Tree(_) => exit::GAVE_UP,
-            };
+            return not_started(&error);
         }
     };
     // Without a handler for it, SIGHUP would end the process.

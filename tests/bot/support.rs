@@ -181,6 +181,7 @@ impl World {
             settings: loaded.settings,
             lookup,
             reread: None,
+            alone: false,
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
             faults: Arc::clone(&self.faults),

@@ -51,6 +51,7 @@ impl World {
             settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
             lookup: Arc::new(|_| None),
             reread: None,
+            alone: false,
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
             faults: Arc::new(NoFaults),

@@ -10,7 +10,7 @@ use super::*;
 use crate::actors::board::Board;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::outbox::{OutboxMsg, Outboxes};
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
@@ -43,12 +43,13 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let in_flight = Arc::new(InFlight::default());
     let live = live(variables, Arc::clone(&models) as _);
     let parts = Arc::new(TurnParts {
+        timeline: Arc::default(),
         live: live.clone(),
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
         dispatcher: dispatcher.clone(),
-        outbox: outbox.clone(),
+        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
         journal: journal.clone(),
         in_flight: Arc::clone(&in_flight),
     });
@@ -56,7 +57,11 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(64));
-    stage.actor(row(LEAF), &dispatcher, LlmDispatcher { live, permits, board: Arc::new(Board::default()) });
+    stage.actor(
+        row(LEAF),
+        &dispatcher,
+        LlmDispatcher { live, permits, board: Arc::new(Board::default()), timeline: Arc::default() },
+    );
     stage.actor(row(LEAF), &router, Conversations { template: real(Kind::Conversation), parts });
     let tree = stage.go().await;
     World { router, journal, models, roster, faults, in_flight, _outbox: outbox, _tree: tree }
@@ -64,7 +69,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
 
 impl World {
     fn offer(&self, turn: Turn) {
-        self.router.cast(ConversationsMsg::Offer(Box::new(turn))).unwrap();
+        self.router.cast(ConversationsMsg::Offer(Box::new(Offered { turn, again: false }))).unwrap();
     }
 
     /// The next answer: the turn's number, how it ended, what is said.

@@ -19,7 +19,7 @@ async fn world(permits: usize) -> World {
     let mut stage = Stage::new();
     let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(permits));
-    let actor = Gateway { live: usual(), permits, journal, outbox };
+    let actor = Gateway { live: usual(), permits, journal, outboxes: Outboxes::new(outbox, Vec::new()) };
     stage.actor(row(LEAF), &gateway, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
@@ -109,7 +109,11 @@ async fn while_the_journal_is_down_events_go_back() {
     let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
     let mut stage = Stage::new();
     let permits = Arc::new(Semaphore::new(1));
-    stage.actor(row(LEAF), &gateway, Gateway { live: usual(), permits: Arc::clone(&permits), journal, outbox });
+    stage.actor(
+        row(LEAF),
+        &gateway,
+        Gateway { live: usual(), permits: Arc::clone(&permits), journal, outboxes: Outboxes::new(outbox, Vec::new()) },
+    );
     let _tree = stage.go().await;
     let (told, mut receipts) = mpsc::unbounded_channel();
     for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(message("10"))] {

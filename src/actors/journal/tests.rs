@@ -29,11 +29,12 @@ async fn world(store: MemoryStore) -> World {
     let (journal, conversations, outbox) = (at("journal"), at("conversations"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
+        timeline: Arc::default(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
         live: usual(),
         conversations: conversations.clone(),
-        outbox: outbox.clone(),
+        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
     };
     let faults = Arc::clone(&stage.faults);
     let (conversations, outbox) = (stage.probe(&conversations), stage.probe(&outbox));
@@ -57,7 +58,7 @@ impl World {
 
     async fn offered(&mut self) -> Option<String> {
         match self.conversations.now().await? {
-            ConversationsMsg::Offer(turn) => Some(turn.id.id),
+            ConversationsMsg::Offer(turn) => Some(turn.turn.id.id),
             ConversationsMsg::Cancel(_, id) => Some(format!("cancel {}", id.id)),
             _ => None,
         }
@@ -66,7 +67,7 @@ impl World {
     /// The next delivery: turn, text, and whether the channel is looked at first.
     async fn delivery(&mut self) -> Option<(String, String, bool)> {
         match self.outbox.now().await? {
-            OutboxMsg::Deliver { turn, outgoing, check } => Some((turn.id, outgoing.text(), check)),
+            OutboxMsg::Deliver { turn, outgoing, check, .. } => Some((turn.id, outgoing.text(), check)),
             OutboxMsg::Forget(_, turn) => Some((turn.id, "forget".to_owned(), false)),
             _ => None,
         }

@@ -22,7 +22,8 @@ async fn world(permits: usize) -> World {
     let live = live(&[], Arc::new(ScriptedModels::new(&["main", "spare", "last"])));
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
-    let actor = LlmDispatcher { live, permits: Arc::clone(&permits), board: Arc::clone(&board) };
+    let actor =
+        LlmDispatcher { live, permits: Arc::clone(&permits), board: Arc::clone(&board), timeline: Arc::default() };
     stage.actor(row(LEAF), &dispatcher, actor);
     World { dispatcher, permits, board, faults, _tree: stage.go().await }
 }

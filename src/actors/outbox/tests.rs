@@ -38,7 +38,7 @@ impl World {
     fn deliver_as(&self, id: &str, to: &str, text: &str, check: bool) {
         let turn = turn(id, "7", to);
         let outgoing = turn.reply_with(text);
-        self.outbox.cast(OutboxMsg::Deliver { turn: turn.id, outgoing, check }).unwrap();
+        self.outbox.cast(OutboxMsg::Deliver { turn: turn.id, outgoing, check, drafted: false }).unwrap();
     }
 
     /// What the journal is told next: the turn, and the number of messages or the reason.
@@ -435,10 +435,16 @@ fn places_where_nothing_waits_are_forgotten() {
     let _guard = runtime.enter();
     let now = Instant::now();
     let later = now + Duration::from_secs(1);
-    let mut state = OutboxState { lanes: HashMap::new(), notices: 0, typing: HashMap::new() };
-    state.lanes.insert(place("1"), PlaceQueue { not_before: Some(now), ..PlaceQueue::default() });
+    let mut state = OutboxState::default();
+    state.lanes.insert(
+        place("1"),
+        PlaceQueue { pace: Pace { not_before: Some(now), ..Pace::default() }, ..PlaceQueue::default() },
+    );
     state.lanes.insert(place("2"), PlaceQueue { closed: Some((now, "no".into())), ..PlaceQueue::default() });
-    state.lanes.insert(place("3"), PlaceQueue { not_before: Some(later), ..PlaceQueue::default() });
+    state.lanes.insert(
+        place("3"),
+        PlaceQueue { pace: Pace { not_before: Some(later), ..Pace::default() }, ..PlaceQueue::default() },
+    );
     state.lanes.insert(place("4"), PlaceQueue { closed: Some((later, "no".into())), ..PlaceQueue::default() });
     state.tidy(now);
     let mut left: Vec<&str> = state.lanes.keys().map(|place| place.id.as_str()).collect();

@@ -91,7 +91,7 @@ impl Thinking<'_> {
 
     /// Reads along, and writes what can be shown into the slot.
     fn reader(&self) -> Heard {
-        let (slot, outbox) = (self.slot.clone(), self.parts.outbox.clone());
+        let (slot, outbox) = (self.slot.clone(), self.parts.outboxes.of(&self.turn.place.door).clone());
         let (turn, again, until) = (self.turn.clone(), self.again, self.deadline);
         let reading: Mutex<(Partial, Option<Instant>)> = Mutex::default();
         Arc::new(move |more| {

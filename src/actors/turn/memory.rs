@@ -82,7 +82,10 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
 async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Seen> {
     let request = PostRequest::Fetch { place: turn.place.clone(), message: message.clone() };
     let ask = |reply| OutboxMsg::Read(request, reply);
-    let Ok(Ok(PostResult::Messages(messages))) = parts.outbox.call(ask, FETCH_WITHIN).await else { return None };
+    let Ok(Ok(PostResult::Messages(messages))) = parts.outboxes.of(&turn.place.door).call(ask, FETCH_WITHIN).await
+    else {
+        return None;
+    };
     let posted = messages.into_iter().next()?;
     Some(Seen {
         ours: posted.author.kind == AuthorKind::Ourselves,

@@ -43,6 +43,10 @@ async fn world() -> World {
     let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(MemoryStore::new()));
     let (faults, roster) = (Arc::new(ScriptedFaults::default()), Arc::new(Roster::default()));
     let parts = Parts {
+        terminal_door: Door::new("terminal"),
+        terminal: Arc::new(ScriptedPoster::new()),
+        handles: Handles::new(),
+        timeline: Arc::default(),
         live: crate::actors::testing::live(&[], Arc::clone(&models) as _),
         files: Arc::new(Still),
         clock: Arc::new(ManualClock::new()),
