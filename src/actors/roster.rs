@@ -34,7 +34,9 @@ impl Roster {
         let prefix = format!("{path}/");
         let mut actors = self.actors.lock();
         // They stand side by side in the order of paths; whoever else lives is not looked at.
-        let behind = actors.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)).take_while(|(path, _)| path.starts_with(&prefix));
+        let behind = actors
+            .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
+            .take_while(|(path, _)| path.starts_with(&prefix));
         let below: Vec<Arc<Stats>> = behind.map(|(_, stats)| Arc::clone(stats)).collect();
         for stats in &below {
             actors.remove(&stats.path);
