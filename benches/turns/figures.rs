@@ -1,6 +1,6 @@
 //! Figures, and the table that they are printed in.
 
-use crate::process;
+use crate::process::{self, as_f64};
 
 /// Time stolen by the machine's host above which a round is marked.
 const STEAL_MAX: f64 = 0.02;
@@ -120,10 +120,11 @@ pub fn percentile(values: &[f64], share: f64) -> f64 {
     if sorted.is_empty() {
         return f64::NAN;
     }
-    let last = sorted.len() - 1;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a rank")]
-    let rank = (share * last as f64).round() as usize;
-    sorted[rank.min(last)]
+    let place = share * as_f64(sorted.len() as u64 - 1);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among them")]
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * place.fract()
 }
 
 /// The middle one.

@@ -1,6 +1,7 @@
 //! Who lives: the counts of every actor of one tree, by path, for health lines, the tree page and metrics.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -32,8 +33,14 @@ impl Roster {
     pub(super) fn prune_below(&self, path: &str) -> Vec<Arc<Stats>> {
         let prefix = format!("{path}/");
         let mut actors = self.actors.lock();
-        let below: Vec<Arc<Stats>> = actors.values().filter(|stats| stats.path.starts_with(&prefix)).cloned().collect();
-        actors.retain(|known, _| !known.starts_with(&prefix));
+        // They stand side by side in the order of paths; whoever else lives is not looked at.
+        let behind = actors
+            .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
+            .take_while(|(path, _)| path.starts_with(&prefix));
+        let below: Vec<Arc<Stats>> = behind.map(|(_, stats)| Arc::clone(stats)).collect();
+        for stats in &below {
+            actors.remove(&stats.path);
+        }
         below
     }
 }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use self::children::Children;
+use self::children::{Children, Siblings};
 use super::handle::{Address, Envelope, Handle, Stats};
 use super::roster::Roster;
 use super::tree::Row;
@@ -259,7 +259,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
             revive: Box::new(move |delay, path| {
                 drop(myself.send_after(delay, move || Envelope::Revive(path)));
             }),
-            list: Vec::new(),
+            list: Siblings::default(),
             history: restart::History::default(),
             born: Instant::now(),
         };

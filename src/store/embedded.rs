@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use redb::{Database, Durability, ReadableDatabase, StorageError, Table, TableDefinition};
 use tokio::sync::Semaphore;
 
-use self::recent::Recent;
+use self::recent::{Recent, Said};
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
 use crate::store::{Backend, BackendError};
@@ -123,7 +123,7 @@ impl Embedded {
 #[async_trait]
 impl Backend for Embedded {
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
-        if let Some(known) = self.inner.recent().ask(key, self.inner.clock.now()) {
+        if let Said::Value(known) = self.inner.recent().ask(key, self.inner.clock.now()) {
             return Ok(known);
         }
         let key = key.to_owned();

@@ -1,10 +1,11 @@
 //! The children of one supervisor: how they start, what follows when one ends, how they stop.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ractor::{ActorCell, RactorErr, SupervisionEvent};
+use ractor::{ActorCell, ActorId, RactorErr, SupervisionEvent};
 use tokio::time::Instant;
 
 use super::{ChildSpec, Crash, Shared};
@@ -22,7 +23,7 @@ pub(super) struct Children {
     pub shared: Arc<Shared>,
     pub cell: ActorCell,
     pub revive: Box<dyn Fn(Duration, Arc<str>) + Send + Sync>,
-    pub list: Vec<Child>,
+    pub list: Siblings,
     pub history: restart::History,
     pub born: Instant,
 }
@@ -38,23 +39,79 @@ impl Child {
     }
 }
 
+/// The children in the order of their start. There may be a hundred thousand of them, so nobody is looked for one by one.
+#[derive(Default)]
+pub(super) struct Siblings {
+    all: BTreeMap<u64, Child>,
+    by_path: HashMap<Arc<str>, u64>,
+    by_cell: HashMap<ActorId, u64>,
+    next: u64,
+}
+
+impl Siblings {
+    fn push(&mut self, child: Child) -> u64 {
+        let index = self.next;
+        self.next += 1;
+        self.by_path.insert(Arc::clone(child.path()), index);
+        self.all.insert(index, child);
+        index
+    }
+
+    /// The child runs from now on.
+    fn runs(&mut self, index: u64, cell: ActorCell) {
+        if let Some(child) = self.all.get_mut(&index) {
+            self.by_cell.insert(cell.get_id(), index);
+            child.cell = Some(cell);
+        }
+    }
+
+    /// The child does not run any more; none when it is not known.
+    fn ended(&mut self, index: u64) -> Option<&Child> {
+        let child = self.all.get_mut(&index)?;
+        if let Some(cell) = child.cell.take() {
+            self.by_cell.remove(&cell.get_id());
+        }
+        Some(child)
+    }
+
+    fn remove(&mut self, index: u64) -> Option<Child> {
+        let child = self.all.remove(&index)?;
+        self.by_path.remove(child.path());
+        if let Some(cell) = &child.cell {
+            self.by_cell.remove(&cell.get_id());
+        }
+        Some(child)
+    }
+
+    fn pop(&mut self) -> Option<Child> {
+        let (index, _) = self.all.last_key_value()?;
+        self.remove(*index)
+    }
+
+    fn named(&self, path: &str) -> Option<(u64, &Child)> {
+        let index = self.by_path.get(path)?;
+        self.all.get(index).map(|child| (*index, child))
+    }
+}
+
 impl Children {
     /// Starts a new child, unless one of that path lives.
     pub async fn add(&mut self, spec: ChildSpec) -> Result<(), Crash> {
-        if self.list.iter().any(|child| child.path() == &spec.stats().path) {
+        if self.list.named(&spec.stats().path).is_some() {
             return Ok(());
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
-        self.list.push(Child { spec, cell: None });
-        self.spawn(self.list.len() - 1).await
+        let index = self.list.push(Child { spec, cell: None });
+        self.spawn(index).await
     }
 
-    async fn spawn(&mut self, index: usize) -> Result<(), Crash> {
-        let child = &mut self.list[index];
+    async fn spawn(&mut self, index: u64) -> Result<(), Crash> {
+        let Some(child) = self.list.all.get(&index) else { return Ok(()) };
+        let path = Arc::clone(child.path());
         match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
             Ok(cell) => {
-                child.cell = Some(cell);
-                tracing::info!(event = "actor.started", actor = %child.path(), "actor started");
+                self.list.runs(index, cell);
+                tracing::info!(event = "actor.started", actor = %path, "actor started");
                 Ok(())
             }
             Err(error) => self.ended(index, Some(error.to_string())).await,
@@ -63,15 +120,15 @@ impl Children {
 
     /// The backoff of a failed child is over.
     pub async fn revive(&mut self, path: &str) -> Result<(), Crash> {
-        let waiting = |child: &Child| &**child.path() == path && child.cell.is_none();
-        let Some(index) = self.list.iter().position(waiting) else { return Ok(()) };
-        let stats = self.list[index].spec.stats();
+        let waiting = self.list.named(path).filter(|(_, child)| child.cell.is_none());
+        let Some((index, child)) = waiting else { return Ok(()) };
+        let stats = child.spec.stats();
         let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
         metrics::counter!("staffai_actor_restarts_total", "actor" => stats.kind().to_owned()).increment(1);
         tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
         self.spawn(index).await?;
         // A start that failed is told of later, when one has worked.
-        if self.list.iter().any(|child| &**child.path() == path && child.cell.is_some()) {
+        if self.list.named(path).is_some_and(|(_, child)| child.cell.is_some()) {
             (self.shared.recovered)(path);
         }
         Ok(())
@@ -86,17 +143,15 @@ impl Children {
             SupervisionEvent::ActorFailed(cell, error) => (cell, Some(error.to_string())),
             _ => return Ok(()),
         };
-        let is_it = |child: &Child| child.cell.as_ref().is_some_and(|known| known.get_id() == cell.get_id());
-        match self.list.iter().position(is_it) {
+        match self.list.by_cell.get(&cell.get_id()).copied() {
             Some(index) => self.ended(index, failure).await,
             None => Ok(()),
         }
     }
 
     /// The law of restarts, for a child that ended in order (no failure) or not.
-    async fn ended(&mut self, index: usize, failure: Option<String>) -> Result<(), Crash> {
-        let child = &mut self.list[index];
-        child.cell = None;
+    async fn ended(&mut self, index: u64, failure: Option<String>) -> Result<(), Crash> {
+        let Some(child) = self.list.ended(index) else { return Ok(()) };
         child.spec.address.unwire();
         let (row, stats) = (child.spec.row, Arc::clone(child.spec.stats()));
         let path: &str = &stats.path;
@@ -152,8 +207,8 @@ impl Children {
     }
 
     pub async fn remove(&mut self, path: &str) {
-        if let Some(index) = self.list.iter().position(|child| &**child.path() == path) {
-            let child = self.list.remove(index);
+        let index = self.list.named(path).map(|(index, _)| index);
+        if let Some(child) = index.and_then(|index| self.list.remove(index)) {
             self.stop(child).await;
         }
     }

@@ -21,6 +21,15 @@ pub struct Recent {
     young_bytes: usize,
 }
 
+/// What can be said of a key at once.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Its value, or that it has none.
+    Value(Option<String>),
+    /// Nothing: the file has to be asked.
+    Unknown,
+}
+
 /// What is known of a key.
 enum Known {
     /// Somebody asked for it; the next commit tells.
@@ -32,16 +41,16 @@ enum Known {
 }
 
 impl Recent {
-    /// The value of a key, or none when it has none; the outer none when that is not known. The key is remembered as asked for.
-    pub fn ask(&mut self, key: &str, now: Timestamp) -> Option<Option<String>> {
+    /// What is known of a key. It is remembered as asked for.
+    pub fn ask(&mut self, key: &str, now: Timestamp) -> Said {
         if !self.young.contains_key(key) {
             let known = self.old.remove(key).unwrap_or(Known::Nothing);
             self.put(key, known);
         }
-        match self.young.get(key)? {
-            Known::Nothing => None,
-            Known::Absent => Some(None),
-            Known::Value(end, text) => Some(super::alive(*end, now).then(|| text.to_string())),
+        match self.young.get(key) {
+            None | Some(Known::Nothing) => Said::Unknown,
+            Some(Known::Absent) => Said::Value(None),
+            Some(Known::Value(end, text)) => Said::Value(super::alive(*end, now).then(|| text.to_string())),
         }
     }
 
@@ -86,11 +95,11 @@ mod tests {
     fn only_keys_that_were_asked_for_are_kept() {
         let mut recent = Recent::default();
         recent.committed("a", Some((0, "1")));
-        assert_eq!(recent.ask("a", NOW), None);
+        assert_eq!(recent.ask("a", NOW), Said::Unknown);
         recent.committed("a", Some((0, "2")));
-        assert_eq!(recent.ask("a", NOW), Some(Some("2".to_owned())));
+        assert_eq!(recent.ask("a", NOW), Said::Value(Some("2".to_owned())));
         recent.committed("a", None);
-        assert_eq!(recent.ask("a", NOW), Some(None));
+        assert_eq!(recent.ask("a", NOW), Said::Value(None));
     }
 
     #[test]
@@ -98,8 +107,8 @@ mod tests {
         let mut recent = Recent::default();
         recent.ask("a", NOW);
         recent.committed("a", Some((1_001, "1")));
-        assert_eq!(recent.ask("a", NOW), Some(Some("1".to_owned())));
-        assert_eq!(recent.ask("a", Timestamp(1_001)), Some(None));
+        assert_eq!(recent.ask("a", NOW), Said::Value(Some("1".to_owned())));
+        assert_eq!(recent.ask("a", Timestamp(1_001)), Said::Value(None));
     }
 
     #[test]
@@ -108,7 +117,7 @@ mod tests {
         recent.ask("a", NOW);
         recent.committed("a", Some((0, "1")));
         recent.clear();
-        assert_eq!(recent.ask("a", NOW), None);
+        assert_eq!(recent.ask("a", NOW), Said::Unknown);
     }
 
     #[test]
@@ -124,7 +133,7 @@ mod tests {
             let kept: usize = recent.young.iter().chain(&recent.old).map(|(key, known)| weight(key, known)).sum();
             assert!(kept <= 2 * (GENERATION_BYTES + long.len() + 200), "{kept}");
         }
-        assert_eq!(recent.ask("kept", NOW), Some(Some("here".to_owned())));
-        assert_eq!(recent.ask("key0", NOW), None);
+        assert_eq!(recent.ask("kept", NOW), Said::Value(Some("here".to_owned())));
+        assert_eq!(recent.ask("key0", NOW), Said::Unknown);
     }
 }
