@@ -45,6 +45,7 @@ pub async fn run(cli: &Cli) -> u8 {
     let (api_url, token) = (service.api_url(), SecretString::from(service.token().to_owned()));
     let demo_url = demo.as_ref().map(DemoModel::base_url);
     reading.adapt = Arc::new(move |settings| {
+        settings.telemetry.endpoint = None;
         settings.discord.api_url.clone_from(&api_url);
         settings.discord.token = Some(token.clone());
         if let Some(url) = &demo_url {
