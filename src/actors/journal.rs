@@ -6,13 +6,17 @@
 //! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
 //! the channel before it posts, so that nothing is said twice.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod remembered;
+mod report;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use self::remembered::Remembered;
 use super::conversations::{ConversationsMsg, Offered};
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg, Outboxes};
@@ -24,10 +28,8 @@ use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
-use crate::ports::{Clock, Store, Write};
+use crate::ports::{Clock, Store, StoreStatus, Write};
 
-/// The most finished turns remembered in memory.
-const CLOSED_MAX: usize = 20_000;
 /// The most records read at start.
 const LOAD_MAX: usize = 50_000;
 /// How long reading them may take; then the journal fails and its supervisor decides.
@@ -103,6 +105,8 @@ pub struct JournalState {
     closed: Remembered,
     /// What came while the records were still being read; none afterwards.
     early: Option<Vec<JournalMsg>>,
+    /// The store was failing when the records were read: there may be more.
+    partial: bool,
     draining: bool,
 }
 
@@ -125,21 +129,13 @@ impl Actor for Journal {
     type State = JournalState;
 
     fn start(&self, me: &mut Me<JournalMsg>) -> Result<JournalState, Crash> {
-        let store = Arc::clone(&self.store);
-        me.task(
-            async move {
-                match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
-                    Ok(records) => JournalMsg::Loaded(records),
-                    Err(_) => JournalMsg::Unreadable("the store did not answer in time".to_owned()),
-                }
-            },
-            JournalMsg::Unreadable,
-        );
+        self.read_records(me);
         me.after(SWEEP_EVERY, JournalMsg::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
             closed: Remembered::default(),
             early: Some(Vec::new()),
+            partial: false,
             draining: false,
         })
     }
@@ -185,10 +181,24 @@ impl JournalMsg {
 }
 
 impl Journal {
+    fn read_records(&self, me: &mut Me<JournalMsg>) {
+        let store = Arc::clone(&self.store);
+        me.task(
+            async move {
+                match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
+                    Ok(records) => JournalMsg::Loaded(records),
+                    Err(_) => JournalMsg::Unreadable("the store did not answer in time".to_owned()),
+                }
+            },
+            JournalMsg::Unreadable,
+        );
+    }
+
     fn apply(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, message: JournalMsg) -> Result<(), Crash> {
         match message {
             JournalMsg::Accept(accepted) => self.accept(me, state, *accepted),
             JournalMsg::Loaded(records) => {
+                state.partial = self.store.status() != StoreStatus::Ready;
                 self.load(state, records);
                 for early in state.early.take().unwrap_or_default() {
                     self.apply(me, state, early)?;
@@ -202,6 +212,10 @@ impl Journal {
             JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
             JournalMsg::Sweep => {
                 self.sweep(state);
+                if state.partial && self.store.status() == StoreStatus::Ready {
+                    state.partial = false;
+                    self.read_records(me);
+                }
                 me.after(SWEEP_EVERY, JournalMsg::Sweep);
             }
             JournalMsg::Drain => state.draining = true,
@@ -243,8 +257,13 @@ impl Journal {
         self.offer(state, &id);
     }
 
+    /// Takes up what an earlier life left open; what is known already stays as it is.
     fn load(&self, state: &mut JournalState, records: Vec<(String, String)>) {
+        let mut resumed: Vec<TurnId> = Vec::new();
         for (key, value) in records {
+            if keys::parse_turn(&key).is_some_and(|id| state.open.contains_key(&id) || state.closed.contains(&id)) {
+                continue;
+            }
             match serde_json::from_str(&value) {
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
@@ -266,6 +285,7 @@ impl Journal {
                         unheard: false,
                         _permit: None,
                     };
+                    resumed.push(id.clone());
                     state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed { .. }) => {
@@ -278,7 +298,6 @@ impl Journal {
                 }
             }
         }
-        let resumed: Vec<TurnId> = state.open.keys().cloned().collect();
         for id in resumed {
             self.offer(state, &id);
         }
@@ -351,7 +370,7 @@ impl Journal {
             metrics::counter!("staffai_turns_doubled_total").increment(1);
         }
         if let Some(answer) = &entry.answer {
-            report_reply(&entry, answer, delivery);
+            report::replied(&entry, answer, delivery);
             self.timeline.posted(id, &answer.outcome, delivery.first_visible);
         } else {
             self.timeline.posted(id, &Outcome::Replied, delivery.first_visible);
@@ -373,11 +392,11 @@ impl Journal {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::error!(
             event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
-            ms = millis(entry.taken.elapsed()), post_ms = millis(entry.answered.elapsed()), reason,
+            ms = report::millis(entry.taken.elapsed()), post_ms = report::millis(entry.answered.elapsed()), reason,
             "the answer could not be posted"
         );
         metrics::counter!("staffai_turns_lost_total").increment(1);
-        count_turn(&entry, "failed");
+        report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
         self.close(state, id, Vec::new(), Vec::new());
     }
@@ -386,9 +405,9 @@ impl Journal {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::info!(
             event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
-            outcome = "cancelled", ms = millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
+            outcome = "cancelled", ms = report::millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
         );
-        count_turn(&entry, "cancelled");
+        report::count(&entry, "cancelled");
         self.timeline.closed(id, "cancelled", "trigger deleted");
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
@@ -426,66 +445,6 @@ fn record(entry: &Entry) -> Write {
     // Plain data with string keys always serialises.
     let value = serde_json::to_string(&custody).unwrap_or_default();
     Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }
-}
-
-fn report_reply(entry: &Entry, answer: &Answer, delivery: &Delivery) {
-    let turn = &entry.turn;
-    let took = entry.taken.elapsed();
-    let first_visible = delivery.first_visible.saturating_duration_since(entry.taken);
-    let waited = Duration::from_millis(answer.effort.waited_ms);
-    let outcome = match &answer.outcome {
-        Outcome::Replied => "replied",
-        Outcome::Hinted => "hinted",
-        Outcome::Apologised(reason) => {
-            tracing::warn!(event = "turn.failed", turn = %turn.id, reason, "the member got an apology");
-            "apologised"
-        }
-    };
-    tracing::info!(
-        event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
-        ms = millis(took), first_visible_ms = millis(first_visible), model = answer.effort.model.as_deref(),
-        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
-        post_ms = millis(entry.answered.elapsed()), parts = delivery.posted.len(), "turn replied"
-    );
-    count_turn(entry, outcome);
-    metrics::histogram!("staffai_turn_seconds").record(took);
-    metrics::histogram!("staffai_turn_overhead_seconds").record(took.saturating_sub(waited));
-    metrics::histogram!("staffai_first_visible_seconds").record(first_visible);
-}
-
-fn count_turn(entry: &Entry, outcome: &'static str) {
-    let door = entry.turn.id.door.as_str().to_owned();
-    let trigger = entry.turn.trigger.as_str();
-    metrics::counter!("staffai_turns_total", "door" => door, "trigger" => trigger, "outcome" => outcome).increment(1);
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The finished turns of the last while, oldest forgotten first.
-#[derive(Default)]
-struct Remembered {
-    known: HashSet<TurnId>,
-    order: VecDeque<TurnId>,
-}
-
-impl Remembered {
-    fn contains(&self, id: &TurnId) -> bool {
-        self.known.contains(id)
-    }
-
-    fn insert(&mut self, id: TurnId) {
-        if !self.known.insert(id.clone()) {
-            return;
-        }
-        self.order.push_back(id);
-        if self.order.len() > CLOSED_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-    }
 }
 
 #[cfg(test)]

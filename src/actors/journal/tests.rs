@@ -162,6 +162,21 @@ async fn open_turns_of_an_earlier_life_are_taken_up_and_known_answers_are_looked
 }
 
 #[tokio::test(start_paused = true)]
+async fn records_that_a_failing_store_hid_are_taken_up_when_it_recovers() {
+    let hidden = turn("10", "7", "42");
+    let store = with(vec![open(&hidden, None)]);
+    store.degraded.store(true, Ordering::SeqCst);
+    let mut world = world(store).await;
+    world.accept(&turn("11", "8", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("11"));
+    assert_eq!(world.offered().await, None);
+    world.store.degraded.store(false, Ordering::SeqCst);
+    tokio::time::sleep(SWEEP_EVERY * 2).await;
+    assert_eq!(world.offered().await.as_deref(), Some("10"), "and what was open already is not offered again");
+    assert_eq!(world.offered().await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn closed_and_corrupt_records_of_an_earlier_life_are_not_offered() {
     let log = Log::capture();
     let closed = serde_json::to_string(&Custody::Closed { posted: Vec::new() }).unwrap();
@@ -342,15 +357,4 @@ async fn while_draining_turns_are_recorded_but_not_begun_and_known_answers_still
     world.delivered("10");
     let undelivered = world.journal.call(JournalMsg::Undelivered, Duration::from_secs(1));
     assert_eq!(undelivered.await, Ok(0));
-}
-
-#[test]
-fn only_so_many_finished_turns_are_remembered_oldest_forgotten_first() {
-    let mut remembered = Remembered::default();
-    for number in 0..=CLOSED_MAX {
-        remembered.insert(turn_id(&(number + 1).to_string()));
-    }
-    assert_eq!((remembered.known.len(), remembered.order.len()), (CLOSED_MAX, CLOSED_MAX));
-    assert!(!remembered.contains(&turn_id("1")));
-    assert!(remembered.contains(&turn_id("2")));
 }

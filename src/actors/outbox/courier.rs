@@ -210,16 +210,17 @@ impl Courier {
         }
         let mut posted = Vec::with_capacity(pieces.len());
         let mut first_visible = drawn.first_visible;
-        for (index, text) in pieces.into_iter().enumerate() {
+        for (index, text) in pieces.iter().enumerate() {
+            let text = text.clone();
             let message = match found.pieces.get(index) {
                 Some((message, shown)) if *shown == text => message.clone(),
                 Some((message, _)) => self.edit(job, message, text, until).await?,
                 None if index == 0 && drawn.doubtful => {
                     // The nonce may bring back a draft that could not be found.
-                    let message = self.create(job, index, text.clone(), until).await?;
+                    let message = self.create(job, &pieces, index, until).await?;
                     self.edit(job, &message, text, until).await?
                 }
-                None => self.create(job, index, text, until).await?,
+                None => self.create(job, &pieces, index, until).await?,
             };
             first_visible.get_or_insert_with(Instant::now);
             posted.push(message);
@@ -227,18 +228,24 @@ impl Courier {
         Ok(Delivery { posted, first_visible: first_visible.unwrap_or(begun), doubled: found.doubled })
     }
 
-    async fn create(&mut self, job: &Job, index: usize, text: String, until: Instant) -> Result<MessageId, Refusal> {
+    /// Posts the piece of this index.
+    async fn create(
+        &mut self,
+        job: &Job,
+        pieces: &[String],
+        index: usize,
+        until: Instant,
+    ) -> Result<MessageId, Refusal> {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
-        let request = PostRequest::Create { place, text: text.clone(), reply_to, nonce: job.task.nonce(index) };
+        let request =
+            PostRequest::Create { place, text: pieces[index].clone(), reply_to, nonce: job.task.nonce(index) };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
-                let found = self.find(place, trigger, std::slice::from_ref(&text), until).await?;
-                if index == 0
-                    && let Some((message, _)) = found.pieces.into_iter().next()
-                {
+                let found = self.find(place, trigger, pieces, until).await?;
+                if let Some((message, _)) = found.pieces.into_iter().nth(index) {
                     return Ok(message);
                 }
                 uncertain_since = None;

@@ -1,7 +1,7 @@
 //! The ports in memory.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -90,11 +90,18 @@ pub struct MemoryStore {
     durable: watch::Sender<bool>,
     /// The next scans panic.
     pub broken_scans: AtomicUsize,
+    /// It fails: scans find nothing of what it kept.
+    pub degraded: AtomicBool,
 }
 
 impl MemoryStore {
     pub fn new() -> Self {
-        Self { entries: Mutex::default(), durable: watch::channel(true).0, broken_scans: AtomicUsize::new(0) }
+        Self {
+            entries: Mutex::default(),
+            durable: watch::channel(true).0,
+            broken_scans: AtomicUsize::new(0),
+            degraded: AtomicBool::new(false),
+        }
     }
 
     pub fn durable(&self, durable: bool) {
@@ -119,7 +126,10 @@ impl Store for MemoryStore {
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
         let broken = self.broken_scans.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         let entries = self.entries.lock();
-        let live = entries.iter().filter(|(key, _)| key.starts_with(prefix)).take(limit);
+        let live = entries
+            .iter()
+            .filter(|(key, _)| key.starts_with(prefix))
+            .take(if self.degraded.load(Ordering::SeqCst) { 0 } else { limit });
         let found = live.map(|(key, value)| (key.clone(), value.clone())).collect();
         async move {
             assert!(broken.is_err(), "the scan broke");
@@ -141,7 +151,8 @@ impl Store for MemoryStore {
     }
 
     fn status(&self) -> StoreStatus {
-        StoreStatus::Ready
+        let degraded = self.degraded.load(Ordering::SeqCst);
+        if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
     }
 
     fn close(&self, _within: Duration) -> BoxFuture<'_, ()> {

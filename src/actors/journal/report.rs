@@ -1,0 +1,45 @@
+//! What the log and the metrics hear of a turn's end.
+
+use std::time::Duration;
+
+use super::Entry;
+use crate::actors::outbox::Delivery;
+use crate::domain::turn::{Answer, Outcome};
+
+/// Says in the log and the metrics that a turn was answered.
+pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
+    let turn = &entry.turn;
+    let took = entry.taken.elapsed();
+    let first_visible = delivery.first_visible.saturating_duration_since(entry.taken);
+    let waited = Duration::from_millis(answer.effort.waited_ms);
+    let outcome = match &answer.outcome {
+        Outcome::Replied => "replied",
+        Outcome::Hinted => "hinted",
+        Outcome::Apologised(reason) => {
+            tracing::warn!(event = "turn.failed", turn = %turn.id, reason, "the member got an apology");
+            "apologised"
+        }
+    };
+    tracing::info!(
+        event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
+        ms = millis(took), first_visible_ms = millis(first_visible), model = answer.effort.model.as_deref(),
+        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
+        post_ms = millis(entry.answered.elapsed()), parts = delivery.posted.len(), "turn replied"
+    );
+    count(entry, outcome);
+    metrics::histogram!("staffai_turn_seconds").record(took);
+    metrics::histogram!("staffai_turn_overhead_seconds").record(took.saturating_sub(waited));
+    metrics::histogram!("staffai_first_visible_seconds").record(first_visible);
+}
+
+/// Counts how a turn ended.
+pub(super) fn count(entry: &Entry, outcome: &'static str) {
+    let door = entry.turn.id.door.as_str().to_owned();
+    let trigger = entry.turn.trigger.as_str();
+    metrics::counter!("staffai_turns_total", "door" => door, "trigger" => trigger, "outcome" => outcome).increment(1);
+}
+
+/// Whole milliseconds, as the log writes them.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
