@@ -78,7 +78,16 @@ impl World {
         let before = answers().count();
         self.service.says(self.ada(), place, &format!("<@{bot}> {text}"), None);
         until("the bot answers", || answers().count() > before).await;
-        answers().nth(before).unwrap().content
+        // An answer grows at most once a second.
+        let mut text = String::new();
+        loop {
+            let now = answers().nth(before).unwrap().content;
+            if now == text {
+                return text;
+            }
+            text = now;
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+        }
     }
 
     /// The key of the Python bot.
