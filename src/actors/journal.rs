@@ -344,9 +344,7 @@ impl Journal {
             Some(place) => entry.answer.is_none() && entry.turn.place.to_string() == place,
             None => (router && entry.answer.is_none()) || (outbox && entry.answer.is_some()),
         };
-        let ids: Vec<TurnId> =
-            state.open.values().filter(|entry| concerned(entry)).map(|entry| entry.turn.id.clone()).collect();
-        for id in ids {
+        for id in oldest_first(state.open.values().filter(|entry| concerned(entry))) {
             tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
             self.offer(state, &id);
         }
@@ -425,19 +423,24 @@ impl Journal {
 
     /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.
     fn sweep(&self, state: &mut JournalState) {
-        let unheard = state.open.values().filter(|entry| entry.unheard);
-        for id in unheard.map(|entry| entry.turn.id.clone()).collect::<Vec<_>>() {
+        for id in oldest_first(state.open.values().filter(|entry| entry.unheard)) {
             self.offer(state, &id);
         }
         let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
-        let late: Vec<TurnId> = state.open.values().filter(late).map(|entry| entry.turn.id.clone()).collect();
-        for id in late {
+        for id in oldest_first(state.open.values().filter(late)) {
             let answer = state.open[&id].turn.apology(notice::apology(Apology::TimedOut), "no progress");
             self.answered(state, &id, answer);
         }
     }
+}
+
+/// In the order in which the questions were asked: lanes and places keep the order in which turns reach them.
+fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<TurnId> {
+    let mut turns: Vec<&Turn> = entries.map(|entry| &entry.turn).collect();
+    turns.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
+    turns.into_iter().map(|turn| turn.id.clone()).collect()
 }
 
 fn record(entry: &Entry) -> Write {

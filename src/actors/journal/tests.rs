@@ -285,11 +285,27 @@ async fn recovered_actors_are_offered_what_they_may_have_held_and_nobody_else() 
     assert_eq!(world.offered().await.as_deref(), Some("11"));
     assert_eq!(world.offered().await, None);
     world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations".into())).unwrap();
-    let mut both = [world.offered().await.unwrap(), world.offered().await.unwrap()];
-    both.sort();
+    let both = [world.offered().await.unwrap(), world.offered().await.unwrap()];
     assert_eq!((both, world.offered().await), (["10".to_owned(), "11".to_owned()], None));
     world.journal.cast(JournalMsg::ActorRecovered("staffai/outbox:discord".into())).unwrap();
     assert_eq!(world.delivery().await, Some(("12".into(), "known".into(), true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_gets_its_turns_back_in_the_order_in_which_they_were_asked() {
+    let mut world = world(MemoryStore::new()).await;
+    let ids: Vec<String> = (10..20).map(|id| id.to_string()).collect();
+    for id in &ids {
+        world.accept(&turn(id, "7", "42"));
+    }
+    settle().await;
+    while world.conversations.now().await.is_some() {}
+    world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations/conversation:discord:42".into())).unwrap();
+    let mut offered = Vec::new();
+    while let Some(id) = world.offered().await {
+        offered.push(id);
+    }
+    assert_eq!(offered, ids);
 }
 
 #[tokio::test(start_paused = true)]
