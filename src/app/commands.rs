@@ -14,7 +14,7 @@ use super::reload::{Configured, Watched};
 use super::signals::{self, Ends};
 use super::system::{SystemClock, SystemDice};
 use super::traces::{self, Traces};
-use super::{App, Cli, Ended, Format, exit};
+use super::{App, Cli, Ended, Format, STORE_WITHIN, exit};
 use crate::actors::tree;
 use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
 use crate::config::{self, Loaded, Settings, edges, show};
@@ -275,6 +275,7 @@ pub(super) async fn serve(launch: Launch) -> u8 {
             exit::FINE
         }
         Ended::GaveUp => {
+            app.store.close(STORE_WITHIN).await;
             eprintln!("the root supervisor gave up; the log names the actor that kept failing");
             exit::GAVE_UP
         }

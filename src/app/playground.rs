@@ -55,9 +55,10 @@ pub async fn run(cli: &Cli) -> u8 {
     });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let settings = &loaded.settings;
-    println!("playground: http://{}/", settings.http.addr);
+    // Standard output is the log's alone.
+    eprintln!("playground: http://{}/", settings.http.addr);
     let model = if demo.is_some() { "a demo model" } else { "the configured model" };
-    println!("answers come from {model}; everything stays on this machine; stop with Ctrl-C");
+    eprintln!("answers come from {model}; everything stays on this machine; stop with Ctrl-C");
     let page = page::router(service.clone());
     let code = commands::serve(commands::launch(loaded, reading, Some(page))).await;
     service.stop().await;
