@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
 use crate::domain::prompt::Prompts;
@@ -32,16 +33,42 @@ impl Running {
     pub fn fixed_at_start(&self, before: &Self) -> Vec<&'static str> {
         let (new, old) = (&self.settings, &before.settings);
         let changed = [
+            ("discord.token", differ(&new.discord.token, &old.discord.token)),
             ("discord.api_url", new.discord.api_url != old.discord.api_url),
+            ("discord.allow_insecure", new.discord.allow_insecure != old.discord.allow_insecure),
+            ("discord.shards", new.discord.shards != old.discord.shards),
+            ("discord.direct_messages", new.discord.direct_messages != old.discord.direct_messages),
             ("discord.requests_per_second", new.discord.requests_per_second != old.discord.requests_per_second),
+            ("members.aliases", new.members.aliases != old.members.aliases),
             ("turn.open", new.turn.open != old.turn.open),
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),
+            ("http.api_keys", differ(&new.http.api_keys, &old.http.api_keys)),
             ("store.dir", new.store.dir != old.store.dir),
-            ("members.aliases", new.members.aliases != old.members.aliases),
+            ("redis.url", differ(&new.redis.url, &old.redis.url)),
+            ("redis.host", new.redis.host != old.redis.host),
+            ("redis.port", new.redis.port != old.redis.port),
+            ("redis.db", new.redis.db != old.redis.db),
+            ("redis.password", differ(&new.redis.password, &old.redis.password)),
+            ("log.level", new.log.level != old.log.level),
+            ("log.format", new.log.format != old.log.format),
+            ("log.content", new.log.content != old.log.content),
+            ("telemetry.endpoint", new.telemetry.endpoint != old.telemetry.endpoint),
+            ("telemetry.headers", differ(&new.telemetry.headers, &old.telemetry.headers)),
+            ("telemetry.service_name", new.telemetry.service_name != old.telemetry.service_name),
+            ("drain.timeout", new.drain.timeout != old.drain.timeout),
         ];
         changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }
+}
+
+/// Whether secrets changed, which have no equality of their own.
+fn differ<'a>(
+    new: impl IntoIterator<Item = &'a SecretString>,
+    old: impl IntoIterator<Item = &'a SecretString>,
+) -> bool {
+    let shown = |secret: &'a SecretString| secret.expose_secret();
+    new.into_iter().map(shown).ne(old.into_iter().map(shown))
 }
 
 /// What runs now. Cheap to clone; everybody who holds one sees a reload. Whoever needs several settings that belong together
