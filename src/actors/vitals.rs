@@ -42,7 +42,11 @@ impl Vitals for TreeVitals {
             StoreStatus::Ready => self.board.up(PartKind::Store, "store"),
             StoreStatus::Degraded(reason) => self.board.down(PartKind::Store, "store", &reason),
         }
-        let parts = self.board.parts();
+        let running = self.live.now();
+        let rows = running.models.rows();
+        let mut parts = self.board.parts();
+        // A row that a reload took away is nobody's trouble any more.
+        parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));
         let shards: Vec<&PartState> =
             parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
         let door_is_open = shards.iter().any(|shard| shard.up);
@@ -56,7 +60,7 @@ impl Vitals for TreeVitals {
             Phase::Serving => Status::Degraded,
         };
         let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
-        let configuration = Configuration { version: self.live.now().version.clone(), rejected: self.live.rejected() };
+        let configuration = Configuration { version: running.version.clone(), rejected: self.live.rejected() };
         Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts }
     }
 
