@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
@@ -61,7 +62,11 @@ pub fn router(sessions: Arc<Sessions>, intake: Arc<dyn Intake>) -> Router {
         .with_state(Shared { sessions, intake })
 }
 
-async fn submit(State(shared): State<Shared>, Json(body): Json<Submit>) -> Response {
+async fn submit(State(shared): State<Shared>, body: Result<Json<Submit>, JsonRejection>) -> Response {
+    let Json(body) = match body {
+        Ok(body) => body,
+        Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
+    };
     if body.text.len() > TEXT_MAX {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long");
     }
@@ -79,8 +84,9 @@ async fn submit(State(shared): State<Shared>, Json(body): Json<Submit>) -> Respo
 async fn read_along(
     State(shared): State<Shared>,
     Path(session): Path<String>,
-    Query(After { after }): Query<After>,
+    after: Result<Query<After>, QueryRejection>,
 ) -> Response {
+    let Ok(Query(After { after })) = after else { return refused(StatusCode::BAD_REQUEST, "after is a number") };
     match shared.sessions.events(&session, after) {
         Some(_) => Sse::new(events(shared.sessions, session, after))
             .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
