@@ -182,7 +182,7 @@ impl Schema {
         let data = field("data").trim();
         // Some models wrap the whole reply into its own text once more.
         if response.starts_with('{')
-            && let Ok(inner) = self.read_inner(response)
+            && let Ok(inner) = self.read_json(response)
         {
             return Ok(inner);
         }
@@ -194,14 +194,6 @@ impl Schema {
             return Err(Invalid::Refused("/response: must be words for the person, not a tool call".to_owned()));
         }
         Ok(Reply { kind, response: words(response), data: data.to_owned() })
-    }
-
-    fn read_inner(&self, text: &str) -> Result<Reply, Invalid> {
-        let value: Value = serde_json::from_str(text).map_err(|error| Invalid::NotJson(error.to_string()))?;
-        self.check(&value)?;
-        let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
-        let reply = Reply { kind: Kind::of(&field("type")), response: field("response"), data: field("data") };
-        if reply.response.is_empty() || reply.response.starts_with('{') { Err(Invalid::Empty) } else { Ok(reply) }
     }
 
     fn check(&self, value: &Value) -> Result<(), Invalid> {

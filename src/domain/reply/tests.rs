@@ -52,6 +52,18 @@ fn a_faulty_document_is_refused_by_place() {
 }
 
 #[test]
+fn a_reply_wrapped_into_its_own_text_is_cleaned_like_any_other() {
+    let wrapped = |response: &str| {
+        let inner = json!({"type": "text", "response": response, "data": ""}).to_string();
+        json!({"type": "text", "response": inner, "data": ""}).to_string()
+    };
+    let read = |response: &str| schema().read(&wrapped(response)).map(|reply| reply.response);
+    assert_eq!(read("Hello"), Ok("Hello".to_owned()));
+    assert_eq!(read("<think>hm</think>Hello"), Ok("Hello".to_owned()));
+    assert_eq!(read(&wrapped("Hello")), Ok("Hello".to_owned()));
+}
+
+#[test]
 fn a_reply_is_found_in_every_usual_disguise() {
     let plain = r#"{"type":"code","response":"Look","data":"x = {\"a\": 1}"}"#;
     let expected = reply(Kind::Code, "Look", r#"x = {"a": 1}"#);
