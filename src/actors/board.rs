@@ -101,15 +101,57 @@ impl Board {
 
     fn change(&self, kind: PartKind, name: &str, up: bool, reason: Option<&str>) {
         let mut parts = self.parts.lock();
-        let fresh = || PartState { up, since: Instant::now(), restarts: 0, last_error: None };
-        let state = parts.entry((kind, name.to_owned())).or_insert_with(fresh);
-        if state.up != up {
-            state.up = up;
-            state.since = Instant::now();
-            state.restarts += u64::from(up && state.last_error.is_some());
+        set(&mut parts, (kind, name), up, reason);
+        // A door is open while one of its shards is connected.
+        if kind == PartKind::Shard
+            && let Some((door, _)) = name.split_once(':')
+        {
+            let of_door = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == door);
+            let open = parts.iter().any(|((kind, name), state)| *kind == PartKind::Shard && of_door(name) && state.up);
+            set(&mut parts, (PartKind::Door, door), open, reason.filter(|_| !open));
         }
-        if let Some(reason) = reason {
-            state.last_error = Some(reason.to_owned());
-        }
+    }
+}
+
+fn set(
+    parts: &mut BTreeMap<(PartKind, String), PartState>,
+    (kind, name): (PartKind, &str),
+    up: bool,
+    reason: Option<&str>,
+) {
+    let fresh = || PartState { up, since: Instant::now(), restarts: 0, last_error: None };
+    let state = parts.entry((kind, name.to_owned())).or_insert_with(fresh);
+    if state.up != up {
+        state.up = up;
+        state.since = Instant::now();
+        state.restarts += u64::from(up && state.last_error.is_some());
+    }
+    if let Some(reason) = reason {
+        state.last_error = Some(reason.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_is_open_while_one_of_its_shards_is_connected() {
+        let board = Board::default();
+        let door = || {
+            let parts = board.parts();
+            let (.., state) = parts.into_iter().find(|(kind, ..)| *kind == PartKind::Door).unwrap();
+            (state.up, state.restarts, state.last_error)
+        };
+        board.starting(PartKind::Shard, "discord:0");
+        assert_eq!(door(), (false, 0, None));
+        board.up(PartKind::Shard, "discord:0");
+        board.up(PartKind::Shard, "discord:1");
+        board.down(PartKind::Shard, "discord:0", "cut");
+        assert_eq!(door(), (true, 0, None));
+        board.down(PartKind::Shard, "discord:1", "cut as well");
+        assert_eq!(door(), (false, 0, Some("cut as well".to_owned())));
+        board.up(PartKind::Shard, "discord:0");
+        assert_eq!(door(), (true, 1, Some("cut as well".to_owned())));
     }
 }

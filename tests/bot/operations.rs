@@ -17,7 +17,7 @@ fn the_pages_say_how_the_bot_is() {
 
         let (status, ready) = world.json("/readyz").await;
         assert_eq!((status, ready["status"].as_str()), (200, Some("ready")));
-        for kind in ["shard", "store", "model"] {
+        for kind in ["door", "shard", "store", "model"] {
             let part = ready["parts"].as_array().unwrap().iter().find(|part| part["kind"] == kind);
             let part = part.unwrap_or_else(|| panic!("{kind} is missing: {ready}"));
             assert_eq!(part["status"], "ready");
