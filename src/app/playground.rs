@@ -57,8 +57,12 @@ pub async fn run(cli: &Cli) -> u8 {
     let settings = &loaded.settings;
     // Standard output is the log's alone.
     eprintln!("playground: http://{}/", settings.http.addr);
-    let model = if demo.is_some() { "a demo model" } else { "the configured model" };
-    eprintln!("answers come from {model}; everything stays on this machine; stop with Ctrl-C");
+    let answers = if demo.is_some() {
+        "answers come from a demo model; everything stays on this machine"
+    } else {
+        "answers come from the configured model; everything else stays on this machine"
+    };
+    eprintln!("{answers}; stop with Ctrl-C");
     let page = page::router(service.clone());
     let code = commands::serve(commands::launch(loaded, reading, Some(page))).await;
     service.stop().await;
