@@ -37,8 +37,8 @@ pub enum ConfigWatcherMsg {
     Looked(Option<u64>),
     /// The operator wants the files to be read, changed or not.
     Reload,
-    /// The files were read.
-    Read(Result<Box<Running>, Vec<String>>),
+    /// The files were read; just before that they looked like this.
+    Read(Option<u64>, Result<Box<Running>, Vec<String>>),
 }
 
 /// The behaviour and its arguments.
@@ -80,8 +80,12 @@ impl Actor for ConfigWatcher {
                 me.after(LOOK_EVERY, ConfigWatcherMsg::Look);
             }
             ConfigWatcherMsg::Reload => self.read(me),
-            ConfigWatcherMsg::Read(Ok(running)) => self.put_in_force(*running),
-            ConfigWatcherMsg::Read(Err(mistakes)) => {
+            ConfigWatcherMsg::Read(seen, Ok(running)) => {
+                state.known = seen.or(state.known);
+                self.put_in_force(*running);
+            }
+            ConfigWatcherMsg::Read(seen, Err(mistakes)) => {
+                state.known = seen.or(state.known);
                 let reason = mistakes.join("; ");
                 tracing::error!(event = "config.rejected", reason, "the changed files are wrong; what runs goes on");
                 self.live.reject(reason);
@@ -100,15 +104,15 @@ impl ConfigWatcher {
 
     fn read(&self, me: &mut Me<ConfigWatcherMsg>) {
         let files = Arc::clone(&self.files);
-        let read = tokio::task::spawn_blocking(move || files.read());
+        let read = tokio::task::spawn_blocking(move || (files.fingerprint(), files.read()));
         me.task(
             async move {
                 match read.await {
-                    Ok(result) => ConfigWatcherMsg::Read(result.map(Box::new)),
-                    Err(error) => ConfigWatcherMsg::Read(Err(vec![error.to_string()])),
+                    Ok((seen, result)) => ConfigWatcherMsg::Read(Some(seen), result.map(Box::new)),
+                    Err(error) => ConfigWatcherMsg::Read(None, Err(vec![error.to_string()])),
                 }
             },
-            |panic| ConfigWatcherMsg::Read(Err(vec![panic])),
+            |panic| ConfigWatcherMsg::Read(None, Err(vec![panic])),
         );
     }
 

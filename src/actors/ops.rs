@@ -63,6 +63,7 @@ impl Actor for Ops {
         Ok(state)
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "mailboxes are far below 2^52")]
     async fn handle(&self, me: &mut Me<OpsMsg>, message: OpsMsg, state: &mut OpsState) -> Result<(), Crash> {
         match message {
             OpsMsg::Health => {
@@ -73,7 +74,7 @@ impl Actor for Ops {
             }
             OpsMsg::Measure => {
                 for (kind, sum) in sums(&self.roster.all()) {
-                    metrics::gauge!("staffai_mailbox_depth", "actor" => kind).set(sum.mailbox);
+                    metrics::gauge!("staffai_mailbox_depth", "actor" => kind).set(sum.mailbox as f64);
                 }
                 me.after(MEASURE_EVERY, OpsMsg::Measure);
             }
@@ -105,7 +106,7 @@ struct Sum {
     running: u64,
     restarts: u64,
     handled: u64,
-    mailbox: f64,
+    mailbox: u64,
     last_error: Option<String>,
 }
 
@@ -126,7 +127,6 @@ impl Sum {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "mailboxes are far below 2^52")]
 fn sums(actors: &[Arc<Stats>]) -> BTreeMap<String, Sum> {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for stats in actors {
@@ -136,7 +136,7 @@ fn sums(actors: &[Arc<Stats>]) -> BTreeMap<String, Sum> {
         sum.running += u64::from(life.state == LifeState::Running);
         sum.restarts += stats.restarts.load(Ordering::Relaxed);
         sum.handled += stats.handled.load(Ordering::Relaxed);
-        sum.mailbox += stats.depth.load(Ordering::Relaxed) as f64;
+        sum.mailbox += stats.depth.load(Ordering::Relaxed) as u64;
         sum.last_error = life.last_error.or(sum.last_error.take());
     }
     sums

@@ -2,7 +2,7 @@
 //!
 //! A behaviour (the [`Actor`] trait) only handles messages. Around it stand the counts, the span, injected faults, the
 //! monitored tasks that die with it, and the children with their restart law. Actors are spawned in one place in the whole
-//! program, [`Children::spawn_child`].
+//! program, `spawn_child` in `supervisor/children.rs`.
 
 mod children;
 

@@ -80,8 +80,17 @@ pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
     match answer {
         Ok(answer) if answer.status().is_success() => Ok(()),
         Ok(answer) => Err(format!("{url} answered {}", answer.status())),
-        Err(error) => Err(format!("{url} cannot be reached: {}", error.without_url())),
+        Err(error) => Err(format!("{url} cannot be reached: {}", root_cause(&error))),
     }
+}
+
+/// What an error comes down to.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
 }
 
 /// Prints the supervision tree.

@@ -23,6 +23,12 @@ pub async fn run(cli: &Cli) -> u8 {
     let mut reading = Reading::new(cli, Sources::for_playground);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let Ok(log) = commands::log(&loaded) else { return exit::USAGE };
+    // Without its page a playground is of no use, so this is no matter for later tries.
+    if let Err(error) = std::net::TcpListener::bind(loaded.settings.http.addr) {
+        let address = loaded.settings.http.addr;
+        eprintln!("the page cannot be served at {address}: {error}; set STAFFAI_HTTP_ADDR to a free address");
+        return exit::USAGE;
+    }
     let service = match Service::start(Options::new(Arc::new(|| SystemClock.now().0))).await {
         Ok(service) => service,
         Err(error) => {

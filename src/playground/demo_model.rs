@@ -1,7 +1,7 @@
 //! A local service with the interface of `OpenAI`'s chat completions and no model behind it.
 //!
 //! It lets the playground talk before anybody has configured a model: answers come from a short table of
-//! keywords ([`answers`]), from what the request itself says, and from nothing else. It never
+//! keywords (`answers.rs`), from what the request itself says, and from nothing else. It never
 //! pretends to understand more, keeps nothing between requests, and never leaves this machine.
 
 use std::convert::Infallible;

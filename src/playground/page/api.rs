@@ -27,7 +27,7 @@ const FILES: usize = 4;
 /// The longest name of a file, in characters.
 const FILE_NAME: usize = 200;
 /// Messages of each channel that are told, the newest.
-const MESSAGES: usize = 100;
+const MESSAGES: usize = 500;
 /// Channels that are told.
 const CHANNELS: usize = 200;
 /// Members that are told.

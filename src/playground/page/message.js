@@ -132,7 +132,7 @@ export function forMe(message, view) {
 
 function quoteLine(id, view) {
   const original = view.find(id);
-  if (!original) return make("div", "quote", make("span", "hook"), make("em", "", "the original message is gone"));
+  if (!original) return make("div", "quote", make("span", "hook"), make("em", "", "an earlier message that is not shown here"));
   const author = view.member(original.author);
   const text = shorten(plain(original.content, view.names)) || "a message without text";
   const button = make("button", "quoted", avatar(author, "tiny"), nameOf(author, original.author_name, view.roles), make("span", "excerpt", text));
