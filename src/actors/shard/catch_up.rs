@@ -4,18 +4,26 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{ShardMsg, ShardParts};
 use crate::actors::handle::Handle;
 use crate::actors::outbox::OutboxMsg;
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::incoming::Posted;
 use crate::domain::keys;
-use crate::ports::{PostError, PostRequest, PostResult, Write};
+use crate::ports::{PostError, PostRequest, PostResult, StoreStatus, Write};
 
 /// How long the reading of one channel may take, with its waits for budgets.
 const READ_WITHIN: Duration = Duration::from_secs(60);
 /// How often the reading of one channel is tried.
 const TRIES: u32 = 5;
+/// How long a store that is failing may take to give the watermark; then only what came since this process began is read.
+const MARK_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is asked again meanwhile.
+const MARK_AGAIN: Duration = Duration::from_secs(1);
+/// The head start of the journal, which has to read from a recovered store what was answered before.
+const JOURNAL_FIRST: Duration = Duration::from_secs(5);
 /// The most messages that one request reads.
 const PAGE: usize = 100;
 
@@ -29,8 +37,8 @@ pub(super) async fn read_back(
     shard: &Handle<ShardMsg>,
 ) {
     let key = keys::watermark(&parts.door, guild);
+    let stored = watermark(parts, &key).await;
     let now = parts.clock.now();
-    let stored = parts.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp);
     let watermark = stored.unwrap_or(parts.began);
     if stored.is_none() {
         let value = watermark.0.to_string();
@@ -59,6 +67,21 @@ pub(super) async fn read_back(
             return;
         }
     }
+}
+
+/// The stored watermark. A store that is failing says nothing, and taking that for a new guild would pass over its gap.
+async fn watermark(parts: &ShardParts, key: &str) -> Option<Timestamp> {
+    let read = async || parts.store.get(key).await.and_then(|text| text.parse().ok()).map(Timestamp);
+    let stored = read().await;
+    if stored.is_some() || parts.store.status() == StoreStatus::Ready {
+        return stored;
+    }
+    let patience = Instant::now() + MARK_WITHIN;
+    while parts.store.status() != StoreStatus::Ready && Instant::now() < patience {
+        tokio::time::sleep(MARK_AGAIN).await;
+    }
+    tokio::time::sleep(JOURNAL_FIRST).await;
+    read().await
 }
 
 async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {

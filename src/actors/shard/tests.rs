@@ -318,6 +318,20 @@ async fn what_was_posted_since_the_watermark_is_read_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_fails_at_the_start_does_not_hide_a_gap() {
+    let mut world = world(marked(100)).await;
+    world.store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
+    missed(&world, "11", 50);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    assert!(world.event().await.is_none(), "nobody knows yet where the gap begins");
+    world.store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.event().await.unwrap().0, "11");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_older_than_anybody_waits_for_is_not_read_back() {
     let mut world = world(marked(100_000)).await;
     missed(&world, "10", 16 * 60);

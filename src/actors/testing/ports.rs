@@ -90,7 +90,7 @@ pub struct MemoryStore {
     durable: watch::Sender<bool>,
     /// The next scans panic.
     pub broken_scans: AtomicUsize,
-    /// It fails: scans find nothing of what it kept.
+    /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
 }
 
@@ -119,7 +119,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
-        let value = self.entries.lock().get(key).cloned();
+        let value = self.entries.lock().get(key).cloned().filter(|_| !self.degraded.load(Ordering::SeqCst));
         async move { value }.boxed()
     }
 
