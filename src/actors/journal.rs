@@ -31,7 +31,7 @@ use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::ports::{Clock, Store, StoreStatus, Write};
 
 /// The most records read at start.
-const LOAD_MAX: usize = 50_000;
+const LOAD_MAX: usize = 200_000;
 /// How long reading them may take; then the journal fails and its supervisor decides.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 /// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts

@@ -345,8 +345,10 @@ impl Outbox {
 
     fn report(&self, state: &mut OutboxState, place: &Place, task: Task, result: Result<Delivery, String>) {
         // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
-        if let Task::Turn(turn) = &task {
-            self.poster.delivered(place, &turn.trigger());
+        match &task {
+            Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
+            Task::Notice(about) => self.poster.delivered(place, about),
+            Task::Draft(_) => {}
         }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),

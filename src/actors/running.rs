@@ -28,6 +28,14 @@ pub struct Running {
 }
 
 impl Running {
+    /// The most history messages that the prompt for this row (none: the default row) may hold.
+    #[must_use]
+    pub fn history_most(&self, row: Option<&str>) -> usize {
+        let rows = self.models.rows();
+        let row = row.and_then(|key| rows.iter().find(|row| row.key == key)).or(rows.first());
+        row.and_then(|row| row.max_context).unwrap_or(usize::MAX)
+    }
+
     /// Settings that differ from those of the start and are only read there.
     #[must_use]
     pub fn fixed_at_start(&self, before: &Self) -> Vec<&'static str> {

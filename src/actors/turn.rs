@@ -170,9 +170,10 @@ impl Thinking<'_> {
         let Self { parts, running, turn, .. } = *self;
         let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
+        let most = running.history_most(turn.policy.model.as_deref());
         let question = Question {
             contract: turn.policy.reply,
-            history: &live,
+            history: &live[live.len().saturating_sub(most)..],
             quoted: recalled.quoted.as_ref(),
             text: &turn.text,
         };

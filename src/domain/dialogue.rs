@@ -170,9 +170,11 @@ impl Dialogue {
     /// Shows the model its bad answer and what is wrong with it.
     fn add_repair(&mut self, completion: &Completion, invalid: &Invalid) {
         let shown: String = completion.content.chars().take(MAX_REPAIR_CHARS).collect();
-        // Providers refuse an empty message.
+        // An answer of usual length is echoed as it came. Providers refuse an empty message.
+        let whole = shown.len() == completion.content.len() && completion.raw.is_object();
         if !shown.trim().is_empty() {
-            self.messages.push(Item::new(Role::Assistant, shown));
+            let raw = whole.then(|| completion.raw.clone());
+            self.messages.push(Item { raw, ..Item::new(Role::Assistant, shown) });
         }
         let cut = if completion.finish == Finish::Length { " It was cut off: be shorter." } else { "" };
         let form = if self.schema.is_some() {

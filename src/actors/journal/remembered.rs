@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::domain::ids::TurnId;
 
 /// The most finished turns remembered in memory.
-const CLOSED_MAX: usize = 20_000;
+const CLOSED_MAX: usize = 100_000;
 
 /// The finished turns of the last while, oldest forgotten first.
 #[derive(Default)]

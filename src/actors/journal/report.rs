@@ -20,11 +20,12 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
             "apologised"
         }
     };
+    let words = answer.exchange.as_ref().map(|exchange| exchange.answered.split_whitespace().count());
     tracing::info!(
         event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
         ms = millis(took), first_visible_ms = millis(first_visible), model = answer.effort.model.as_deref(),
         prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
-        post_ms = millis(entry.answered.elapsed()), parts = delivery.posted.len(), "turn replied"
+        post_ms = millis(entry.answered.elapsed()), parts = delivery.posted.len(), words, "turn replied"
     );
     count(entry, outcome);
     metrics::histogram!("staffai_turn_seconds").record(took);

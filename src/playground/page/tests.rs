@@ -139,7 +139,7 @@ async fn the_page_and_all_it_loads_are_served_and_nothing_else_may_load() {
 async fn the_state_shows_guild_members_channels_and_the_newest_messages() {
     let place = Place::open().await;
     let (ada, general) = (place.service.members()[0].id, place.service.channels()[0].id);
-    for n in 0..105 {
+    for n in 0..505 {
         let _ = place.service.says(ada, general, &format!("message {n}"), None);
     }
     let state = place.state().await;
@@ -152,9 +152,9 @@ async fn the_state_shows_guild_members_channels_and_the_newest_messages() {
     assert_eq!(names("members"), ["Ada", "Ben", "Chloe", "staffai"]);
     assert_eq!(state["bot"], place.member("staffai"));
     let messages = state["messages"][general.to_string()].as_array().expect("messages");
-    assert_eq!(messages.len(), 100);
+    assert_eq!(messages.len(), 500);
     assert_eq!(messages[0]["content"], "message 5");
-    assert_eq!(messages[99]["content"], "message 104");
+    assert_eq!(messages[499]["content"], "message 504");
 }
 
 #[tokio::test]
