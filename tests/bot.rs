@@ -37,5 +37,8 @@ mod actor_faults;
 #[path = "bot/operations.rs"]
 mod operations;
 
+#[path = "bot/reload.rs"]
+mod reload;
+
 #[path = "bot/traces.rs"]
 mod traces;

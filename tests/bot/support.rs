@@ -186,7 +186,10 @@ impl World {
 
     /// Starts the bot in this process.
     pub async fn launch(&self) {
-        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), BTreeMap::new()));
+        // Settings are read from maps, and a folder that they name must be in theirs; the bot reads its files from the disk.
+        let prompts =
+            self.env.get("STAFFAI_PROMPTS_DIR").map(|folder| (std::path::PathBuf::from(folder), String::new()));
+        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), prompts.into_iter().collect()));
         let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {
@@ -401,6 +404,11 @@ impl World {
     }
 
     // === What an operator sees ===
+
+    /// Where the bot's own pages are.
+    pub fn http(&self) -> String {
+        format!("http://{}", self.http)
+    }
 
     /// An answer of the bot's own pages: status and body.
     pub async fn get(&self, path: &str) -> (u16, String) {

@@ -1,0 +1,97 @@
+//! Files that change while the bot runs, and the terminal as a second door.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use staffai::terminal::client::Client;
+
+use crate::model::Act;
+use crate::support::{Setup, World, story};
+
+async fn configuration(world: &World, fits: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let configuration = world.json("/readyz").await.1["configuration"].clone();
+        if fits(&configuration) {
+            return configuration;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[test]
+fn a_changed_prompt_is_in_force_and_a_wrong_one_leaves_the_old_one() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        let file = prompts.path().join("personality_prompt.txt");
+        std::fs::write(&file, "You are a lighthouse keeper.").unwrap();
+        let world = World::with(Setup::new().set("STAFFAI_PROMPTS_DIR", prompts.path().display())).await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        assert!(world.model.last().shows("You are a lighthouse keeper."));
+        let before = configuration(&world, |_| true).await;
+
+        std::fs::write(&file, "  ").unwrap();
+        let rejected = configuration(&world, |now| now["rejected"].is_string()).await;
+        assert_eq!(rejected["version"], before["version"], "what ran goes on");
+        assert!(rejected["rejected"].as_str().unwrap().contains("personality_prompt.txt"), "{rejected}");
+        world.answer_to(world.says("Ada", "general", "@staffai still there?")).await;
+        assert!(world.model.last().shows("You are a lighthouse keeper."));
+
+        std::fs::write(&file, "You are a harbour master.").unwrap();
+        let after = configuration(&world, |now| now["rejected"].is_null() && now["version"] != before["version"]).await;
+        assert_ne!(after["version"], before["version"]);
+        world.answer_to(world.says("Ada", "general", "@staffai who are you?")).await;
+        assert!(world.model.last().shows("You are a harbour master."));
+    });
+}
+
+#[test]
+fn a_turn_keeps_the_prompt_that_it_began_with() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        let file = prompts.path().join("personality_prompt.txt");
+        std::fs::write(&file, "You are a lighthouse keeper.").unwrap();
+        let world = World::with(Setup::new().set("STAFFAI_PROMPTS_DIR", prompts.path().display())).await;
+        let before = configuration(&world, |_| true).await;
+        // The first answer cannot be used, and comes only when the new prompt is in force.
+        let (reloaded, waits) = std::sync::mpsc::channel::<()>();
+        let waits = std::sync::Mutex::new(waits);
+        world.model.does(move |ask| {
+            if ask.number > 0 {
+                return Act::says("mended");
+            }
+            waits.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
+            Act::content("")
+        });
+        let said = world.says("Ada", "general", "@staffai hello");
+        world.until("the model is asked", || (world.model.calls() > 0).then_some(())).await;
+        std::fs::write(&file, "You are a harbour master.").unwrap();
+        configuration(&world, |now| now["version"] != before["version"]).await;
+        reloaded.send(()).unwrap();
+        assert_eq!(world.words_to(said).await, "mended");
+        assert!(world.model.last().shows("You are a lighthouse keeper."), "the repair belongs to the same turn");
+    });
+}
+
+#[test]
+fn the_terminal_talks_to_the_same_bot() {
+    story(async {
+        let world = World::begin().await;
+        world.model.does(|ask| Act::says(format!("heard: {}", ask.question())));
+        let mut client = Client::new(world.http(), None, "s1".to_owned(), false).unwrap();
+        let mut out = Vec::new();
+        client.ask("good morning", &mut out).await.unwrap();
+        client.ask("and again", &mut out).await.unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @"
+        heard: good morning
+        heard: and again
+        ");
+        assert!(world.model.last().shows("heard: good morning"), "it remembers its session");
+        let mut stranger = Client::new(world.http(), None, "s2".to_owned(), false).unwrap();
+        stranger.ask("hello", &mut Vec::new()).await.unwrap();
+        assert!(!world.model.last().shows("good morning"), "and nobody else's");
+        let bad = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).json(&json!({"session": 1}));
+        let answer = bad.send().await.unwrap();
+        assert_eq!(answer.status(), 422);
+        assert!(answer.json::<Value>().await.unwrap()["error"].is_string());
+    });
+}
