@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use staffai::terminal::client::Client;
 
-use crate::model::Act;
+use crate::model::{Act, End, Streamed};
 use crate::support::{Setup, World, story};
 
 async fn configuration(world: &World, fits: impl Fn(&Value) -> bool) -> Value {
@@ -50,23 +50,23 @@ fn a_turn_keeps_the_prompt_that_it_began_with() {
         let prompts = tempfile::tempdir().unwrap();
         let file = prompts.path().join("personality_prompt.txt");
         std::fs::write(&file, "You are a lighthouse keeper.").unwrap();
-        let world = World::with(Setup::new().set("STAFFAI_PROMPTS_DIR", prompts.path().display())).await;
+        let world = World::with(
+            Setup::new().set("STAFFAI_PROMPTS_DIR", prompts.path().display()).set("STAFFAI_TURN__DEADLINE", "30s"),
+        )
+        .await;
         let before = configuration(&world, |_| true).await;
-        // The first answer cannot be used, and comes only when the new prompt is in force.
-        let (reloaded, waits) = std::sync::mpsc::channel::<()>();
-        let waits = std::sync::Mutex::new(waits);
-        world.model.does(move |ask| {
-            if ask.number > 0 {
-                return Act::says("mended");
-            }
-            waits.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
-            Act::content("")
-        });
+        // The first answer takes long and cannot be used.
+        let musing = format!("<think>{}", "hmm ".repeat(40));
+        let slow = Streamed { content: musing, piece: 4, pause: Duration::from_millis(250), end: End::Well };
+        world.model.does(move |ask| if ask.number > 0 { Act::says("mended") } else { Act::Streams(slow.clone()) });
         let said = world.says("Ada", "general", "@staffai hello");
         world.until("the model is asked", || (world.model.calls() > 0).then_some(())).await;
         std::fs::write(&file, "You are a harbour master.").unwrap();
         configuration(&world, |now| now["version"] != before["version"]).await;
-        reloaded.send(()).unwrap();
+        assert_eq!(world.model.calls(), 1, "the first answer is still on its way");
+        while world.model.calls() < 2 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         assert_eq!(world.words_to(said).await, "mended");
         assert!(world.model.last().shows("You are a lighthouse keeper."), "the repair belongs to the same turn");
     });
