@@ -51,7 +51,10 @@ fn a_turn_keeps_the_prompt_that_it_began_with() {
         let file = prompts.path().join("personality_prompt.txt");
         std::fs::write(&file, "You are a lighthouse keeper.").unwrap();
         let world = World::with(
-            Setup::new().set("STAFFAI_PROMPTS_DIR", prompts.path().display()).set("STAFFAI_TURN__DEADLINE", "30s"),
+            Setup::new()
+                .set("STAFFAI_PROMPTS_DIR", prompts.path().display())
+                .set("STAFFAI_TURN__DEADLINE", "40s")
+                .set("STAFFAI_LLM__TIMEOUT", "40s"),
         )
         .await;
         let before = configuration(&world, |_| true).await;
