@@ -15,6 +15,7 @@ use super::discord::DiscordMsg;
 use super::handle::{Handle, Reply};
 use super::running::{Exit, ExitSender};
 use super::supervisor::{Actor, Crash, Me};
+use crate::domain::ids;
 use crate::domain::restart::Backoff;
 use crate::ports::{Advice, Dice, EventSource, Shard, SourceError};
 
@@ -87,7 +88,7 @@ impl Actor for IdentifyQueue {
             IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(reason))) => {
                 let delay = ADVICE_AGAIN.base + ADVICE_AGAIN.delay(state.asked, self.dice.roll());
                 state.asked += 1;
-                let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                let ms = ids::millis(delay);
                 tracing::warn!(event = "gateway.closed", reason, again_in_ms = ms, "the platform cannot be reached");
                 me.after(delay, IdentifyQueueMsg::Ask);
             }

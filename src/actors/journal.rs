@@ -24,6 +24,7 @@ use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::timeline::Timeline;
+use crate::domain::ids;
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::notice::{self, Apology};
@@ -390,7 +391,7 @@ impl Journal {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::error!(
             event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
-            ms = report::millis(entry.taken.elapsed()), post_ms = report::millis(entry.answered.elapsed()), reason,
+            ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.answered.elapsed()), reason,
             "the answer could not be posted"
         );
         metrics::counter!("staffai_turns_lost_total").increment(1);
@@ -403,7 +404,7 @@ impl Journal {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::info!(
             event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
-            outcome = "cancelled", ms = report::millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
+            outcome = "cancelled", ms = ids::millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
         );
         report::count(&entry, "cancelled");
         self.timeline.closed(id, "cancelled", "trigger deleted");

@@ -18,6 +18,7 @@ use super::supervisor::{Actor, Crash, Me};
 use super::timeline::{Called, Timeline};
 use crate::domain::breaker::{Breaker, Change};
 use crate::domain::completion::Completion;
+use crate::domain::ids;
 use crate::domain::ids::TurnId;
 use crate::domain::model::Row;
 use crate::ports::{ModelError, ModelErrorKind};
@@ -182,7 +183,7 @@ impl LlmDispatcher {
     fn report(&self, state: &mut LlmDispatcherState, report: &Report) {
         let Report { turn, row, tries, took, result } = report;
         let breaker = state.breakers.entry(row.clone()).or_default();
-        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let ms = ids::millis(*took);
         let usage = result.as_ref().map(|summary| summary.usage).map_err(|error| error.kind.as_str());
         let cost = usage.ok().and_then(|usage| self.cost(row, usage));
         self.timeline.called(&Called { turn, row, result: usage, cost });

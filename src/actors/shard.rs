@@ -24,6 +24,7 @@ use super::outbox::OutboxMsg;
 use super::receipt::{Outcome, Receipt};
 use super::running::{Exit, ExitSender, Live};
 use super::supervisor::{Actor, Crash, Me};
+use crate::domain::ids;
 use crate::domain::ids::{Door, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::keys;
@@ -348,7 +349,7 @@ impl ShardActor {
             failures => RECONNECT.delay(failures, self.parts.dice.roll()),
         };
         state.failures = state.failures.saturating_add(1);
-        let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let ms = ids::millis(delay);
         tracing::warn!(event = "gateway.closed", shard = self.shard.number, reason, next = ?next, again_in_ms = ms, "connection closed");
         me.after(delay, ShardMsg::Connect);
     }

@@ -3,13 +3,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::domain::completion::Usage;
+use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
 use crate::domain::turn::{Outcome, Turn};
 use crate::ports::vitals::{Limit, Spend, Step, TurnTimes, Turns};
@@ -218,7 +218,7 @@ impl Line {
     }
 
     fn times(&self, number: u64, now: Timestamp) -> TurnTimes {
-        let since = |moment: Instant| millis(moment.saturating_duration_since(self.accepted));
+        let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),
             name: mark.name.clone(),
@@ -230,8 +230,8 @@ impl Line {
             number,
             door: self.id.door.as_str().to_owned(),
             trigger: self.trigger.to_owned(),
-            at: Timestamp(now.0.saturating_sub(millis(self.accepted.elapsed()))),
-            age_ms: millis(self.accepted.elapsed()),
+            at: Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed()))),
+            age_ms: ids::millis(self.accepted.elapsed()),
             outcome: self.outcome.to_owned(),
             reason: self.reason.clone(),
             started_ms: self.started.map(since),
@@ -241,10 +241,6 @@ impl Line {
             steps: self.steps.iter().map(step).collect(),
         }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

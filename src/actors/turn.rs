@@ -11,7 +11,6 @@ mod memory;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +26,7 @@ use super::timeline::Timeline;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::history::History;
+use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question};
@@ -187,7 +187,7 @@ impl Thinking<'_> {
                     event = match self.ask(&request).await {
                         Ok(Asked { completion, row, took }) => {
                             effort.model = Some(row);
-                            effort.waited_ms += millis(took);
+                            effort.waited_ms += ids::millis(took);
                             Event::Completed(completion)
                         }
                         Err(kind) => Event::Failed { kind },
@@ -219,8 +219,4 @@ impl Thinking<'_> {
         outgoing.parts = reply::to_parts(reply);
         Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -11,6 +11,7 @@ use super::roster::Roster;
 use super::running::Live;
 use super::timeline::Timeline;
 use super::tree::TREE;
+use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns};
 use crate::ports::{Clock, Store, StoreStatus, Vitals};
@@ -76,7 +77,7 @@ impl Vitals for TreeVitals {
 
 impl TreeVitals {
     fn part(&self, kind: PartKind, name: String, state: PartState) -> Part {
-        let ago = u64::try_from(state.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ago = ids::millis(state.since.elapsed());
         Part {
             kind: kind.as_str().to_owned(),
             name,

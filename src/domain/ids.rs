@@ -141,6 +141,12 @@ impl Timestamp {
     }
 }
 
+/// Whole milliseconds, as logs, keys and timestamps write a duration; the largest number when there are more.
+#[must_use]
+pub fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,12 +35,6 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The lane that this turn queues in: turns of one person in one place are answered in order.
-    #[must_use]
-    pub fn lane(&self) -> Lane {
-        Lane { place: self.place.clone(), person: self.person.clone() }
-    }
-
     /// The answer that says why there is no better one.
     #[must_use]
     pub fn apology(&self, sentence: &str, reason: &str) -> Answer {
@@ -58,15 +52,6 @@ impl Turn {
         let text = text.to_owned();
         Outgoing { place: self.place.clone(), reply_to: Some(self.id.trigger()), parts: vec![Part::Text { text }] }
     }
-}
-
-/// A person in a place: turns in one lane run one at a time, lanes side by side.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lane {
-    /// The conversation.
-    pub place: Place,
-    /// The person in it.
-    pub person: Person,
 }
 
 /// Why a message is answered. The name is a metric label.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Entry;
 use crate::actors::outbox::Delivery;
+use crate::domain::ids;
 use crate::domain::turn::{Answer, Outcome};
 
 /// Says in the log and the metrics that a turn was answered.
@@ -23,9 +24,9 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
     let words = answer.exchange.as_ref().map(|exchange| exchange.answered.split_whitespace().count());
     tracing::info!(
         event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
-        ms = millis(took), first_visible_ms = millis(first_visible), model = answer.effort.model.as_deref(),
+        ms = ids::millis(took), first_visible_ms = ids::millis(first_visible), model = answer.effort.model.as_deref(),
         prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
-        post_ms = millis(entry.answered.elapsed()), parts = delivery.posted.len(), words, "turn replied"
+        post_ms = ids::millis(entry.answered.elapsed()), parts = delivery.posted.len(), words, "turn replied"
     );
     count(entry, outcome);
     metrics::histogram!("staffai_turn_seconds").record(took);
@@ -38,9 +39,4 @@ pub(super) fn count(entry: &Entry, outcome: &'static str) {
     let door = entry.turn.id.door.as_str().to_owned();
     let trigger = entry.turn.trigger.as_str();
     metrics::counter!("staffai_turns_total", "door" => door, "trigger" => trigger, "outcome" => outcome).increment(1);
-}
-
-/// Whole milliseconds, as the log writes them.
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

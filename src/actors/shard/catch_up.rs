@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{ShardMsg, ShardParts};
 use crate::actors::handle::Handle;
 use crate::actors::outbox::OutboxMsg;
+use crate::domain::ids;
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::incoming::Posted;
 use crate::domain::keys;
@@ -47,7 +48,7 @@ pub(super) async fn read_back(
     if parts.live.now().settings.catch_up.per_channel == 0 {
         return;
     }
-    let age = u64::try_from(parts.live.now().settings.catch_up.age.as_millis()).unwrap_or(u64::MAX);
+    let age = ids::millis(parts.live.now().settings.catch_up.age);
     let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
     for (place, last) in newest {
         // Messages of one millisecond have no order here, so the watermark's own is read as well.

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
