@@ -38,4 +38,6 @@ pub mod breaker;
 
 pub mod budget;
 
+pub mod limits;
+
 pub mod restart;

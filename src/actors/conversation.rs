@@ -22,7 +22,7 @@ use super::supervisor::{Actor, Crash, Me};
 use super::turn::{self, Flight, Started, TurnParts};
 use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, LaneRule};
+use crate::domain::turn::{Answer, LANE_FULL, LaneRule};
 
 /// How long a conversation without turns stays in memory.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
@@ -136,7 +136,7 @@ impl Conversation {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
             let sentence = if full { notice::lane_full() } else { notice::lane_busy() };
-            return self.answer(turn.id.clone(), turn.apology(sentence, "lane full"));
+            return self.answer(turn.id.clone(), turn.apology(sentence, LANE_FULL));
         }
         lane.waiting.push_back((offered, Instant::now()));
         if !busy {

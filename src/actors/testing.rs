@@ -260,6 +260,7 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         guild: Some("5".to_owned()),
         person: person(from),
         name: format!("member {from}"),
+        roles: Vec::new(),
         trigger: Trigger::Mention,
         text: format!("question {id}"),
         quoted: None,

@@ -85,6 +85,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         guild: posted.guild.clone(),
         person: posted.author.person.clone(),
         name: posted.author.name.clone(),
+        roles: posted.author.roles.clone(),
         trigger,
         text,
         quoted: posted.reply_to.clone(),

@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use self::overlay::Seen;
 use self::shared::Shared;
 use self::writer::Writer;
+use crate::domain::limits;
 use crate::ports::{Clock, Store, StoreStatus, Write};
 use crate::store::{Backend, BackendError, OpenError};
 
@@ -229,6 +230,14 @@ impl<B: Backend> Store for Resilient<B> {
         })
     }
 
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        if !B::RULES {
+            return Box::pin(ready(self.shared.decide(&request)));
+        }
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { rule(&shared, &request).await })
+    }
+
     fn status(&self) -> StoreStatus {
         self.shared.lock().status.clone()
     }
@@ -261,6 +270,25 @@ impl<B: Backend> Drop for Resilient<B> {
     fn drop(&mut self) {
         self.shared.closing.cancel();
     }
+}
+
+/// The backend's decision about limits, or one's own while it fails.
+async fn rule<B: Backend>(shared: &Shared<B>, request: &limits::Request) -> limits::Answer {
+    let Some((backend, changes)) = shared.ruler(&request.member) else { return shared.decide(request) };
+    let deadline = shared.limits.read;
+    let asked = AssertUnwindSafe(backend.rule(request, changes.as_ref())).catch_unwind();
+    let failure = match timeout(deadline, asked).await {
+        Ok(Ok(Ok(ruling))) => {
+            let answer = ruling.answer;
+            shared.ruled(request, changes.as_ref(), ruling);
+            return answer;
+        }
+        Ok(Ok(Err(error))) => error,
+        Ok(Err(panic)) => BackendError::Broken(format!("a decision panicked: {}", panic_text(panic.as_ref()))),
+        Err(_) => BackendError::Failed(format!("a decision had no answer within {deadline:?}")),
+    };
+    shared.degrade(&failure, Some(backend));
+    shared.decide_instead(request)
 }
 
 /// Rows of the backend under what waits in memory: the first `limit` live keys.

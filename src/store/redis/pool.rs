@@ -102,6 +102,17 @@ impl Link {
         pipeline.exec_async(self).await
     }
 
+    /// Keys are spread over servers, so that those of one command have to be kept together.
+    pub const fn is_spread(&self) -> bool {
+        match self {
+            Self::One(_) => false,
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(_) => false,
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(_) => true,
+        }
+    }
+
     /// The servers that hold keys.
     #[cfg_attr(not(feature = "redis-cluster"), allow(clippy::unused_async, reason = "only a cluster has to be asked"))]
     pub async fn nodes(&mut self) -> RedisResult<Vec<Node>> {

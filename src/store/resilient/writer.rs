@@ -13,9 +13,10 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::shared::Shared;
+use super::shared::{Pending, Shared};
 use super::{SWEEP_AGAIN, panic_text};
 use crate::domain::keys;
+use crate::domain::limits::book::{Changes, MEMBERS_MAX};
 use crate::ports::{StoreStatus, Write};
 use crate::store::{Backend, BackendError, OpenError};
 
@@ -33,8 +34,8 @@ pub struct Writer<B: Backend> {
 
 /// A job under way.
 struct Flight<B> {
-    /// The writes up to this number are in it.
-    through: u64,
+    /// The writes up to the first number are in it, and the changes of limits up to the second.
+    through: (u64, u64),
     /// How many writes those are.
     writes: usize,
     begun: Instant,
@@ -50,7 +51,7 @@ struct Landed<B> {
 
 /// What a job achieved.
 enum Done {
-    Committed,
+    Committed { loaded: Option<Vec<(String, String)>> },
     Swept { more: bool },
 }
 
@@ -65,7 +66,9 @@ enum Job {
     /// Put these into the backend; ask it something first when it was failing, because there may be nothing to put.
     Commit {
         writes: Vec<Write>,
+        changes: Vec<Changes>,
         probe: bool,
+        load: bool,
     },
     Sweep,
 }
@@ -83,7 +86,8 @@ impl<B: Backend> Writer<B> {
     /// # Errors
     /// Only [`OpenError::InUse`].
     pub async fn first_open(&mut self, deadline: Duration) -> Result<(), OpenError> {
-        let mut flight = self.launch(Job::Commit { writes: Vec::new(), probe: true }, 0, None);
+        let first = Job::Commit { writes: Vec::new(), changes: Vec::new(), probe: true, load: !B::RULES };
+        let mut flight = self.launch(first, (0, 0), None);
         match timeout(deadline, &mut flight.task).await {
             Ok(Ok(Landed { result: Err(Trouble::Open(error @ OpenError::InUse(_))), .. })) => return Err(error),
             Ok(Ok(landed)) => self.land(&flight, landed),
@@ -106,16 +110,14 @@ impl<B: Backend> Writer<B> {
 
     async fn work(&mut self) {
         loop {
-            let (status, waiting) = {
-                let state = self.shared.lock();
-                (state.status.clone(), state.overlay.len())
-            };
+            let status = self.shared.lock().status.clone();
+            let waits = self.shared.waits();
             let closing = self.shared.closing.is_cancelled();
             self.report_dropped();
             if status == StoreStatus::Ready {
                 if Instant::now() >= self.next_sweep && !closing {
                     self.sweep().await;
-                } else if waiting > 0 {
+                } else if waits {
                     self.gather().await;
                     self.commit().await;
                 } else if closing {
@@ -168,20 +170,22 @@ impl<B: Backend> Writer<B> {
         let flight = if let Some(late) = self.flight.take() {
             late
         } else {
-            let (snapshot, backend, probe) = self.shared.pending();
-            self.launch(Job::Commit { writes: snapshot.writes, probe }, snapshot.through, backend)
+            let Pending { snapshot, changes, changes_through, backend, probe, load } = self.shared.pending();
+            let job = Job::Commit { writes: snapshot.writes, changes, probe, load };
+            self.launch(job, (snapshot.through, changes_through), backend)
         };
         self.watch(flight).await;
     }
 
     async fn sweep(&mut self) {
         self.next_sweep = Instant::now() + self.shared.limits.sweep;
+        self.shared.tidy();
         let backend = self.shared.lock().backend.clone();
-        let flight = self.launch(Job::Sweep, 0, backend);
+        let flight = self.launch(Job::Sweep, (0, 0), backend);
         self.watch(flight).await;
     }
 
-    fn launch(&self, job: Job, through: u64, backend: Option<Arc<B>>) -> Flight<B> {
+    fn launch(&self, job: Job, through: (u64, u64), backend: Option<Arc<B>>) -> Flight<B> {
         let writes = match &job {
             Job::Commit { writes, .. } => writes.len(),
             Job::Sweep => 0,
@@ -202,7 +206,10 @@ impl<B: Backend> Writer<B> {
 
     fn land(&mut self, flight: &Flight<B>, landed: Landed<B>) {
         match landed.result {
-            Ok(Done::Committed) => {
+            Ok(Done::Committed { loaded }) => {
+                if let Some(rows) = loaded {
+                    self.shared.load_limits(rows);
+                }
                 if flight.writes > 0 {
                     histogram!("staffai_store_commit_seconds").record(flight.begun.elapsed().as_secs_f64());
                 }
@@ -258,18 +265,25 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
         },
     };
     let result = match job {
-        Job::Commit { writes, probe } => commit(backend.as_ref(), writes, probe).await,
+        Job::Commit { writes, changes, probe, load } => commit(backend.as_ref(), writes, &changes, (probe, load)).await,
         Job::Sweep => backend.sweep().await.map(|more| Done::Swept { more }),
     };
     Landed { backend: Some(backend), result: result.map_err(Trouble::Backend) }
 }
 
-async fn commit<B: Backend>(backend: &B, writes: Vec<Write>, probe: bool) -> Result<Done, BackendError> {
+async fn commit<B: Backend>(
+    backend: &B,
+    writes: Vec<Write>,
+    changes: &[Changes],
+    (probe, load): (bool, bool),
+) -> Result<Done, BackendError> {
     if probe {
         backend.get(keys::PROBE).await?;
     }
+    let loaded = if load { Some(backend.scan(keys::TOKEN_LIMIT_PREFIX, MEMBERS_MAX).await?) } else { None };
     if !writes.is_empty() {
         backend.apply(writes).await?;
     }
-    Ok(Done::Committed)
+    backend.merge(changes).await?;
+    Ok(Done::Committed { loaded })
 }
