@@ -115,8 +115,12 @@ fn steps(seed: u64, many: u32) {
         match chance.below(100) {
             0 => writer.clock = now + chance.below(7_200_000),
             1 => {
+                // What has aged out stays so.
+                oracle.0.retain(|_, held| held.at + WINDOW > now);
+                log.step(Timestamp(now), &request(Step::Read(limits)));
                 now -= chance.below(3_600_000);
                 oracle.set_back(now);
+                log.step(Timestamp(now), &request(Step::Read(limits)));
             }
             2 => now += chance.below(3 * WINDOW),
             3..=12 => {
