@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::DOOR;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
@@ -218,7 +219,9 @@ impl Poster for Sessions {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
             PostRequest::Create { place, text, reply_to, nonce } => {
-                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+                // A terminal shows no marks.
+                let text = template::spelled_out(text, self.clock.now());
+                PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { place, message, text } => PostResult::Message(self.edit(place, message, text)?),
             PostRequest::Typing { place } => {
