@@ -39,3 +39,5 @@ pub mod breaker;
 pub mod budget;
 
 pub mod restart;
+
+pub mod panic;

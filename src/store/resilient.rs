@@ -5,7 +5,6 @@
 //! is merged back. This never blocks a caller on a sick backend for longer than a deadline named here, and never shows it as
 //! an error.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use self::overlay::Seen;
 use self::shared::Shared;
 use self::writer::Writer;
+use crate::domain::panic;
 use crate::ports::{Clock, Store, StoreStatus, Write};
 use crate::store::{Backend, BackendError, OpenError};
 
@@ -161,7 +161,7 @@ impl<B: Backend> Resilient<B> {
         let failure = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
             Ok(Ok(Ok(value))) => return Some(value),
             Ok(Ok(Err(error))) => error,
-            Ok(Err(panic)) => BackendError::Broken(format!("a read panicked: {}", panic_text(panic.as_ref()))),
+            Ok(Err(caught)) => BackendError::Broken(format!("a read panicked: {}", panic::text(caught.as_ref()))),
             Err(_) => BackendError::Failed(format!("a read had no answer within {deadline:?}")),
         };
         self.shared.read_failed(backend, &failure);
@@ -250,7 +250,9 @@ impl<B: Backend> Store for Resilient<B> {
             let Some(backend) = backend else { return };
             match timeout_at(deadline, AssertUnwindSafe(backend.close()).catch_unwind()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(panic)) => tracing::error!(reason = %panic_text(panic.as_ref()), "closing the store panicked"),
+                Ok(Err(caught)) => {
+                    tracing::error!(reason = %panic::text(caught.as_ref()), "closing the store panicked")
+                }
                 Err(_) => tracing::warn!("the store was still closing when its time was over"),
             }
         })
@@ -269,10 +271,4 @@ fn merge(kept: Vec<(String, String)>, waiting: Vec<(String, Option<String>)>, li
         kept.into_iter().map(|(key, value)| (key, Some(value))).collect();
     rows.extend(waiting);
     rows.into_iter().filter_map(|(key, value)| Some((key, value?))).take(limit).collect()
-}
-
-/// What a panic said.
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
 }

@@ -13,9 +13,9 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::SWEEP_AGAIN;
 use super::shared::Shared;
-use super::{SWEEP_AGAIN, panic_text};
-use crate::domain::keys;
+use crate::domain::{keys, panic};
 use crate::ports::{StoreStatus, Write};
 use crate::store::{Backend, BackendError, OpenError};
 
@@ -97,8 +97,8 @@ impl<B: Backend> Writer<B> {
     pub async fn run(mut self) {
         // The backend's panics end in their own task. This is for the unthinkable: a writer that dies would leave every
         // write waiting for ever.
-        while let Err(panic) = AssertUnwindSafe(self.work()).catch_unwind().await {
-            let reason = panic_text(panic.as_ref()).to_owned();
+        while let Err(caught) = AssertUnwindSafe(self.work()).catch_unwind().await {
+            let reason = panic::text(caught.as_ref()).to_owned();
             tracing::error!(reason, "the store's writer panicked and starts again");
             self.shared.degrade(&BackendError::Failed(format!("the writer panicked: {reason}")), None);
         }
@@ -220,7 +220,7 @@ impl<B: Backend> Writer<B> {
 
     fn panicked(&self, error: tokio::task::JoinError) {
         let reason = match error.try_into_panic() {
-            Ok(panic) => format!("the backend panicked: {}", panic_text(panic.as_ref())),
+            Ok(caught) => format!("the backend panicked: {}", panic::text(caught.as_ref())),
             Err(error) => format!("the backend's task ended: {error}"),
         };
         tracing::error!(reason, "the store's backend failed badly and will be opened anew");
