@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::ledger::Increment;
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
@@ -87,6 +88,12 @@ pub enum Write {
         /// Its life from now on; none leaves the life as it is. It may end up to a sixteenth earlier.
         ttl: Option<Duration>,
     },
+}
+
+impl From<Increment> for Write {
+    fn from(Increment { key, by, ttl }: Increment) -> Self {
+        Self::Add { key, by, ttl }
+    }
 }
 
 /// Text by key, with a life. Reads see every write that was begun before them, durable or not. A failing backend never

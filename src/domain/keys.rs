@@ -3,6 +3,8 @@
 //! The history key is the one of the Python bot, so that its data stays readable. Everything else of ours begins with
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
+pub mod ledger;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
