@@ -38,4 +38,6 @@ pub mod breaker;
 
 pub mod budget;
 
+pub mod fair;
+
 pub mod restart;
