@@ -9,6 +9,7 @@ pub mod supervisor;
 pub mod handle;
 
 pub mod receipt;
+pub mod busy;
 pub mod recent;
 pub mod roster;
 

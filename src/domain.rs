@@ -8,6 +8,8 @@ pub mod incoming;
 
 pub mod triage;
 
+pub mod pairs;
+
 pub mod turn;
 
 pub mod history;

@@ -88,7 +88,7 @@ pub enum OutboxMsg {
     Draft(Draft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
-    /// The trigger was deleted: an answer that nobody has begun to post is dropped, a draft is no longer changed.
+    /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
     /// Somebody wants to read from the platform, within its budgets.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
@@ -203,7 +203,10 @@ impl Actor for Outbox {
                 }
             }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
-            OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
+            OutboxMsg::Forget(place, turn) => {
+                state.forget(&place, &turn);
+                self.poster.delivered(&place, &turn.trigger());
+            }
             OutboxMsg::Read(request, reply) => self.read(me, request, reply),
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
             OutboxMsg::Drew(drew) => self.drew(me, state, drew),
