@@ -213,17 +213,19 @@ impl Sessions {
 #[async_trait]
 impl Poster for Sessions {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: TEXT_LIMIT }
+        Capabilities::text_only(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
-            PostRequest::Create { place, text, reply_to, nonce } => {
+            PostRequest::Create { place, piece, reply_to, nonce } => {
                 // A terminal shows no marks.
-                let text = template::spelled_out(text, self.clock.now());
+                let text = template::spelled_out(&piece.text, self.clock.now());
                 PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
-            PostRequest::Edit { place, message, text } => PostResult::Message(self.edit(place, message, text)?),
+            PostRequest::Edit { place, message, piece } => {
+                PostResult::Message(self.edit(place, message, &piece.text)?)
+            }
             PostRequest::Typing { place } => {
                 if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
                     session.tell(What::Typing);
@@ -296,6 +298,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }
 

@@ -159,6 +159,10 @@ impl Store for MemoryStore {
             match write {
                 Write::Put { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
+                Write::Add { key, by, .. } => {
+                    let before = entries.get(&key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+                    entries.insert(key, (before + by).to_string())
+                }
             };
         }
         let mut durable = self.durable.subscribe();
@@ -275,6 +279,8 @@ pub enum Go {
     /// It happens, but the answer is lost.
     LoseAnswer,
     Panic,
+    /// It happens, then comes a panic.
+    PanicAfter,
     /// It goes well, and the platform says that its bucket is empty for so long.
     EmptyBucket(Duration),
 }
@@ -350,13 +356,13 @@ impl ScriptedPoster {
 
     fn perform_now(&self, request: &PostRequest) -> PostResult {
         match request {
-            PostRequest::Create { place, text, reply_to, nonce } => {
-                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
             }
-            PostRequest::Edit { message, text, .. } => {
+            PostRequest::Edit { message, piece, .. } => {
                 let mut messages = self.messages.lock();
                 if let Some(posted) = messages.iter_mut().find(|posted| posted.id == *message) {
-                    posted.text.clone_from(text);
+                    posted.text.clone_from(&piece.text);
                 }
                 PostResult::Message(message.clone())
             }
@@ -385,7 +391,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
 #[async_trait]
 impl Poster for ScriptedPoster {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: 100 }
+        Capabilities::text_only(100)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
@@ -405,6 +411,10 @@ impl Poster for ScriptedPoster {
                 Err(PostError::Transient("the answer was lost".to_owned()))
             }
             Some(Go::Panic) => panic!("the poster panicked"),
+            Some(Go::PanicAfter) => {
+                self.perform_now(request);
+                panic!("the poster panicked")
+            }
             Some(Go::EmptyBucket(reset_after)) => {
                 let bucket = Some(crate::ports::Bucket { remaining: 0, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })

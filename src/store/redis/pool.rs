@@ -84,6 +84,17 @@ impl Link {
         }
     }
 
+    /// Keys may lie on different servers, and one command cannot concern two of them.
+    pub const fn is_spread(&self) -> bool {
+        match self {
+            Self::One(_) => false,
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(_) => false,
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(_) => true,
+        }
+    }
+
     /// Runs commands as one transaction. A cluster has none across its servers: there each key is written by itself, and
     /// after an error some may be; writing them again is harmless.
     pub async fn apply<'a>(&mut self, commands: impl Iterator<Item = (&'a str, Cmd)> + Send) -> RedisResult<()> {
@@ -100,17 +111,6 @@ impl Link {
             pipeline
         };
         pipeline.exec_async(self).await
-    }
-
-    /// Keys are spread over servers, so that those of one command have to be kept together.
-    pub const fn is_spread(&self) -> bool {
-        match self {
-            Self::One(_) => false,
-            #[cfg(feature = "redis-sentinel")]
-            Self::Sentinel(_) => false,
-            #[cfg(feature = "redis-cluster")]
-            Self::Cluster(_) => true,
-        }
     }
 
     /// The servers that hold keys.

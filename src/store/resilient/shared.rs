@@ -1,27 +1,26 @@
 //! What callers and the writer task share: the overlay, how the store is, and how far the writes have come.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use metrics::gauge;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
+use super::ruling::{Ruled, Steady};
 use super::{GATHERED_ENOUGH, Limits};
-use crate::domain::ids::{self, Timestamp};
-use crate::domain::keys;
-use crate::domain::limits::book::{Book, Changes};
-use crate::domain::limits::{self, Member, member};
+use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, StoreStatus, Write};
-use crate::store::{Backend, BackendError, Ruling};
+use crate::store::{Backend, BackendError};
 
 /// What callers and the writer task share.
 pub struct Shared<B> {
     pub clock: Arc<dyn Clock>,
     pub limits: Limits,
+    /// Names this store to its backend.
+    pub writer: Arc<str>,
     state: Mutex<State<B>>,
     pub progress: watch::Sender<Progress>,
     /// There is something to do.
@@ -29,8 +28,8 @@ pub struct Shared<B> {
     /// There is so much to do that gathering ends.
     pub plenty: Notify,
     pub closing: CancellationToken,
-    /// The wall clock and the one that never jumps, at the same moment.
-    began: (Timestamp, Instant),
+    /// A clock that never jumps.
+    pub steady: Steady,
 }
 
 pub struct State<B> {
@@ -43,32 +42,8 @@ pub struct State<B> {
     /// Living entries dropped since the last warning about it.
     pub dropped: usize,
     /// What is known of members' limits.
-    pub book: Book,
-    /// What earlier lives wrote down of them was read.
-    pub loaded: bool,
-    /// How far the backend's clock is ahead of ours, in milliseconds.
-    ahead: i64,
+    pub ruling: Ruled,
 }
-
-/// Everything that waits for the backend.
-pub struct Pending<B> {
-    /// Writes.
-    pub snapshot: Snapshot,
-    /// Changes of limits, where the backend decides about them.
-    pub changes: Vec<Changes>,
-    /// All changes of limits up to this number are in it.
-    pub changes_through: u64,
-    /// Where to put it.
-    pub backend: Option<Arc<B>>,
-    /// The backend was failing, or nothing was asked of it yet.
-    pub probe: bool,
-    /// What earlier lives wrote down of limits is to be read.
-    pub load: bool,
-}
-
-/// How long entries that an earlier life wrote down are kept when nobody asks about them, because the window is only told when
-/// somebody does: their own keys vanish at its end.
-const LOADED_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How far the numbered writes have come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -100,11 +75,11 @@ impl<B> State<B> {
 
 impl<B: Backend> Shared<B> {
     pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
-        let began = (clock.now(), Instant::now());
         Self {
+            writer: writer_name(clock.now()),
+            steady: Steady::beginning(clock.now()),
             clock,
             limits,
-            began,
             state: Mutex::new(State {
                 overlay: Overlay::new(limits.entries, limits.bytes),
                 recent: Recent::default(),
@@ -112,9 +87,7 @@ impl<B: Backend> Shared<B> {
                 backend: None,
                 reads: true,
                 dropped: 0,
-                book: Book::default(),
-                loaded: B::RULES,
-                ahead: 0,
+                ruling: Ruled::default(),
             }),
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
@@ -134,7 +107,7 @@ impl<B: Backend> Shared<B> {
         for write in &writes {
             match write {
                 Write::Put { key, value, ttl } => state.recent.wrote(key, value, *ttl, now),
-                Write::Delete { key } => state.recent.forget(key),
+                Write::Delete { key } | Write::Add { key, .. } => state.recent.forget(key),
             }
         }
         let dropped = state.overlay.take(writes, now);
@@ -152,107 +125,17 @@ impl<B: Backend> Shared<B> {
         Some(state.overlay.last())
     }
 
-    /// Everything that waits, and where to put it.
-    pub fn pending(&self) -> Pending<B> {
-        let state = self.lock();
-        let mut snapshot = state.overlay.snapshot(self.clock.now());
-        let mut changes = Vec::new();
-        if B::RULES {
-            changes = state.book.changes();
-        } else {
-            snapshot.writes.extend(state.book.changed().into_iter().map(|(member, log, window)| {
-                let [_, key] = keys::limit_pair(member, false);
-                Write::Put { key, value: member::to_json(log), ttl: Some(window) }
-            }));
-        }
-        Pending {
-            snapshot,
-            changes,
-            changes_through: state.book.last(),
-            backend: state.backend.clone(),
-            probe: state.status != StoreStatus::Ready,
-            load: !state.loaded,
-        }
-    }
-
-    /// Whether anything waits for the backend.
-    pub fn waits(&self) -> bool {
-        let state = self.lock();
-        state.overlay.len() > 0 || state.book.has_changes()
-    }
-
-    /// Decides one step about limits by what is known here.
-    pub fn decide(&self, request: &limits::Request) -> limits::Answer {
+    /// Everything that waits, the backend to put it into, and whether that was failing before.
+    pub fn pending(&self) -> (Snapshot, Option<Arc<B>>, bool) {
         let mut state = self.lock();
-        let now = self.steady(state.ahead);
-        let answer = state.book.decide(now, request);
-        if state.book.has_changes() {
-            self.dirty.notify_one();
-        }
-        answer
+        let now = self.clock.now();
+        (state.overlay.snapshot(now), state.backend.clone(), state.status != StoreStatus::Ready)
     }
 
-    /// The same, after the backend was asked and nobody knows whether it heard.
-    pub fn decide_instead(&self, request: &limits::Request) -> limits::Answer {
-        let answer = self.decide(request);
-        self.lock().book.tell_of(request);
-        self.dirty.notify_one();
-        answer
-    }
-
-    /// The backend that decides about limits, and what it does not know yet about a member; none while it fails.
-    pub fn ruler(&self, member: &Member) -> Option<(Arc<B>, Option<Changes>)> {
-        let state = self.lock();
-        let well = state.status == StoreStatus::Ready;
-        let backend = state.backend.clone().filter(|_| well)?;
-        Some((backend, state.book.changes_of(member)))
-    }
-
-    /// The backend has decided, knowing these changes.
-    pub fn ruled(&self, request: &limits::Request, changes: Option<&Changes>, ruling: Ruling) {
+    /// The backend has everything up to this number, and the increments of this batch.
+    pub fn settled(&self, through: u64, counts: u64, backend: Option<Arc<B>>) {
         let mut state = self.lock();
-        let steady = self.steady(0).0.cast_signed();
-        state.ahead = ruling.now.0.cast_signed().saturating_sub(steady);
-        if let Some(changes) = changes {
-            state.book.kept_of(&changes.member, changes.through);
-        }
-        state.book.learned(ruling.now, &request.member, request.window, ruling.log);
-    }
-
-    /// What an earlier life wrote down of limits.
-    pub fn load_limits(&self, rows: Vec<(String, String)>) {
-        let mut state = self.lock();
-        if std::mem::replace(&mut state.loaded, true) {
-            return;
-        }
-        let rows = rows.into_iter().filter_map(|(key, text)| {
-            let log = member::from_json(&text);
-            if log.is_none() {
-                tracing::warn!(event = "store.corrupt", key, "the entries of a limit cannot be read; they are forgotten");
-            }
-            Some((keys::parse_token_limit(&key)?, log?))
-        });
-        state.book.load(rows.collect(), LOADED_WINDOW);
-    }
-
-    /// Forgets of limits what has aged out.
-    pub fn tidy(&self) {
-        let mut state = self.lock();
-        let now = self.steady(state.ahead);
-        state.book.tidy(now);
-    }
-
-    /// A time that never jumps, whatever becomes of the wall clock; so far ahead of the moment at which this process began.
-    fn steady(&self, ahead: i64) -> Timestamp {
-        let (wall, began) = self.began;
-        Timestamp(wall.0.saturating_add(ids::millis(began.elapsed())).saturating_add_signed(ahead))
-    }
-
-    /// The backend has all writes up to this number, and all changes of limits up to that one.
-    pub fn settled(&self, (through, changes): (u64, u64), backend: Option<Arc<B>>) {
-        let mut state = self.lock();
-        state.overlay.settle(through);
-        state.book.kept(changes);
+        state.overlay.settle(through, counts);
         state.backend = backend;
         state.reads = true;
         if state.status != StoreStatus::Ready {
@@ -276,11 +159,20 @@ impl<B: Backend> Shared<B> {
 
     /// A read failed. The backend that failed may have been replaced since, and then it does not matter.
     pub fn read_failed(&self, backend: &Arc<B>, failure: &BackendError) {
+        self.call_failed(backend, failure, false);
+    }
+
+    /// The same of a decision about limits. A backend that cannot write may still be read.
+    pub fn decision_failed(&self, backend: &Arc<B>, failure: &BackendError) {
+        self.call_failed(backend, failure, true);
+    }
+
+    fn call_failed(&self, backend: &Arc<B>, failure: &BackendError, reads: bool) {
         let mut state = self.lock();
         if !state.backend.as_ref().is_some_and(|current| Arc::ptr_eq(current, backend)) {
             return;
         }
-        state.reads = false;
+        state.reads &= reads;
         if matches!(failure, BackendError::Broken(_)) {
             state.backend = None;
         }
@@ -310,11 +202,16 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         self.fail_waiting(&state);
         state.status = StoreStatus::Degraded("the store is closed".to_owned());
-        let limits = state.book.changed().len();
-        (state.backend.take(), state.overlay.len() + limits)
+        (state.backend.take(), state.overlay.len() + state.ruling.book.changed().len())
     }
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
+}
+
+/// A name that no other opened store has, on this machine or another: the moment alone could be shared.
+fn writer_name(now: Timestamp) -> Arc<str> {
+    let chance = RandomState::new().build_hasher().finish();
+    format!("{:x}-{:x}-{chance:x}", now.0, std::process::id()).into()
 }

@@ -13,12 +13,12 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::shared::{Pending, Shared};
-use super::{SWEEP_AGAIN, panic_text};
-use crate::domain::keys;
+use super::SWEEP_AGAIN;
+use super::shared::Shared;
 use crate::domain::limits::book::{Changes, MEMBERS_MAX};
-use crate::ports::{StoreStatus, Write};
-use crate::store::{Backend, BackendError, OpenError};
+use crate::domain::{keys, panic};
+use crate::ports::StoreStatus;
+use crate::store::{Backend, BackendError, Batch, OpenError, Ticket};
 
 /// Opens the backend; may block.
 pub type Open<B> = Arc<dyn Fn() -> Result<B, OpenError> + Send + Sync>;
@@ -34,8 +34,10 @@ pub struct Writer<B: Backend> {
 
 /// A job under way.
 struct Flight<B> {
-    /// The writes up to the first number are in it, and the changes of limits up to the second.
+    /// The writes up to the first number are in it, and decisions about limits up to the second.
     through: (u64, u64),
+    /// The number of the batch of increments that is in it.
+    counts: u64,
     /// How many writes those are.
     writes: usize,
     begun: Instant,
@@ -51,7 +53,8 @@ struct Landed<B> {
 
 /// What a job achieved.
 enum Done {
-    Committed { loaded: Option<Vec<(String, String)>> },
+    /// With what earlier lives wrote down of limits, where that was asked for.
+    Committed(Option<Vec<(String, String)>>),
     Swept { more: bool },
 }
 
@@ -65,9 +68,10 @@ enum Trouble {
 enum Job {
     /// Put these into the backend; ask it something first when it was failing, because there may be nothing to put.
     Commit {
-        writes: Vec<Write>,
+        batch: Batch,
         changes: Vec<Changes>,
         probe: bool,
+        /// Read what earlier lives wrote down of limits.
         load: bool,
     },
     Sweep,
@@ -86,7 +90,7 @@ impl<B: Backend> Writer<B> {
     /// # Errors
     /// Only [`OpenError::InUse`].
     pub async fn first_open(&mut self, deadline: Duration) -> Result<(), OpenError> {
-        let first = Job::Commit { writes: Vec::new(), changes: Vec::new(), probe: true, load: !B::RULES };
+        let first = Job::Commit { batch: Batch::default(), changes: Vec::new(), probe: true, load: !B::RULES };
         let mut flight = self.launch(first, (0, 0), None);
         match timeout(deadline, &mut flight.task).await {
             Ok(Ok(Landed { result: Err(Trouble::Open(error @ OpenError::InUse(_))), .. })) => return Err(error),
@@ -101,8 +105,8 @@ impl<B: Backend> Writer<B> {
     pub async fn run(mut self) {
         // The backend's panics end in their own task. This is for the unthinkable: a writer that dies would leave every
         // write waiting for ever.
-        while let Err(panic) = AssertUnwindSafe(self.work()).catch_unwind().await {
-            let reason = panic_text(panic.as_ref()).to_owned();
+        while let Err(caught) = AssertUnwindSafe(self.work()).catch_unwind().await {
+            let reason = panic::text(caught.as_ref()).to_owned();
             tracing::error!(reason, "the store's writer panicked and starts again");
             self.shared.degrade(&BackendError::Failed(format!("the writer panicked: {reason}")), None);
         }
@@ -110,14 +114,16 @@ impl<B: Backend> Writer<B> {
 
     async fn work(&mut self) {
         loop {
-            let status = self.shared.lock().status.clone();
-            let waits = self.shared.waits();
+            let (status, waiting) = {
+                let state = self.shared.lock();
+                (state.status.clone(), state.overlay.len() + usize::from(state.ruling.book.has_changes()))
+            };
             let closing = self.shared.closing.is_cancelled();
             self.report_dropped();
             if status == StoreStatus::Ready {
                 if Instant::now() >= self.next_sweep && !closing {
                     self.sweep().await;
-                } else if waits {
+                } else if waiting > 0 {
                     self.gather().await;
                     self.commit().await;
                 } else if closing {
@@ -130,7 +136,8 @@ impl<B: Backend> Writer<B> {
                     self.pause().await;
                 }
                 self.commit().await;
-                if closing {
+                // Increments may be left that had to wait behind a batch in doubt.
+                if closing && self.shared.lock().status != StoreStatus::Ready {
                     return;
                 }
             }
@@ -170,9 +177,12 @@ impl<B: Backend> Writer<B> {
         let flight = if let Some(late) = self.flight.take() {
             late
         } else {
-            let Pending { snapshot, changes, changes_through, backend, probe, load } = self.shared.pending();
-            let job = Job::Commit { writes: snapshot.writes, changes, probe, load };
-            self.launch(job, (snapshot.through, changes_through), backend)
+            let (snapshot, backend, probe) = self.shared.pending();
+            let ticket = Some(Ticket { writer: Arc::clone(&self.shared.writer), number: snapshot.counts });
+            let batch = Batch { writes: snapshot.writes, ticket };
+            let mut batch = batch;
+            let (changes, decided, load) = self.shared.unkept(&mut batch.writes);
+            self.launch(Job::Commit { batch, changes, probe, load }, (snapshot.through, decided), backend)
         };
         self.watch(flight).await;
     }
@@ -186,12 +196,12 @@ impl<B: Backend> Writer<B> {
     }
 
     fn launch(&self, job: Job, through: (u64, u64), backend: Option<Arc<B>>) -> Flight<B> {
-        let writes = match &job {
-            Job::Commit { writes, .. } => writes.len(),
-            Job::Sweep => 0,
+        let (writes, counts) = match &job {
+            Job::Commit { batch, .. } => (batch.writes.len(), batch.ticket.as_ref().map_or(0, |ticket| ticket.number)),
+            Job::Sweep => (0, 0),
         };
         let task = tokio::spawn(perform(job, backend, Arc::clone(&self.open)));
-        Flight { through, writes, begun: Instant::now(), task }
+        Flight { through, counts, writes, begun: Instant::now(), task }
     }
 
     /// Waits for a job, but not longer than the deadline.
@@ -206,15 +216,13 @@ impl<B: Backend> Writer<B> {
 
     fn land(&mut self, flight: &Flight<B>, landed: Landed<B>) {
         match landed.result {
-            Ok(Done::Committed { loaded }) => {
-                if let Some(rows) = loaded {
-                    self.shared.load_limits(rows);
-                }
+            Ok(Done::Committed(loaded)) => {
+                self.shared.kept(flight.through.1, loaded);
                 if flight.writes > 0 {
                     histogram!("staffai_store_commit_seconds").record(flight.begun.elapsed().as_secs_f64());
                 }
                 self.backoff = self.shared.limits.retry_first;
-                self.shared.settled(flight.through, landed.backend);
+                self.shared.settled(flight.through.0, flight.counts, landed.backend);
             }
             Ok(Done::Swept { more: true }) => {
                 self.next_sweep = Instant::now() + SWEEP_AGAIN.min(self.shared.limits.sweep);
@@ -227,7 +235,7 @@ impl<B: Backend> Writer<B> {
 
     fn panicked(&self, error: tokio::task::JoinError) {
         let reason = match error.try_into_panic() {
-            Ok(panic) => format!("the backend panicked: {}", panic_text(panic.as_ref())),
+            Ok(caught) => format!("the backend panicked: {}", panic::text(caught.as_ref())),
             Err(error) => format!("the backend's task ended: {error}"),
         };
         tracing::error!(reason, "the store's backend failed badly and will be opened anew");
@@ -265,7 +273,7 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
         },
     };
     let result = match job {
-        Job::Commit { writes, changes, probe, load } => commit(backend.as_ref(), writes, &changes, (probe, load)).await,
+        Job::Commit { batch, changes, probe, load } => commit(backend.as_ref(), batch, &changes, (probe, load)).await,
         Job::Sweep => backend.sweep().await.map(|more| Done::Swept { more }),
     };
     Landed { backend: Some(backend), result: result.map_err(Trouble::Backend) }
@@ -273,7 +281,7 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
 
 async fn commit<B: Backend>(
     backend: &B,
-    writes: Vec<Write>,
+    batch: Batch,
     changes: &[Changes],
     (probe, load): (bool, bool),
 ) -> Result<Done, BackendError> {
@@ -281,9 +289,9 @@ async fn commit<B: Backend>(
         backend.get(keys::PROBE).await?;
     }
     let loaded = if load { Some(backend.scan(keys::TOKEN_LIMIT_PREFIX, MEMBERS_MAX).await?) } else { None };
-    if !writes.is_empty() {
-        backend.apply(writes).await?;
+    if !batch.writes.is_empty() {
+        backend.apply(batch).await?;
     }
     backend.merge(changes).await?;
-    Ok(Done::Committed { loaded })
+    Ok(Done::Committed(loaded))
 }
