@@ -42,8 +42,8 @@ pub mod breaker;
 
 pub mod budget;
 
-pub mod limits;
 pub mod fair;
+pub mod limits;
 
 pub mod restart;
 

@@ -21,6 +21,7 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::rate_limiter::{RateLimiter, RateLimiterMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -83,6 +84,7 @@ pub struct Handles {
     journal: Handle<JournalMsg>,
     outbox: Handle<OutboxMsg>,
     terminal_outbox: Handle<OutboxMsg>,
+    rate_limiter: Handle<RateLimiterMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
@@ -102,6 +104,7 @@ impl Handles {
             journal: Handle::new(&at("journal")),
             outbox: Handle::new(&at("outbox:discord")),
             terminal_outbox: Handle::new(&at("outbox:terminal")),
+            rate_limiter: Handle::new(&at("rate_limiter")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             config_watcher: Handle::new(&at("config_watcher")),
@@ -248,6 +251,7 @@ impl Wiring {
             dispatcher: handles.llm_dispatcher.clone(),
             outboxes: handles.outboxes(&parts),
             journal: handles.journal.clone(),
+            rate_limiter: handles.rate_limiter.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
@@ -269,6 +273,7 @@ impl Wiring {
             journal,
             outbox,
             terminal_outbox,
+            rate_limiter,
             llm_dispatcher,
             conversations,
             config_watcher,
@@ -282,6 +287,7 @@ impl Wiring {
             Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            Kind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
@@ -301,7 +307,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
-            conversations: self.handles.conversations.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             timeline: Arc::clone(&self.parts.timeline),
         }
@@ -323,6 +329,17 @@ impl Wiring {
             pacer: Arc::clone(&self.pacer),
             dice: Arc::clone(&self.parts.dice),
             journal: self.handles.journal.clone(),
+        }
+    }
+
+    fn rate_limiter(&self) -> RateLimiter {
+        RateLimiter {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            conversations: self.handles.conversations.clone(),
+            journal: self.handles.journal.clone(),
+            breached: Arc::new(|_turn, _tier| {}),
         }
     }
 

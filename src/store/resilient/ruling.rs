@@ -134,7 +134,11 @@ impl<B: Backend> Shared<B> {
         let rows = rows.into_iter().filter_map(|(key, text)| {
             let log = member::from_json(&text);
             if log.is_none() {
-                tracing::warn!(event = "store.corrupt", key, "the entries of a limit cannot be read; they are forgotten");
+                tracing::warn!(
+                    event = "store.corrupt",
+                    key,
+                    "the entries of a limit cannot be read; they are forgotten"
+                );
             }
             Some((keys::parse_token_limit(&key)?, log?))
         });

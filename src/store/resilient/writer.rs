@@ -55,7 +55,9 @@ struct Landed<B> {
 enum Done {
     /// With what earlier lives wrote down of limits, where that was asked for.
     Committed(Option<Vec<(String, String)>>),
-    Swept { more: bool },
+    Swept {
+        more: bool,
+    },
 }
 
 /// What a job met.
