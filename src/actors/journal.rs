@@ -305,6 +305,9 @@ impl Journal {
                         None if late => Some(turn.apology(notice::interrupted(), "interrupted")),
                         known => known,
                     };
+                    if let Some(answer) = &answer {
+                        rate_limiter::close(&self.rate_limiter, &turn, answer);
+                    }
                     let taken = Instant::now();
                     let entry = Entry {
                         turn,
@@ -387,6 +390,8 @@ impl Journal {
         if entry.answer.is_some() {
             return;
         }
+        // What it took is known, and the person may ask again as soon as they see the answer.
+        rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
         entry.answer = Some(answer);
         entry.answered = Instant::now();
         self.timeline.answered(id);
@@ -460,9 +465,6 @@ impl Journal {
             writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
         }
         drop(self.store.write(writes));
-        if let Some(answer) = &entry.answer {
-            rate_limiter::close(&self.rate_limiter, &entry.turn, answer);
-        }
     }
 
     /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.

@@ -43,14 +43,14 @@ const QUESTIONS_MAX: usize = 8;
 pub enum RateLimiterMsg {
     /// The journal offers a turn; offering twice does no harm. It goes to conversations, or back as refused.
     Admit(Box<Offered>),
-    /// A turn has ended, and this is what it took.
+    /// The answer to a turn is known, and this is what it took.
     Settle {
         /// The turn.
         turn: Box<Turn>,
         /// What it took.
         effort: Effort,
     },
-    /// A turn has ended before a model was asked: it costs nothing.
+    /// There will be no answer to a turn but an apology, or none at all: it costs nothing.
     Cancel(Box<Turn>),
     /// The trigger of a turn was deleted: if it is not admitted yet it costs nothing, else whoever has it is told.
     Withdraw(Box<Turn>),
@@ -306,7 +306,7 @@ impl Job {
     }
 }
 
-/// A turn ended with this answer: what it took is settled, or taken back. A limiter that is down leaves the estimate, which
+/// The answer to a turn is known: what it took is settled, or taken back. A limiter that is down leaves the estimate, which
 /// ages out.
 pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Turn, answer: &turn::Answer) {
     let turn = Box::new(turn.clone());

@@ -431,11 +431,10 @@ async fn what_a_turn_took_is_settled_when_it_ends_and_a_fault_of_ours_is_taken_b
     let mut found = answer(&answered, "hello");
     found.effort.usage.prompt = 70;
     world.journal.cast(JournalMsg::Answered(answered.id.clone(), Box::new(found.clone()))).unwrap();
-    assert_eq!(world.charged().await, None, "not before it is posted");
-    world.delivered("10");
     assert_eq!(world.charged().await.as_deref(), Some("settle 10 70"));
+    world.delivered("10");
+    assert_eq!(world.charged().await, None, "once");
     world.journal.cast(JournalMsg::Answered(failed.id.clone(), Box::new(failed.apology("sorry", "deadline")))).unwrap();
-    world.delivered("11");
     assert_eq!(world.charged().await.as_deref(), Some("cancel 11"));
     world.journal.cast(JournalMsg::Answered(posted_nowhere.id.clone(), Box::new(found))).unwrap();
     world.journal.cast(JournalMsg::Undeliverable(posted_nowhere.id, "gone".to_owned())).unwrap();
