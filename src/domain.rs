@@ -34,6 +34,8 @@ pub mod model;
 
 pub mod keys;
 
+pub mod ledger;
+
 pub mod breaker;
 
 pub mod budget;

@@ -18,7 +18,7 @@ use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
-use crate::domain::outgoing::Capabilities;
+use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
@@ -130,12 +130,12 @@ impl Rest {
     }
 
     async fn create(&self, post: &PostRequest) -> Result<Answer, PostError> {
-        let PostRequest::Create { place, text, reply_to, nonce } = post else {
+        let PostRequest::Create { place, piece, reply_to, nonce } = post else {
             return Err(foreign("the request"));
         };
         let channel = channel(place)?;
         let mut message = CreateMessage::new()
-            .content(text)
+            .content(&piece.text)
             .nonce(Nonce::String(nonce.clone()))
             .enforce_nonce(true)
             .allowed_mentions(nobody());
@@ -149,9 +149,9 @@ impl Rest {
         self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body)).await
     }
 
-    async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<Answer, PostError> {
+    async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
-        let edit = EditMessage::new().content(text).allowed_mentions(nobody());
+        let edit = EditMessage::new().content(&piece.text).allowed_mentions(nobody());
         let body = serde_json::to_vec(&edit).map_err(|error| PostError::Transient(error.to_string()))?;
         self.send(Method::PATCH, &path, Some(body)).await
     }
@@ -193,13 +193,13 @@ impl Rest {
 #[async_trait]
 impl Poster for Rest {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: TEXT_LIMIT }
+        Capabilities::text_only(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         match request {
             PostRequest::Create { .. } => self.create(request).await?.posted(),
-            PostRequest::Edit { place, message, text } => self.edit(place, message, text).await?.posted(),
+            PostRequest::Edit { place, message, piece } => self.edit(place, message, piece).await?.posted(),
             PostRequest::Typing { place } => {
                 let path = format!("/channels/{}/typing", channel(place)?);
                 Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))

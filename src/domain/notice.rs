@@ -87,6 +87,12 @@ pub const fn interrupted() -> &'static str {
     "Sorry, I was interrupted while I worked on your message; please ask me again."
 }
 
+/// Stands for a file where files cannot be shown.
+#[must_use]
+pub fn file_not_shown(name: &str, bytes: usize) -> String {
+    format!("(file {name}, {bytes} bytes: it cannot be shown here)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -212,15 +212,17 @@ impl Sessions {
 #[async_trait]
 impl Poster for Sessions {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: TEXT_LIMIT }
+        Capabilities::text_only(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
-            PostRequest::Create { place, text, reply_to, nonce } => {
-                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
             }
-            PostRequest::Edit { place, message, text } => PostResult::Message(self.edit(place, message, text)?),
+            PostRequest::Edit { place, message, piece } => {
+                PostResult::Message(self.edit(place, message, &piece.text)?)
+            }
             PostRequest::Typing { place } => {
                 if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
                     session.tell(What::Typing);

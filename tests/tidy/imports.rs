@@ -23,10 +23,11 @@ const EDGE_USES: [&str; 2] = ["domain", "ports"];
 const TOP: [&str; 2] = ["app", "main"];
 
 /// All that pure code may use.
-const PURE_CRATES: [&str; 11] = [
+const PURE_CRATES: [&str; 12] = [
     "std",
     "core",
     "alloc",
+    "base64",
     "serde",
     "serde_json",
     "jsonschema",

@@ -144,6 +144,10 @@ impl Store for MemoryStore {
             match write {
                 Write::Put { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
+                Write::Add { key, by, .. } => {
+                    let before = entries.get(&key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+                    entries.insert(key, (before + by).to_string())
+                }
             };
         }
         let mut durable = self.durable.subscribe();
@@ -325,13 +329,13 @@ impl ScriptedPoster {
 
     fn perform_now(&self, request: &PostRequest) -> PostResult {
         match request {
-            PostRequest::Create { place, text, reply_to, nonce } => {
-                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
             }
-            PostRequest::Edit { message, text, .. } => {
+            PostRequest::Edit { message, piece, .. } => {
                 let mut messages = self.messages.lock();
                 if let Some(posted) = messages.iter_mut().find(|posted| posted.id == *message) {
-                    posted.text.clone_from(text);
+                    posted.text.clone_from(&piece.text);
                 }
                 PostResult::Message(message.clone())
             }
@@ -360,7 +364,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
 #[async_trait]
 impl Poster for ScriptedPoster {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: 100 }
+        Capabilities::text_only(100)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
