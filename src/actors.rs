@@ -11,6 +11,8 @@ pub mod handle;
 pub mod receipt;
 pub mod roster;
 
+mod roomy;
+
 pub mod board;
 
 pub mod timeline;
