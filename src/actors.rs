@@ -13,6 +13,8 @@ pub mod busy;
 pub mod recent;
 pub mod roster;
 
+mod roomy;
+
 pub mod board;
 
 pub mod timeline;

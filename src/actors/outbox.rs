@@ -33,6 +33,7 @@ use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::recent::Recent;
+use super::roomy;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
@@ -431,6 +432,8 @@ impl OutboxState {
             let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
             queue.out.is_some() || !queue.jobs.is_empty() || closed || !queue.pace.is_over(now)
         });
+        roomy::shrink(&mut self.lanes);
+        roomy::shrink(&mut self.typing);
     }
 
     fn quiet(&mut self, place: &Place, turn: &TurnId) {
