@@ -44,6 +44,9 @@ pub mod llm_dispatcher;
 
 pub mod outbox;
 
+pub mod ledger;
+pub mod reporter;
+
 pub mod config_watcher;
 
 pub mod ops;

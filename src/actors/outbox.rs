@@ -41,6 +41,8 @@ use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
+/// The most posts that answer nobody which wait at once; further ones are refused.
+const POSTS_MAX: usize = 100;
 /// How often typing is shown again; the platform shows it for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
 /// How many of a second's requests typing leaves free for answers.
@@ -75,6 +77,15 @@ pub enum OutboxMsg {
         place: Place,
         /// The sentence.
         text: String,
+    },
+    /// Somebody has something to post that answers nobody, and waits for what becomes of it.
+    Post {
+        /// What it is: at most 22 characters, the same for the same post, and by that the nonce.
+        name: String,
+        /// What to post.
+        outgoing: Outgoing,
+        /// What became of it.
+        reply: Reply<Result<Delivery, String>>,
     },
     /// A turn began to think: typing is shown until it is answered, quiet, or late.
     Typing {
@@ -143,6 +154,8 @@ impl Outboxes {
 pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
+    /// Who waits for posts that answer nobody.
+    posts: HashMap<String, Reply<Result<Delivery, String>>>,
     drafts: Drafts,
     /// The timer of samples runs.
     sampling: bool,
@@ -186,6 +199,7 @@ impl Actor for Outbox {
                 self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
+            OutboxMsg::Post { name, outgoing, reply } => self.post(me, state, name, outgoing, reply),
             OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
@@ -247,6 +261,24 @@ impl Outbox {
         let parts = vec![Part::Text { text }];
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
         self.enqueue(me, state, place, Job::new(Task::Notice(about), outgoing));
+    }
+
+    fn post(
+        &self,
+        me: &mut Me<OutboxMsg>,
+        state: &mut OutboxState,
+        name: String,
+        outgoing: Outgoing,
+        reply: Reply<Result<Delivery, String>>,
+    ) {
+        if state.posts.len() >= POSTS_MAX {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(Err("too many posts wait".to_owned()));
+            return;
+        }
+        state.posts.insert(name.clone(), reply);
+        let place = outgoing.place.clone();
+        self.enqueue(me, state, place, Job { task: Task::Post(name), outgoing, check: false, drawn: None });
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
@@ -369,11 +401,17 @@ impl Outbox {
         match &task {
             Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
             Task::Notice(about) => self.poster.delivered(place, about),
-            Task::Draft(_) => {}
+            Task::Draft(_) | Task::Post(_) => {}
         }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
+            (Task::Post(name), result) => {
+                if let Some(reply) = state.posts.remove(&name) {
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(result);
+                }
+            }
             // A draft is reported to nobody.
             (Task::Draft(_), _) => {}
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
