@@ -26,7 +26,11 @@ pub mod draft;
 
 pub mod outgoing;
 
+pub mod code;
+
 pub mod split;
+
+pub mod layout;
 
 pub mod notice;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::code::fence;
 use super::ids::{MessageId, Place};
 use super::notice;
-use super::reply::fence;
 use super::split::is_blank;
 
 /// The largest file that goes out, in bytes. What is larger is named only.

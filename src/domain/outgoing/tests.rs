@@ -17,9 +17,7 @@ fn card() -> Card {
 
 #[test]
 fn every_part_can_be_told_in_text() {
-    let file = |name: &str, mime: &str, bytes: &[u8]| {
-        Part::File(File::new(name, mime, bytes))
-    };
+    let file = |name: &str, mime: &str, bytes: &[u8]| Part::File(File::new(name, mime, bytes));
     let parts = vec![
         Part::Text { text: "Look:".to_owned() },
         Part::Code { language: "py".to_owned(), stem: "code".to_owned(), text: "print(1)".to_owned() },
