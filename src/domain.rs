@@ -38,8 +38,12 @@ pub mod model;
 
 pub mod keys;
 
+pub mod ledger;
+
 pub mod breaker;
 
 pub mod budget;
 
 pub mod restart;
+
+pub mod panic;
