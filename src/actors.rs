@@ -9,6 +9,8 @@ pub mod supervisor;
 pub mod handle;
 
 pub mod receipt;
+pub mod busy;
+pub mod recent;
 pub mod roster;
 
 mod roomy;
@@ -41,6 +43,9 @@ pub mod draft;
 pub mod llm_dispatcher;
 
 pub mod outbox;
+
+pub mod ledger;
+pub mod reporter;
 
 pub mod config_watcher;
 

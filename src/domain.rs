@@ -8,6 +8,8 @@ pub mod incoming;
 
 pub mod triage;
 
+pub mod pairs;
+
 pub mod turn;
 
 pub mod history;
@@ -26,7 +28,11 @@ pub mod draft;
 
 pub mod outgoing;
 
+pub mod code;
+
 pub mod split;
+
+pub mod layout;
 
 pub mod notice;
 
@@ -39,6 +45,8 @@ pub mod ledger;
 pub mod breaker;
 
 pub mod budget;
+
+pub mod fair;
 
 pub mod restart;
 

@@ -2,14 +2,14 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::commands::{self, Reading};
 use super::system::SystemClock;
 use super::{App, Cli, exit};
-use crate::config::{Loaded, Settings};
+use crate::config::Loaded;
 use crate::playground::demo_model::{DemoModel, MODEL};
 use crate::ports::Clock;
 use crate::store::embedded::opener::Opener;
@@ -52,7 +52,18 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("{CHATS_MAX} conversations without a service run here already");
         return exit::IN_USE;
     };
-    reading.adapt = Arc::new(move |settings| alone(settings, &folder, demo_url.as_deref()));
+    reading.adapt = Arc::new(move |settings| {
+        settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        // What a service of the same directory still owes its members is none of this one's business.
+        settings.store.dir.clone_from(&folder);
+        (settings.redis.url, settings.redis.host) = (None, None);
+        // Lines of the log would stand between those of the conversation.
+        "error".clone_into(&mut settings.log.level);
+        if let Some(url) = &demo_url {
+            settings.llm.url.clone_from(url);
+            settings.llm.model = Some(MODEL.to_owned());
+        }
+    });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     if loaded.settings.llm.model.is_none() {
         eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
@@ -67,12 +78,7 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            let model = if demo.is_some() {
-                "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one"
-            } else {
-                "the configured model"
-            };
-            println!("no service runs here, so this is one of its own, with {model}; /quit ends");
+            println!("no service runs here, so this is one of its own, with {}; /quit ends", named(demo.as_ref()));
             talk(&loaded, address).await
         }
         Ok(None) | Err(_) => {
@@ -87,17 +93,11 @@ pub async fn run(cli: &Cli) -> u8 {
     code
 }
 
-/// The settings of a conversation without a service.
-fn alone(settings: &mut Settings, folder: &Path, demo: Option<&str>) {
-    settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
-    // What a service of the same directory still owes its members is none of this one's business.
-    folder.clone_into(&mut settings.store.dir);
-    (settings.redis.url, settings.redis.host) = (None, None);
-    // Lines of the log would stand between those of the conversation.
-    "error".clone_into(&mut settings.log.level);
-    if let Some(url) = demo {
-        url.clone_into(&mut settings.llm.url);
-        settings.llm.model = Some(MODEL.to_owned());
+/// Which model answers, for the person at the terminal.
+const fn named(demo: Option<&DemoModel>) -> &'static str {
+    match demo {
+        Some(_) => "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one",
+        None => "the configured model",
     }
 }
 
