@@ -278,7 +278,7 @@ impl Outbox {
         }
         state.posts.insert(name.clone(), reply);
         let place = outgoing.place.clone();
-        self.enqueue(me, state, place, Job { task: Task::Post(name), outgoing, check: false, drawn: None });
+        self.enqueue(me, state, place, Job::new(Task::Post(name), outgoing));
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
