@@ -16,6 +16,7 @@
 //! posted, is looked for before anything else is posted. When a trigger is deleted its draft is left as it stands.
 
 mod courier;
+mod doors;
 mod drafts;
 mod drawing;
 
@@ -28,6 +29,7 @@ use tokio::time::Instant;
 
 use self::courier::{Courier, Job, Pace, Task};
 pub use self::courier::{Delivery, Pacer};
+pub use self::doors::Outboxes;
 pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
@@ -35,7 +37,7 @@ use super::journal::JournalMsg;
 use super::recent::Recent;
 use super::roomy;
 use super::supervisor::{Actor, Crash, Me};
-use crate::domain::ids::{Door, MessageId, Place, TurnId};
+use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
 
@@ -126,27 +128,6 @@ pub struct Outbox {
     pub dice: Arc<dyn Dice>,
     /// Who wants to know.
     pub journal: Handle<JournalMsg>,
-}
-
-/// The outbox of each door.
-#[derive(Clone)]
-pub struct Outboxes {
-    first: Handle<OutboxMsg>,
-    others: Arc<[(Door, Handle<OutboxMsg>)]>,
-}
-
-impl Outboxes {
-    /// Every door beside the first has its own; a door without one has the first, whose platform refuses foreign places.
-    #[must_use]
-    pub fn new(first: Handle<OutboxMsg>, others: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
-        Self { first, others: others.into() }
-    }
-
-    /// The outbox of a door.
-    #[must_use]
-    pub fn of(&self, door: &Door) -> &Handle<OutboxMsg> {
-        self.others.iter().find(|(known, _)| known == door).map_or(&self.first, |(_, outbox)| outbox)
-    }
 }
 
 /// What the outbox holds.
@@ -278,12 +259,7 @@ impl Outbox {
         }
         state.posts.insert(name.clone(), reply);
         let place = outgoing.place.clone();
-        self.enqueue(
-            me,
-            state,
-            place,
-            Job { task: Task::Post(name), outgoing, check: false, drawn: None, panicked: false },
-        );
+        self.enqueue(me, state, place, Job::new(Task::Post(name), outgoing));
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
