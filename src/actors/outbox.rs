@@ -18,6 +18,7 @@
 mod courier;
 mod drafts;
 mod drawing;
+mod found;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ use super::journal::JournalMsg;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
-use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
+use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
@@ -109,6 +110,8 @@ pub struct Outbox {
     pub pacer: Arc<Mutex<Pacer>>,
     /// Jitter of retries.
     pub dice: Arc<dyn Dice>,
+    /// Draws formulas for doors that take pictures.
+    pub renderer: Arc<dyn Renderer>,
     /// Who wants to know.
     pub journal: Handle<JournalMsg>,
 }
@@ -280,7 +283,7 @@ impl Outbox {
 
     fn courier(&self, pace: Pace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
-        Courier { poster, pacer, dice, pace }
+        Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
     }
 
     /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
