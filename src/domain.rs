@@ -8,6 +8,8 @@ pub mod incoming;
 
 pub mod triage;
 
+pub mod pairs;
+
 pub mod turn;
 
 pub mod history;
@@ -43,6 +45,8 @@ pub mod ledger;
 pub mod breaker;
 
 pub mod budget;
+
+pub mod fair;
 
 pub mod restart;
 

@@ -16,6 +16,9 @@ mod talk;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/ledger.rs"]
+mod ledger;
+
 #[path = "bot/posting.rs"]
 mod posting;
 
@@ -33,6 +36,9 @@ mod process_faults;
 
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
+
+#[path = "bot/floods.rs"]
+mod floods;
 
 #[path = "bot/operations.rs"]
 mod operations;

@@ -15,6 +15,7 @@ use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
 use super::message::Body;
+use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
@@ -46,6 +47,8 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
+    /// Which channel each thread belongs to, as the gateway learns it.
+    pub(super) threads: Threads,
 }
 
 impl Rest {
@@ -70,7 +73,13 @@ impl Rest {
             .no_proxy()
             .build()
             .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new() })
+        Ok(Self {
+            client,
+            base: format!("{base}/api/v10"),
+            authorization,
+            me: OnceLock::new(),
+            threads: Threads::default(),
+        })
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -163,9 +172,10 @@ impl Rest {
         let answer = self.send(Method::GET, &path, None).await?;
         let raws: Vec<&RawValue> = answer.json()?;
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
+        let parent = self.threads.parent(place);
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(message) => messages.push(message),
+                Ok(message) => messages.push(Posted { parent: parent.clone(), ..message }),
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
