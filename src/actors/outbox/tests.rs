@@ -1,3 +1,5 @@
+mod pieces;
+
 use super::*;
 use crate::actors::draft::Slot;
 use crate::actors::testing::log::Log;
