@@ -2,6 +2,8 @@
 
 pub mod limit;
 
+pub mod report;
+
 pub mod template;
 
 /// Why somebody gets an apology instead of an answer.

@@ -11,6 +11,8 @@ mod limits;
 
 mod logins;
 
+mod migration;
+
 #[cfg(feature = "redis-sentinel")]
 mod sentinel;
 
