@@ -38,6 +38,8 @@ pub mod turn;
 
 pub mod draft;
 
+pub mod restriction_sweeper;
+
 pub mod llm_dispatcher;
 
 pub mod outbox;

@@ -2,7 +2,8 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, busy notices to the outbox.
+//! Sends: accepted turns and cancellations to the journal, busy notices to the outbox, messages of restricted members to the
+//! sweeper.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use super::handle::Handle;
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
+use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Person, TurnId};
@@ -38,6 +40,8 @@ pub struct Gateway {
     pub permits: Arc<Semaphore>,
     /// Who takes custody.
     pub journal: Handle<JournalMsg>,
+    /// Who tells restricted members where they are answered.
+    pub sweeper: Handle<SweeperMsg>,
     /// Who says that we are busy.
     pub outboxes: Outboxes,
     /// Who was told so lately.
@@ -87,6 +91,12 @@ impl Gateway {
             Verdict::Ignore(reason) => ignore(reason, receipt),
             Verdict::Turn(turn) | Verdict::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
                 ignore(Reason::PairWindow, receipt);
+            }
+            Verdict::Restricted(turn) => {
+                // A sweeper that is down drops the receipt, and the message comes back.
+                if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
+                    receipt.settle();
+                }
             }
             Verdict::Turn(turn) => self.admit(turn, None, receipt),
             Verdict::Hint(turn) => {

@@ -75,6 +75,15 @@ pub enum OutboxMsg {
         /// The sentence.
         text: String,
     },
+    /// Somebody has something to tell in a place that answers nobody. Nobody waits for it.
+    Announce {
+        /// Where.
+        place: Place,
+        /// The nonce, at most 22 characters, different for each.
+        key: String,
+        /// The sentence.
+        text: String,
+    },
     /// A turn began to think: typing is shown until it is answered, quiet, or late.
     Typing {
         /// Where.
@@ -90,7 +99,7 @@ pub enum OutboxMsg {
     Quiet(Place, TurnId),
     /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
-    /// Somebody wants to read from the platform, within its budgets.
+    /// Somebody wants to read from the platform or to change a role there, within its budgets. It may be tried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
     /// A courier is done with the job at the head of its place's queue.
     CourierReturned(Place, courier::Returned),
@@ -184,7 +193,14 @@ impl Actor for Outbox {
                 state.answered.insert(turn.clone());
                 self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
-            OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
+            OutboxMsg::Notify { about, place, text } => {
+                let reply_to = Some(about.clone());
+                self.notify(me, state, about, Outgoing { place, reply_to, parts: vec![Part::Text { text }] });
+            }
+            OutboxMsg::Announce { place, key, text } => {
+                let about = MessageId::new(place.door.clone(), key);
+                self.notify(me, state, about, Outgoing { place, reply_to: None, parts: vec![Part::Text { text }] });
+            }
             OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
@@ -236,15 +252,14 @@ impl Actor for Outbox {
 }
 
 impl Outbox {
-    fn notify(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, about: MessageId, place: Place, text: String) {
+    fn notify(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, about: MessageId, outgoing: Outgoing) {
         if state.notices >= NOTICES_MAX {
             tracing::warn!(event = "turn.shed", r#where = "outbox", "too many notices wait; one was dropped");
             metrics::counter!("staffai_shed_total", "where" => "outbox").increment(1);
             return;
         }
         state.notices += 1;
-        let parts = vec![Part::Text { text }];
-        let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
+        let place = outgoing.place.clone();
         self.enqueue(me, state, place, Job::new(Task::Notice(about), outgoing));
     }
 
@@ -401,7 +416,7 @@ impl Outbox {
                     pacer.lock().limited(Instant::now(), retry_after, global);
                 }
                 // Typing is worth no second try.
-                Ok(_) | Err(PostError::Transient(_)) => {}
+                Ok(_) | Err(PostError::Transient(_) | PostError::NoReply(_)) => {}
             }
         });
     }

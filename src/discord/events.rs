@@ -272,6 +272,7 @@ impl WireMessage<'_> {
             text: self.content,
             mentions_us,
             reply_to,
+            may_answer: true,
             at,
         }
     }

@@ -25,6 +25,8 @@ pub mod account;
 
 mod answer;
 
+mod roles;
+
 use answer::Answer;
 
 /// The longest that a whole request may take.
@@ -103,7 +105,17 @@ impl Rest {
 
     /// One request, one answer with a status of success.
     async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Answer, PostError> {
-        let mut headers = HeaderMap::with_capacity(2);
+        self.send_with(HeaderMap::with_capacity(2), method, path, body).await
+    }
+
+    /// The same with further headers.
+    async fn send_with(
+        &self,
+        mut headers: HeaderMap,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Answer, PostError> {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let bodiless = method == Method::GET;
         let mut request = self.client.request(method, format!("{}{path}", self.base));
@@ -143,7 +155,8 @@ impl Rest {
             message = message.reference_message(reference);
         }
         let body = serde_json::to_vec(&message).map_err(|error| PostError::Transient(error.to_string()))?;
-        self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body)).await
+        let path = format!("/channels/{channel}/messages");
+        self.send(Method::POST, &path, Some(body)).await.map_err(answer::without_history)
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
@@ -203,6 +216,8 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+            PostRequest::AddRole(appointment) => self.set_role(Method::PUT, appointment).await,
+            PostRequest::RemoveRole(appointment) => self.set_role(Method::DELETE, appointment).await,
         }
     }
 }

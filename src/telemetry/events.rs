@@ -27,6 +27,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("limit.refused", "a person asked for more than the limit allows"),
     ("restriction.added", "a person was restricted"),
     ("restriction.lifted", "a restriction ended"),
+    ("restriction.failed", "a role could not be given or taken; it is tried again"),
     ("llm.called", "a model was called"),
     ("llm.repaired", "a model's answer did not fit the schema and was mended or asked for again"),
     ("llm.fallback", "another model was asked because the first one failed"),

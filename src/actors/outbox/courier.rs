@@ -255,7 +255,7 @@ impl Courier {
     ) -> Result<MessageId, Refusal> {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
-        let request =
+        let mut request =
             PostRequest::Create { place, piece: Piece::text(&pieces[index]), reply_to, nonce: job.task.nonce(index) };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
@@ -270,6 +270,7 @@ impl Courier {
             match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => return Ok(message),
                 Ok(_) => return Err(Refusal::Request("the platform did not name the posted message".to_owned())),
+                Err(PostError::NoReply(_)) if drop_reply(&mut request) => {}
                 Err(error) => {
                     if matches!(error, PostError::Transient(_)) {
                         uncertain_since.get_or_insert_with(Instant::now);
@@ -347,7 +348,7 @@ impl Courier {
                 Err(error) => error,
             };
             attempt += 1;
-            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. }) {
+            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. } | PostError::NoReply(_)) {
                 return Err(error);
             }
             tokio::time::sleep(self.pause(&error, attempt)).await;
@@ -394,7 +395,7 @@ impl Courier {
                         self.pacer.lock().limited(now, *retry_after, *global);
                     }
                     PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
-                    PostError::Transient(_) => {}
+                    PostError::NoReply(_) | PostError::Transient(_) => {}
                 }
                 Err(error)
             }
@@ -405,6 +406,9 @@ impl Courier {
     async fn wait_or_refuse(&self, error: PostError, attempt: u32, until: Instant) -> Result<(), Refusal> {
         if let PostError::Refused { status, message } = &error {
             return Err(refusal(*status, message));
+        }
+        if let PostError::NoReply(_) = &error {
+            return Err(Refusal::Request(error.to_string()));
         }
         let pause = self.pause(&error, attempt);
         if Instant::now() + pause > until {
@@ -421,6 +425,12 @@ impl Courier {
             _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),
         }
     }
+}
+
+/// Makes a reply a plain message; false when it was one.
+fn drop_reply(request: &mut PostRequest) -> bool {
+    let PostRequest::Create { reply_to, .. } = request else { return false };
+    reply_to.take().is_some()
 }
 
 fn refusal(status: u16, message: &str) -> Refusal {
