@@ -13,6 +13,8 @@ pub mod busy;
 pub mod recent;
 pub mod roster;
 
+mod roomy;
+
 pub mod board;
 
 pub mod timeline;
@@ -43,6 +45,9 @@ pub mod restriction_sweeper;
 pub mod llm_dispatcher;
 
 pub mod outbox;
+
+pub mod ledger;
+pub mod reporter;
 
 pub mod config_watcher;
 

@@ -20,6 +20,8 @@ mod address;
 
 mod frame;
 
+pub mod rights;
+
 mod threads;
 
 #[cfg(test)]

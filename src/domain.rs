@@ -30,13 +30,19 @@ pub mod draft;
 
 pub mod outgoing;
 
+pub mod code;
+
 pub mod split;
+
+pub mod layout;
 
 pub mod notice;
 
 pub mod model;
 
 pub mod keys;
+
+pub mod ledger;
 
 pub mod breaker;
 
@@ -45,3 +51,5 @@ pub mod budget;
 pub mod fair;
 
 pub mod restart;
+
+pub mod panic;

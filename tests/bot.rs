@@ -16,6 +16,9 @@ mod talk;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/ledger.rs"]
+mod ledger;
+
 #[path = "bot/posting.rs"]
 mod posting;
 

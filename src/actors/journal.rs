@@ -27,6 +27,7 @@ use super::timeline::Timeline;
 use crate::domain::ids;
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
+use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::ports::{Clock, Store, StoreStatus, Write};
@@ -72,6 +73,8 @@ pub enum JournalMsg {
     Drain,
     /// How many known answers are not posted yet.
     Undelivered(Reply<usize>),
+    /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
+    TellWhenClosed(TurnId, Reply<()>),
 }
 
 /// A turn on its way into custody.
@@ -124,6 +127,8 @@ struct Entry {
     maybe_posted: bool,
     /// The last offer found nobody.
     unheard: bool,
+    /// Who waits for its end; they are told by being dropped with this entry, after everything about its end was written.
+    waiting: Vec<Reply<()>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -178,7 +183,8 @@ impl JournalMsg {
             | Self::Undeliverable(..)
             | Self::Cancel(_)
             | Self::Dropped(..)
-            | Self::Undelivered(_) => true,
+            | Self::Undelivered(_)
+            | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
         }
     }
@@ -228,6 +234,12 @@ impl Journal {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
             }
+            // Of a turn that is not open the question is dropped here, which answers it.
+            JournalMsg::TellWhenClosed(id, reply) => {
+                if let Some(entry) = state.open.get_mut(&id) {
+                    entry.waiting.push(reply);
+                }
+            }
         }
         Ok(())
     }
@@ -251,6 +263,7 @@ impl Journal {
             offers: 0,
             maybe_posted: false,
             unheard: false,
+            waiting: Vec::new(),
             _permit: Some(permit),
         };
         let durable = self.store.write(vec![record(&entry)]);
@@ -288,6 +301,7 @@ impl Journal {
                         offers: 0,
                         maybe_posted: true,
                         unheard: false,
+                        waiting: Vec::new(),
                         _permit: None,
                     };
                     resumed.push(id.clone());
@@ -388,7 +402,7 @@ impl Journal {
                 writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
             }
         }
-        self.close(state, id, delivery.posted.clone(), writes);
+        self.close(state, &entry, delivery.posted.clone(), writes);
     }
 
     fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
@@ -401,7 +415,7 @@ impl Journal {
         metrics::counter!("staffai_turns_lost_total").increment(1);
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
     fn cancel(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
@@ -415,11 +429,17 @@ impl Journal {
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
-    fn close(&self, state: &mut JournalState, id: &TurnId, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+    /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.
+    fn close(&self, state: &mut JournalState, entry: &Entry, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+        let id = &entry.turn.id;
         state.closed.insert(id.clone());
+        if let Some(answer) = &entry.answer {
+            let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
+            writes.extend(used.into_iter().map(Write::from));
+        }
         if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
             writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
         }

@@ -33,6 +33,7 @@ use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::recent::Recent;
+use super::roomy;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
@@ -40,6 +41,8 @@ use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
+/// The most posts that answer nobody which wait at once; further ones are refused.
+const POSTS_MAX: usize = 100;
 /// How often typing is shown again; the platform shows it for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
 /// How many of a second's requests typing leaves free for answers.
@@ -75,14 +78,14 @@ pub enum OutboxMsg {
         /// The sentence.
         text: String,
     },
-    /// Somebody has something to tell in a place that answers nobody. Nobody waits for it.
-    Announce {
-        /// Where.
-        place: Place,
-        /// The nonce, at most 22 characters, different for each.
-        key: String,
-        /// The sentence.
-        text: String,
+    /// Somebody has something to post that answers nobody, and waits for what becomes of it.
+    Post {
+        /// What it is: at most 22 characters, the same for the same post, and by that the nonce.
+        name: String,
+        /// What to post.
+        outgoing: Outgoing,
+        /// What became of it.
+        reply: Reply<Result<Delivery, String>>,
     },
     /// A turn began to think: typing is shown until it is answered, quiet, or late.
     Typing {
@@ -151,6 +154,8 @@ impl Outboxes {
 pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
+    /// Who waits for posts that answer nobody.
+    posts: HashMap<String, Reply<Result<Delivery, String>>>,
     drafts: Drafts,
     /// The timer of samples runs.
     sampling: bool,
@@ -193,14 +198,8 @@ impl Actor for Outbox {
                 state.answered.insert(turn.clone());
                 self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
-            OutboxMsg::Notify { about, place, text } => {
-                let reply_to = Some(about.clone());
-                self.notify(me, state, about, Outgoing { place, reply_to, parts: vec![Part::Text { text }] });
-            }
-            OutboxMsg::Announce { place, key, text } => {
-                let about = MessageId::new(place.door.clone(), key);
-                self.notify(me, state, about, Outgoing { place, reply_to: None, parts: vec![Part::Text { text }] });
-            }
+            OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
+            OutboxMsg::Post { name, outgoing, reply } => self.post(me, state, name, outgoing, reply),
             OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
@@ -252,15 +251,34 @@ impl Actor for Outbox {
 }
 
 impl Outbox {
-    fn notify(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, about: MessageId, outgoing: Outgoing) {
+    fn notify(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, about: MessageId, place: Place, text: String) {
         if state.notices >= NOTICES_MAX {
             tracing::warn!(event = "turn.shed", r#where = "outbox", "too many notices wait; one was dropped");
             metrics::counter!("staffai_shed_total", "where" => "outbox").increment(1);
             return;
         }
         state.notices += 1;
-        let place = outgoing.place.clone();
+        let parts = vec![Part::Text { text }];
+        let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
         self.enqueue(me, state, place, Job::new(Task::Notice(about), outgoing));
+    }
+
+    fn post(
+        &self,
+        me: &mut Me<OutboxMsg>,
+        state: &mut OutboxState,
+        name: String,
+        outgoing: Outgoing,
+        reply: Reply<Result<Delivery, String>>,
+    ) {
+        if state.posts.len() >= POSTS_MAX {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(Err("too many posts wait".to_owned()));
+            return;
+        }
+        state.posts.insert(name.clone(), reply);
+        let place = outgoing.place.clone();
+        self.enqueue(me, state, place, Job::new(Task::Post(name), outgoing));
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
@@ -383,11 +401,17 @@ impl Outbox {
         match &task {
             Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
             Task::Notice(about) => self.poster.delivered(place, about),
-            Task::Draft(_) => {}
+            Task::Draft(_) | Task::Post(_) => {}
         }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
+            (Task::Post(name), result) => {
+                if let Some(reply) = state.posts.remove(&name) {
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(result);
+                }
+            }
             // A draft is reported to nobody.
             (Task::Draft(_), _) => {}
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
@@ -446,6 +470,8 @@ impl OutboxState {
             let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
             queue.out.is_some() || !queue.jobs.is_empty() || closed || !queue.pace.is_over(now)
         });
+        roomy::shrink(&mut self.lanes);
+        roomy::shrink(&mut self.typing);
     }
 
     fn quiet(&mut self, place: &Place, turn: &TurnId) {

@@ -16,6 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::deeds::Came;
@@ -26,6 +27,7 @@ use crate::domain::ids::{self, Place, Timestamp};
 use crate::domain::keys;
 use crate::domain::notice::restriction as notice;
 use crate::domain::notice::template::Filling;
+use crate::domain::outgoing::{Outgoing, Part};
 use crate::domain::restriction::book::{Book, Deed, Told};
 use crate::domain::restriction::{Member, format_until, parse_until};
 use crate::domain::turn::Turn;
@@ -338,10 +340,12 @@ impl RestrictionSweeper {
         let Some(channel) = self.live.now().settings.restriction.audit_channel else { return };
         let (began, count) = &mut state.reports;
         *count = count.wrapping_add(1);
-        let key = format!("s{:x}-{count:x}", began.0);
+        let name = format!("s{:x}-{count:x}", began.0);
         let place = Place::new(member.person.door.clone(), channel.to_string());
-        // The log has it as well.
-        let _ = self.outboxes.of(&member.person.door).cast(OutboxMsg::Announce { place, key, text });
+        let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Text { text }] };
+        // Nobody waits for it: the log has it as well.
+        let (reply, _) = oneshot::channel();
+        let _ = self.outboxes.of(&member.person.door).cast(OutboxMsg::Post { name, outgoing, reply });
     }
 }
 

@@ -21,6 +21,7 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::reporter::{Reporter, ReporterMsg};
 use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
@@ -87,6 +88,7 @@ pub struct Handles {
     restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
+    reporter: Handle<ReporterMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
     discord: Handle<DiscordMsg>,
@@ -107,6 +109,7 @@ impl Handles {
             restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
+            reporter: Handle::new(&at("reporter")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
             discord: Handle::new(&at("discord")),
@@ -275,6 +278,7 @@ impl Wiring {
             restriction_sweeper,
             llm_dispatcher,
             conversations,
+            reporter,
             config_watcher,
             gateway,
             discord,
@@ -289,6 +293,7 @@ impl Wiring {
             Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
@@ -351,6 +356,16 @@ impl Wiring {
 
     fn conversations(&self, row: &'static Row) -> Conversations {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
+    }
+
+    fn reporter(&self) -> Reporter {
+        Reporter {
+            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            door: self.parts.door.clone(),
+            outbox: self.handles.outbox.clone(),
+        }
     }
 
     fn config_watcher(&self) -> ConfigWatcher {

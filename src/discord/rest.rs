@@ -15,6 +15,8 @@ use serenity::model::channel::{MessageReference, MessageReferenceKind, Nonce};
 use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
+use super::rights::Rights;
+use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
@@ -33,6 +35,8 @@ use answer::Answer;
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest that opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an unused connection is kept; each holds some thirty kilobytes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most messages that one read gives.
 const HISTORY_LIMIT: u8 = 100;
 /// How we name ourselves, in the form that Discord asks of bots.
@@ -46,6 +50,10 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
+    /// What we may do where, as the gateway learns it.
+    pub(super) rights: Rights,
+    /// Which channel each thread belongs to, as the gateway learns it.
+    pub(super) threads: Threads,
 }
 
 impl Rest {
@@ -65,11 +73,19 @@ impl Rest {
             .user_agent(USER_AGENT)
             .timeout(TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .redirect(Policy::none())
             .no_proxy()
             .build()
             .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new() })
+        Ok(Self {
+            client,
+            base: format!("{base}/api/v10"),
+            authorization,
+            me: OnceLock::new(),
+            rights: Rights::default(),
+            threads: Threads::default(),
+        })
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -176,9 +192,10 @@ impl Rest {
         let answer = self.send(Method::GET, &path, None).await?;
         let raws: Vec<&RawValue> = answer.json()?;
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
+        let parent = self.threads.parent(place);
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(message) => messages.push(message),
+                Ok(message) => messages.push(Posted { parent: parent.clone(), ..message }),
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");

@@ -1,5 +1,7 @@
 //! Every sentence that the bot says by itself. Plain and friendly words; nothing that only an operator understands.
 
+pub mod report;
+
 pub mod restriction;
 
 pub mod template;

@@ -94,6 +94,8 @@ pub(super) enum Task {
     /// Not an answer yet: what there is of it is shown.
     Draft(TurnId),
     Notice(MessageId),
+    /// Something that answers nobody, by its name.
+    Post(String),
 }
 
 impl Task {
@@ -102,6 +104,7 @@ impl Task {
         match self {
             Self::Turn(turn) | Self::Draft(turn) => format!("{}-{piece}", turn.id),
             Self::Notice(about) => format!("{}-n{piece}", about.id),
+            Self::Post(name) => format!("{name}-{piece}"),
         }
     }
 }

@@ -54,6 +54,7 @@ fn quoted(ours: bool) -> Quoted {
             name: "Bob".into(),
             ours,
             text: "the sky is green".into(),
+            answers: None,
         }),
     }
 }
