@@ -22,6 +22,7 @@ use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
 use super::reporter::{Reporter, ReporterMsg};
+use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -86,6 +87,7 @@ pub struct Handles {
     journal: Handle<JournalMsg>,
     outbox: Handle<OutboxMsg>,
     terminal_outbox: Handle<OutboxMsg>,
+    restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     reporter: Handle<ReporterMsg>,
@@ -106,6 +108,7 @@ impl Handles {
             journal: Handle::new(&at("journal")),
             outbox: Handle::new(&at("outbox:discord")),
             terminal_outbox: Handle::new(&at("outbox:terminal")),
+            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             reporter: Handle::new(&at("reporter")),
@@ -274,6 +277,7 @@ impl Wiring {
             journal,
             outbox,
             terminal_outbox,
+            restriction_sweeper,
             llm_dispatcher,
             conversations,
             reporter,
@@ -288,6 +292,7 @@ impl Wiring {
             Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
@@ -335,6 +340,15 @@ impl Wiring {
         }
     }
 
+    fn restriction_sweeper(&self) -> RestrictionSweeper {
+        RestrictionSweeper {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            outboxes: self.handles.outboxes(&self.parts),
+        }
+    }
+
     fn llm_dispatcher(&self) -> LlmDispatcher {
         LlmDispatcher {
             live: self.parts.live.clone(),
@@ -367,6 +381,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
+            sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),

@@ -2,6 +2,10 @@
 
 pub mod report;
 
+pub mod restriction;
+
+pub mod template;
+
 /// Why somebody gets an apology instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Apology {

@@ -22,6 +22,9 @@ pub struct Turn {
     pub person: Person,
     /// The name others see.
     pub name: String,
+    /// Ids of their roles.
+    #[serde(default)]
+    pub roles: Vec<String>,
     /// Why we answer.
     pub trigger: Trigger,
     /// What was asked: mentions of us removed, white space folded.
