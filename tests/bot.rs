@@ -43,6 +43,9 @@ mod actor_faults;
 #[path = "bot/restrictions.rs"]
 mod restrictions;
 
+#[path = "bot/limits.rs"]
+mod limits;
+
 #[path = "bot/floods.rs"]
 mod floods;
 

@@ -85,7 +85,7 @@ fn a_mention_becomes_a_whole_turn() {
             guild: Some("3".into()),
             person: Person::new(DOOR, "42"),
             name: "Ada".into(),
-            roles: vec!["60".into()],
+            roles: message.author.roles.clone(),
             trigger: Trigger::Mention,
             text: "how are <@42> and you?".into(),
             quoted: None,
