@@ -42,6 +42,8 @@ pub mod turn;
 
 pub mod draft;
 
+pub mod restriction_sweeper;
+
 pub mod llm_dispatcher;
 
 pub mod outbox;

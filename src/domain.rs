@@ -10,6 +10,8 @@ pub mod triage;
 
 pub mod pairs;
 
+pub mod restriction;
+
 pub mod turn;
 
 pub mod history;

@@ -20,6 +20,7 @@ use crate::domain::ledger::Increment;
 use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::domain::restriction::Appointment;
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
@@ -368,6 +369,10 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
+    /// Gives a role to somebody, who may hold it already.
+    AddRole(Appointment),
+    /// Takes a role from somebody, who need not hold it.
+    RemoveRole(Appointment),
 }
 
 /// The answer to a request, and what the platform said of its limits.
@@ -388,6 +393,8 @@ pub enum PostResult {
     Message(MessageId),
     /// Messages, oldest first.
     Messages(Vec<Posted>),
+    /// The person, or the whole community, is not there any more.
+    Absent,
 }
 
 /// A rate-limit bucket as the platform tells it.
@@ -418,6 +425,9 @@ pub enum PostError {
         /// The platform's words, capped.
         message: String,
     },
+    /// We may not reply to messages there; the same without a reply may work.
+    #[error("replies are refused: {0}")]
+    NoReply(String),
     /// It may work later; it may even have worked and only the answer was lost.
     #[error("{0}")]
     Transient(String),

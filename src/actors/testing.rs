@@ -19,6 +19,7 @@ use super::running::{Live, Running};
 use super::supervisor::{Actor, ChildSpec, Crash, Me, Shared, start_root};
 use super::tree::{Kind, Row, TREE};
 use crate::config;
+use crate::config::Settings;
 use crate::config::sources::Sources;
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{Author, AuthorKind, Posted};
@@ -27,8 +28,8 @@ use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::triage;
 use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
 pub const DOOR: Door = Door::new("discord");
@@ -210,13 +211,14 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
         exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
         window: limiter.window,
     };
+    let rules = rules(&settings);
     Live::new(Running {
         limits,
         fixed_prompt: 100,
         settings,
         prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
         schema: Arc::new(Schema::compile(&document).unwrap()),
-        rules: rules(),
+        rules,
         models,
         version: "1".to_owned(),
     })
@@ -227,12 +229,18 @@ pub fn usual() -> Live {
     live(&[], Arc::new(ScriptedModels::new(&["main"])))
 }
 
-fn rules() -> triage::Rules {
+fn rules(settings: &Settings) -> triage::Rules {
+    let (role, channel) = (settings.restriction.role, settings.restriction.channel);
     triage::Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
+        super_roles: ["99".to_owned()].into(),
+        restriction: role.map(|role| restriction::Rules {
+            role: role.to_string(),
+            channel: channel.map(|channel| channel.to_string()),
+        }),
         policy: policy(),
     }
 }
@@ -303,6 +311,7 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         text: "<@1> what is up?".to_owned(),
         mentions_us: true,
         reply_to: None,
+        may_answer: true,
         at: BEGINNING,
     }
 }

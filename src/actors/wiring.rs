@@ -23,6 +23,7 @@ use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
 use super::rate_limiter::{RateLimiter, RateLimiterMsg};
 use super::reporter::{Reporter, ReporterMsg};
+use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -88,6 +89,7 @@ pub struct Handles {
     outbox: Handle<OutboxMsg>,
     terminal_outbox: Handle<OutboxMsg>,
     rate_limiter: Handle<RateLimiterMsg>,
+    restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     reporter: Handle<ReporterMsg>,
@@ -109,6 +111,7 @@ impl Handles {
             outbox: Handle::new(&at("outbox:discord")),
             terminal_outbox: Handle::new(&at("outbox:terminal")),
             rate_limiter: Handle::new(&at("rate_limiter")),
+            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             reporter: Handle::new(&at("reporter")),
@@ -279,6 +282,7 @@ impl Wiring {
             outbox,
             terminal_outbox,
             rate_limiter,
+            restriction_sweeper,
             llm_dispatcher,
             conversations,
             reporter,
@@ -294,6 +298,7 @@ impl Wiring {
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
             Kind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
+            Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
@@ -342,13 +347,26 @@ impl Wiring {
     }
 
     fn rate_limiter(&self) -> RateLimiter {
+        let sweeper = self.handles.restriction_sweeper.clone();
         RateLimiter {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
-            breached: Arc::new(|_turn, _tier| {}),
+            // While the sweeper is down nobody is restricted; the next breach is.
+            breached: Arc::new(move |turn, tier| {
+                let _ = sweeper.cast(SweeperMsg::Breached { turn, tier });
+            }),
+        }
+    }
+
+    fn restriction_sweeper(&self) -> RestrictionSweeper {
+        RestrictionSweeper {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            outboxes: self.handles.outboxes(&self.parts),
         }
     }
 
@@ -384,6 +402,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
+            sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),

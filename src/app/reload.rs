@@ -17,6 +17,7 @@ use crate::config::edges::DirectMessages;
 use crate::domain::limits::estimate::CHARS_A_TOKEN;
 use crate::domain::limits::{self, Limits};
 use crate::domain::prompt;
+use crate::domain::restriction;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::llm::client::Client;
@@ -129,6 +130,11 @@ fn rules(settings: &Settings) -> Rules {
         ignored_roles: texts(&settings.members.ignored_roles),
         allowed_bots: texts(&settings.bots.allowed),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        super_roles: texts(&settings.members.super_roles),
+        restriction: settings.restriction.role.map(|role| restriction::Rules {
+            role: role.to_string(),
+            channel: settings.restriction.channel.map(|channel| channel.to_string()),
+        }),
         policy: Policy {
             reply: ReplyContract::Typed,
             history: HistoryScope::PersonInPlace,

@@ -4,6 +4,8 @@ pub mod limit;
 
 pub mod report;
 
+pub mod restriction;
+
 pub mod template;
 
 /// Why somebody gets an apology instead of an answer.

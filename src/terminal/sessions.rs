@@ -148,6 +148,7 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: true,
             reply_to: None,
+            may_answer: true,
             at: self.clock.now(),
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
@@ -182,6 +183,7 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: false,
             reply_to,
+            may_answer: true,
             at: self.clock.now(),
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
@@ -235,6 +237,8 @@ impl Poster for Sessions {
             PostRequest::History { place, after, limit } => {
                 PostResult::Messages(self.history(place, after.as_ref(), usize::from(*limit)))
             }
+            // There are no roles here.
+            PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
             PostRequest::Fetch { place, message } => {
                 let all = self.history(place, None, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
