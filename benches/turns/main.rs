@@ -105,7 +105,7 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
         starts::recovery(on_core, size, table).await?;
     }
     if wanted("m9") {
-        limits::run(size, table).await?;
+        limits::run(on_core, size, table).await?;
     }
     Ok(())
 }

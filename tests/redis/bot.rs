@@ -32,8 +32,17 @@ impl World {
         Self::start_on(redis, |_| ()).await
     }
 
+    /// The same with further variables.
+    async fn start_with(redis: &str, more: &[(&str, &str)]) -> Self {
+        Self::begin(redis, more, |_| ()).await
+    }
+
     /// The same on a server that is filled before the bot runs.
     pub async fn start_on(redis: &str, fill: impl FnOnce(&Service)) -> Self {
+        Self::begin(redis, &[], fill).await
+    }
+
+    async fn begin(redis: &str, more: &[(&str, &str)], fill: impl FnOnce(&Service)) -> Self {
         // Another test of this process may have done it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
@@ -199,7 +208,7 @@ async fn a_limit_holds_while_the_server_is_dead_and_is_merged_back() {
     let setup = [("RATE_LIMIT_COUNT", "3"), ("RATE_LIMIT_WINDOW_SECONDS", "600")];
     let world = World::start_with(&server.url(), &setup).await;
     let guild = world.service.guilds()[0].id;
-    let keys = [format!("msg_rl:{guild}:{}", world.ada()), format!("token_rl:{guild}:{}", world.ada())];
+    let keys = [format!("msg_rl:{guild}:{}", world.member("Ada")), format!("token_rl:{guild}:{}", world.member("Ada"))];
     let held = |server: &Server| keys.each_ref().map(|key| server.ask::<usize>(&format!("LLEN {key}")));
     world.asked("one").await;
     world.asked("two").await;

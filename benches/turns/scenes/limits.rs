@@ -36,7 +36,7 @@ const UP_WITHIN: Duration = Duration::from_secs(5);
 const PORT: u16 = 16_399;
 
 /// Runs the scene.
-pub async fn run(size: Size, table: &mut Table) -> Result<(), String> {
+pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let rounds: Vec<f64> = (0..size.rounds).map(|_| law(table)).collect();
     table.at_most("M9 reserve and settle in process, each", (median(&rounds), "ns"), 150.0, &steal);
@@ -52,7 +52,7 @@ pub async fn run(size: Size, table: &mut Table) -> Result<(), String> {
     table.told("M9 a turn's two steps, embedded store, p50", &format!("{} us", plain(median(&kept))), &steal);
     store.close(Duration::from_secs(5)).await;
 
-    let Some(server) = Server::start(data.path()).await else {
+    let Some(server) = Server::start(data.path(), on_core).await else {
         table.told("M9 on Redis", "no redis-server here", &steal);
         return Ok(());
     };
@@ -145,10 +145,17 @@ struct Server(Child);
 
 impl Server {
     /// None when there is no such program, or it does not answer.
-    async fn start(dir: &std::path::Path) -> Option<Self> {
+    async fn start(dir: &std::path::Path, on_core: bool) -> Option<Self> {
         let port = PORT.to_string();
-        let child = ["redis-server", "valkey-server"].into_iter().find_map(|program| {
-            let mut command = Command::new(program);
+        let there = |program: &&str| {
+            let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            asked.is_ok_and(|status| status.success())
+        };
+        let child = ["redis-server", "valkey-server"].into_iter().find(there).and_then(|program| {
+            let mut command = if on_core { Command::new("taskset") } else { Command::new(program) };
+            if on_core {
+                command.args(["-c", "0", program]);
+            }
             command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
             command.arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
         })?;
