@@ -6,6 +6,8 @@ pub mod ids;
 
 pub mod incoming;
 
+pub mod attachment;
+
 pub mod triage;
 
 pub mod turn;
@@ -27,6 +29,8 @@ pub mod draft;
 pub mod outgoing;
 
 pub mod split;
+
+pub mod locale;
 
 pub mod notice;
 

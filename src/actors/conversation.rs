@@ -103,7 +103,7 @@ impl Actor for Conversation {
             ConversationMsg::Panicked(person, started, panic) => {
                 let Started { turn, slot, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
-                let apology = turn.apology(notice::apology(Apology::Internal), "panic");
+                let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), "panic");
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
                 self.next(me, state, &person);
@@ -135,7 +135,7 @@ impl Conversation {
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
-            let sentence = if full { notice::lane_full() } else { notice::lane_busy() };
+            let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
             return self.answer(turn.id.clone(), turn.apology(sentence, "lane full"));
         }
         lane.waiting.push_back((offered, Instant::now()));

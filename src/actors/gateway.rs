@@ -91,7 +91,7 @@ impl Gateway {
             Verdict::Turn(turn) => self.admit(state, turn, None, receipt),
             Verdict::Hint(turn) => {
                 let answer = Answer {
-                    outgoing: turn.reply_with(notice::hint()),
+                    outgoing: turn.reply_with(notice::hint(turn.locale())),
                     exchange: None,
                     outcome: Outcome::Hinted,
                     effort: Effort::default(),
@@ -107,7 +107,7 @@ impl Gateway {
             metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
             if state.may_tell_busy(&turn.person) {
                 let notify =
-                    OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
+                    OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy(turn.locale()).to_owned() };
                 // Nobody waits for this notice.
                 let _ = self.outboxes.of(&turn.id.door).cast(notify);
             }

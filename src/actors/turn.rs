@@ -103,7 +103,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        return Some(turn.apology(notice::apology(Apology::TimedOut), "waited too long"));
+        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "waited too long"));
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
@@ -116,7 +116,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => turn.apology(notice::apology(Apology::TimedOut), "deadline"),
+            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "deadline"),
         }),
     };
     let Some(answer) = answer else {
@@ -203,7 +203,7 @@ impl Thinking<'_> {
                 Step::GiveUp(reason) => {
                     effort.usage = dialogue.usage();
                     let why = Apology::of_failure(reason.as_str());
-                    return Answer { effort, ..turn.apology(notice::apology(why), reason.as_str()) };
+                    return Answer { effort, ..turn.apology(notice::apology(why, turn.locale()), reason.as_str()) };
                 }
             }
         }

@@ -197,6 +197,8 @@ struct WireMessage<'a> {
     message_reference: Tolerant<'a>,
     #[serde(default, deserialize_with = "tolerant", borrow)]
     referenced_message: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    attachments: Tolerant<'a>,
 }
 
 #[derive(Deserialize)]

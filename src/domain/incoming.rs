@@ -33,6 +33,10 @@ pub struct Posted {
     pub mentions_us: bool,
     /// The message it replies to.
     pub reply_to: Option<Quoted>,
+    /// The files that came with it, at most [`MAX_ATTACHMENTS`].
+    pub attachments: Vec<Attachment>,
+    /// The platform's tag of the language that its place or its author prefers, such as `de` or `es-419`.
+    pub locale: Option<String>,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
 }
@@ -85,4 +89,27 @@ pub struct Seen {
     pub ours: bool,
     /// Its text.
     pub text: String,
+    /// The files that came with it, at most [`MAX_ATTACHMENTS`].
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
+}
+
+/// The most files of one message that are heard of.
+pub const MAX_ATTACHMENTS: usize = 10;
+
+/// A file that came with a message: what is claimed of it. What it is really, only its bytes tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The name it was sent under.
+    pub name: String,
+    /// The media type that its sender or the platform claims.
+    pub mime: Option<String>,
+    /// Its claimed length in bytes.
+    pub size: u64,
+    /// Where the platform keeps it.
+    pub url: String,
+    /// The claimed width of a picture, in pixels.
+    pub width: Option<u32>,
+    /// The claimed height of a picture, in pixels.
+    pub height: Option<u32>,
 }

@@ -17,6 +17,7 @@ use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, Sc
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::Kind;
 use crate::actors::turn::InFlight;
+use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{LaneRule, Outcome};
 use crate::ports::{Fault, ModelErrorKind};
@@ -146,7 +147,7 @@ async fn a_full_lane_sheds_with_a_notice() {
         world.offer(turn(id, "7", "42"));
     }
     let full = Outcome::Apologised("lane full".into());
-    assert_eq!(world.answer().await, ("13".into(), full, notice::lane_full().into()));
+    assert_eq!(world.answer().await, ("13".into(), full, notice::lane_full(Locale::English).into()));
     assert_eq!(log.column("turn.shed", "where"), ["lane"]);
     for id in ["10", "11", "12"] {
         assert_eq!(world.answer().await.0, id);
@@ -162,7 +163,7 @@ async fn a_lane_that_refuses_does_not_queue() {
         turn.policy.lane = LaneRule::Refuse;
         world.offer(turn);
     }
-    assert_eq!(world.answer().await.2, notice::lane_busy());
+    assert_eq!(world.answer().await.2, notice::lane_busy(Locale::English));
     assert_eq!(world.answer().await.0, "10");
 }
 
@@ -188,7 +189,7 @@ async fn a_turn_is_apologised_for_at_its_deadline() {
     let begun = Instant::now();
     world.offer(turn("10", "7", "42"));
     let (_, outcome, said) = world.answer().await;
-    assert_eq!((outcome, said.as_str()), (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut)));
+    assert_eq!((outcome, said.as_str()), (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English)));
     assert_eq!(begun.elapsed().as_secs(), 120);
 }
 
@@ -213,7 +214,7 @@ async fn a_task_that_panics_costs_its_turn_an_apology_and_nobody_else_anything()
     }
     assert_eq!(
         world.answer().await,
-        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal).into())
+        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal, Locale::English).into())
     );
     assert_eq!(world.answer().await.1, Outcome::Replied);
     assert_eq!(log.column("turn.panicked", "panic"), ["the model panicked"]);
