@@ -14,7 +14,7 @@ use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::model::Row;
-use crate::domain::outgoing::Capabilities;
+use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
@@ -363,21 +363,21 @@ pub enum PostRequest {
     Create {
         /// Where.
         place: Place,
-        /// The text, within the door's limit.
-        text: String,
+        /// What it carries.
+        piece: Piece,
         /// The message that it replies to; if that is gone, the post still goes out.
         reply_to: Option<MessageId>,
         /// At most 25 characters.
         nonce: String,
     },
-    /// Replaces the text of one of our messages.
+    /// Replaces everything that one of our messages carries.
     Edit {
         /// Where.
         place: Place,
         /// Which.
         message: MessageId,
-        /// The new text.
-        text: String,
+        /// What it carries from then on.
+        piece: Piece,
     },
     /// Shows that we are typing, for about ten seconds.
     Typing {

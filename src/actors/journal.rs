@@ -70,6 +70,8 @@ pub enum JournalMsg {
     Drain,
     /// How many known answers are not posted yet.
     Undelivered(Reply<usize>),
+    /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
+    TellWhenClosed(TurnId, Reply<()>),
 }
 
 /// A turn on its way into custody.
@@ -122,6 +124,8 @@ struct Entry {
     maybe_posted: bool,
     /// The last offer found nobody.
     unheard: bool,
+    /// Who waits for its end; they are told by being dropped with this entry, after everything about its end was written.
+    waiting: Vec<Reply<()>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -175,7 +179,8 @@ impl JournalMsg {
             | Self::Delivered(..)
             | Self::Undeliverable(..)
             | Self::Cancel(_)
-            | Self::Undelivered(_) => true,
+            | Self::Undelivered(_)
+            | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
         }
     }
@@ -224,6 +229,12 @@ impl Journal {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
             }
+            // Of a turn that is not open the question is dropped here, which answers it.
+            JournalMsg::TellWhenClosed(id, reply) => {
+                if let Some(entry) = state.open.get_mut(&id) {
+                    entry.waiting.push(reply);
+                }
+            }
         }
         Ok(())
     }
@@ -247,6 +258,7 @@ impl Journal {
             offers: 0,
             maybe_posted: false,
             unheard: false,
+            waiting: Vec::new(),
             _permit: Some(permit),
         };
         let durable = self.store.write(vec![record(&entry)]);
@@ -284,6 +296,7 @@ impl Journal {
                         offers: 0,
                         maybe_posted: true,
                         unheard: false,
+                        waiting: Vec::new(),
                         _permit: None,
                     };
                     resumed.push(id.clone());

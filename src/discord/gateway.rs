@@ -15,7 +15,6 @@ use super::events::{GuildPlaces, Ready};
 use super::frame::{self, Dropped, Event, Reading};
 use super::prefilter::Filter;
 use super::rest::Rest;
-use super::threads::Threads;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;
@@ -54,8 +53,6 @@ struct Shared {
     interests: Interests,
     /// Where the gateway is, once Discord told it.
     address: Mutex<Option<String>>,
-    /// Which channel each thread belongs to.
-    threads: Threads,
 }
 
 impl Gateway {
@@ -63,13 +60,7 @@ impl Gateway {
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                rest,
-                access,
-                interests,
-                address: Mutex::new(None),
-                threads: Threads::default(),
-            }),
+            shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None) }),
         }
     }
 }
@@ -293,7 +284,7 @@ impl Stream {
                 self.pass(sequence);
             }
             Event::Posted(mut posted) => {
-                posted.parent = self.shared.threads.parent(&posted.place);
+                self.shared.rest.threads().complete(&mut posted);
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {
@@ -309,14 +300,15 @@ impl Stream {
                     });
                 }
             }
-            Event::Places(GuildPlaces { guild, newest, threads }) => {
+            Event::Places(GuildPlaces { guild, locale, newest, threads }) => {
+                self.shared.rest.threads().prefers(&guild, locale);
                 for (thread, parent) in threads {
-                    self.shared.threads.learn(thread, parent);
+                    self.shared.rest.threads().learn(thread, parent);
                 }
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
             }
             Event::Thread(thread, parent) => {
-                self.shared.threads.learn(thread, parent);
+                self.shared.rest.threads().learn(thread, parent);
                 self.pass(sequence);
             }
             Event::Other => self.pass(sequence),

@@ -15,10 +15,11 @@ use serenity::model::channel::{MessageReference, MessageReferenceKind, Nonce};
 use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
+use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
-use crate::domain::outgoing::Capabilities;
+use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
@@ -44,6 +45,8 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
+    /// What the gateway told of places and guilds.
+    threads: Threads,
 }
 
 impl Rest {
@@ -67,7 +70,7 @@ impl Rest {
             .no_proxy()
             .build()
             .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new() })
+        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new(), threads: Threads::default() })
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -88,6 +91,11 @@ impl Rest {
         }
         let told: events::Me = self.send(Method::GET, "/users/@me", None).await?.json()?;
         Ok(*self.me.get_or_init(|| told.id))
+    }
+
+    /// What the gateway told of places and guilds, and messages that are read here do not say.
+    pub(super) fn threads(&self) -> &Threads {
+        &self.threads
     }
 
     /// Our own id, if anybody told it yet.
@@ -127,12 +135,12 @@ impl Rest {
     }
 
     async fn create(&self, post: &PostRequest) -> Result<Answer, PostError> {
-        let PostRequest::Create { place, text, reply_to, nonce } = post else {
+        let PostRequest::Create { place, piece, reply_to, nonce } = post else {
             return Err(foreign("the request"));
         };
         let channel = channel(place)?;
         let mut message = CreateMessage::new()
-            .content(text)
+            .content(&piece.text)
             .nonce(Nonce::String(nonce.clone()))
             .enforce_nonce(true)
             .allowed_mentions(nobody());
@@ -146,9 +154,9 @@ impl Rest {
         self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body)).await
     }
 
-    async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<Answer, PostError> {
+    async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
-        let edit = EditMessage::new().content(text).allowed_mentions(nobody());
+        let edit = EditMessage::new().content(&piece.text).allowed_mentions(nobody());
         let body = serde_json::to_vec(&edit).map_err(|error| PostError::Transient(error.to_string()))?;
         self.send(Method::PATCH, &path, Some(body)).await
     }
@@ -165,7 +173,10 @@ impl Rest {
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(message) => messages.push(message),
+                Ok(mut message) => {
+                    self.threads.complete(&mut message);
+                    messages.push(message);
+                }
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
@@ -182,7 +193,8 @@ impl Rest {
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
         let raw: &RawValue = answer.json()?;
-        let message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        let mut message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        self.threads.complete(&mut message);
         Ok(answer.reply(PostResult::Messages(vec![message])))
     }
 }
@@ -190,13 +202,13 @@ impl Rest {
 #[async_trait]
 impl Poster for Rest {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: TEXT_LIMIT }
+        Capabilities::text_only(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         match request {
             PostRequest::Create { .. } => self.create(request).await?.posted(),
-            PostRequest::Edit { place, message, text } => self.edit(place, message, text).await?.posted(),
+            PostRequest::Edit { place, message, piece } => self.edit(place, message, piece).await?.posted(),
             PostRequest::Typing { place } => {
                 let path = format!("/channels/{}/typing", channel(place)?);
                 Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))

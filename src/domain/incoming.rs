@@ -89,6 +89,9 @@ pub struct Seen {
     pub ours: bool,
     /// Its text.
     pub text: String,
+    /// The message that it replies to itself, as far as that was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<MessageId>,
     /// The files that came with it, at most [`MAX_ATTACHMENTS`].
     #[serde(default)]
     pub attachments: Vec<Attachment>,

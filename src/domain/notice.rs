@@ -119,6 +119,12 @@ pub const fn interrupted(locale: Locale) -> &'static str {
     words(locale).interrupted
 }
 
+/// Stands for a file where files cannot be shown.
+#[must_use]
+pub fn file_not_shown(name: &str, bytes: usize) -> String {
+    format!("(file {name}, {bytes} bytes: it cannot be shown here)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -288,7 +288,7 @@ fn program(kind: Kind, data: &str) -> String {
 }
 
 /// A code block. Fences inside it are made harmless by an invisible character, so that they cannot end it.
-fn fence(language: &str, code: &str) -> String {
+pub(super) fn fence(language: &str, code: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
     let language = if language.len() <= 20 && language.chars().all(plain) { language } else { "" };
     if salvage::whole_fence(code).is_some_and(|inner| !inner.contains("```")) {

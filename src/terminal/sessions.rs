@@ -147,6 +147,8 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: true,
             reply_to: None,
+            attachments: Vec::new(),
+            locale: None,
             at: self.clock.now(),
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
@@ -181,6 +183,8 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: false,
             reply_to,
+            attachments: Vec::new(),
+            locale: None,
             at: self.clock.now(),
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
@@ -212,15 +216,17 @@ impl Sessions {
 #[async_trait]
 impl Poster for Sessions {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: TEXT_LIMIT }
+        Capabilities::text_only(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
-            PostRequest::Create { place, text, reply_to, nonce } => {
-                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
             }
-            PostRequest::Edit { place, message, text } => PostResult::Message(self.edit(place, message, text)?),
+            PostRequest::Edit { place, message, piece } => {
+                PostResult::Message(self.edit(place, message, &piece.text)?)
+            }
             PostRequest::Typing { place } => {
                 if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
                     session.tell(What::Typing);
@@ -293,6 +299,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }
 

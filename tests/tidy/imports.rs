@@ -27,6 +27,7 @@ const PURE_CRATES: [&str; 12] = [
     "std",
     "core",
     "alloc",
+    "base64",
     "serde",
     "serde_json",
     "jsonschema",

@@ -11,7 +11,7 @@ use super::drafts::Drawn;
 use crate::domain::budget::{InvalidBudget, RequestBudget};
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Posted};
-use crate::domain::outgoing::Outgoing;
+use crate::domain::outgoing::{Outgoing, Piece};
 use crate::domain::restart::Backoff;
 use crate::domain::split::split;
 use crate::ports::{Dice, PostError, PostReply, PostRequest, PostResult, Poster};
@@ -239,7 +239,7 @@ impl Courier {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let request =
-            PostRequest::Create { place, text: pieces[index].clone(), reply_to, nonce: job.task.nonce(index) };
+            PostRequest::Create { place, piece: Piece::text(&pieces[index]), reply_to, nonce: job.task.nonce(index) };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
@@ -271,7 +271,8 @@ impl Courier {
         text: String,
         until: Instant,
     ) -> Result<MessageId, Refusal> {
-        let request = PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), text };
+        let request =
+            PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), piece: Piece::text(text) };
         for attempt in 0.. {
             if let Some(at) = self.pace.edited_at {
                 tokio::time::sleep_until(at + EDIT_EVERY).await;

@@ -6,6 +6,7 @@ use super::courier::{Courier, Pace, Task, WAIT_MAX};
 use super::drafts::{Drawn, Step};
 use crate::domain::draft;
 use crate::domain::ids::{Place, TurnId};
+use crate::domain::outgoing::Piece;
 use crate::ports::{PostError, PostRequest, PostResult};
 
 /// How a courier comes back from a draft.
@@ -26,10 +27,10 @@ impl Courier {
             }
             let place = place.clone();
             let request = match drawn.message.clone() {
-                Some(message) => PostRequest::Edit { place, message, text: text.clone() },
+                Some(message) => PostRequest::Edit { place, message, piece: Piece::text(&text) },
                 None => PostRequest::Create {
                     place,
-                    text: text.clone(),
+                    piece: Piece::text(&text),
                     reply_to,
                     nonce: Task::Draft(turn.clone()).nonce(0),
                 },

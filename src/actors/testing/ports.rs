@@ -325,13 +325,13 @@ impl ScriptedPoster {
 
     fn perform_now(&self, request: &PostRequest) -> PostResult {
         match request {
-            PostRequest::Create { place, text, reply_to, nonce } => {
-                PostResult::Message(self.create(place, text, reply_to.as_ref(), nonce))
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
             }
-            PostRequest::Edit { message, text, .. } => {
+            PostRequest::Edit { message, piece, .. } => {
                 let mut messages = self.messages.lock();
                 if let Some(posted) = messages.iter_mut().find(|posted| posted.id == *message) {
-                    posted.text.clone_from(text);
+                    posted.text.clone_from(&piece.text);
                 }
                 PostResult::Message(message.clone())
             }
@@ -360,7 +360,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
 #[async_trait]
 impl Poster for ScriptedPoster {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { text_limit: 100 }
+        Capabilities::text_only(100)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {

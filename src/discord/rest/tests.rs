@@ -18,7 +18,7 @@ fn message(id: &str) -> MessageId {
 fn create(reply_to: Option<&str>) -> PostRequest {
     PostRequest::Create {
         place: here(),
-        text: "hello @everyone".to_owned(),
+        piece: Piece::text("hello @everyone"),
         reply_to: reply_to.map(message),
         nonce: "n1".to_owned(),
     }
@@ -70,7 +70,7 @@ async fn a_post_without_a_reply_has_no_reference() {
 
 #[tokio::test]
 async fn an_edit_pings_nobody_either() {
-    let request = PostRequest::Edit { place: here(), message: message("900"), text: "new".to_owned() };
+    let request = PostRequest::Edit { place: here(), message: message("900"), piece: Piece::text("new") };
     let (outcome, seen) = one(request, answer(200, "", r#"{"id":"900"}"#)).await;
     assert_eq!(outcome.unwrap().result, PostResult::Message(message("900")));
     assert_eq!(seen.line, "PATCH /api/v10/channels/500/messages/900");

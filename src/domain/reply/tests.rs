@@ -14,7 +14,7 @@ fn reply(kind: Kind, response: &str, data: &str) -> Reply {
 
 fn shown(kind: Kind, response: &str, data: &str) -> String {
     let parts = to_parts(&reply(kind, response, data));
-    parts.into_iter().map(|Part::Text { text }| text).collect::<Vec<_>>().join("|")
+    parts.iter().map(Part::text).collect::<Vec<_>>().join("|")
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::outgoing::Piece;
 
 struct Still;
 
@@ -9,7 +10,7 @@ impl Clock for Still {
 }
 
 fn create(place: &Place, nonce: &str, text: &str) -> PostRequest {
-    PostRequest::Create { place: place.clone(), text: text.to_owned(), reply_to: None, nonce: nonce.to_owned() }
+    PostRequest::Create { place: place.clone(), piece: Piece::text(text), reply_to: None, nonce: nonce.to_owned() }
 }
 
 #[tokio::test]
@@ -22,7 +23,7 @@ async fn an_answer_is_told_in_order_and_only_once() {
     let again = sessions.perform(&create(&place, "n", "Hel")).await.unwrap();
     assert_eq!(first.result, again.result, "the same nonce gives the first message back");
     let PostResult::Message(message) = first.result else { panic!("a message") };
-    let edit = PostRequest::Edit { place: place.clone(), message: message.clone(), text: "Hello!".to_owned() };
+    let edit = PostRequest::Edit { place: place.clone(), message: message.clone(), piece: Piece::text("Hello!") };
     sessions.perform(&edit).await.unwrap();
     sessions.delivered(&place, &asked.id);
     let (events, _) = sessions.events("s1", 1).unwrap();
