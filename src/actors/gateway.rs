@@ -106,8 +106,11 @@ impl Gateway {
             tracing::warn!(event = "turn.shed", r#where = "gateway", turn = %turn.id, "too many open turns");
             metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
             if state.may_tell_busy(&turn.person) {
-                let notify =
-                    OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy(turn.locale()).to_owned() };
+                let notify = OutboxMsg::Notify {
+                    about: turn.id.trigger(),
+                    text: notice::busy(turn.locale()).to_owned(),
+                    place: turn.place,
+                };
                 // Nobody waits for this notice.
                 let _ = self.outboxes.of(&turn.id.door).cast(notify);
             }

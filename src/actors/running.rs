@@ -36,6 +36,15 @@ impl Running {
         row.and_then(|row| row.max_context).unwrap_or(usize::MAX)
     }
 
+    /// Whether a row that may be asked (this one, none: the default row, or one of its fallbacks) sees pictures.
+    #[must_use]
+    pub fn somebody_sees(&self, row: Option<&str>) -> bool {
+        let rows = self.models.rows();
+        let find = |key: &str| rows.iter().find(|row| row.key == key);
+        let Some(first) = row.and_then(find).or(rows.first()) else { return false };
+        std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))).any(|row| row.vision)
+    }
+
     /// Settings that differ from those of the start and are only read there.
     #[must_use]
     pub fn fixed_at_start(&self, before: &Self) -> Vec<&'static str> {

@@ -201,7 +201,13 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
     Live::new(Running {
         settings,
-        prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
+        prompts: Prompts {
+            personality: "You help.".into(),
+            interjection: "Join in.".into(),
+            bot_name: "staffai".into(),
+            words: 30,
+            channels: Arc::default(),
+        },
         schema: Arc::new(Schema::compile(&document).unwrap()),
         rules: rules(),
         models,
@@ -263,6 +269,8 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         trigger: Trigger::Mention,
         text: format!("question {id}"),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
         policy: policy(),
     }
@@ -289,6 +297,8 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         text: "<@1> what is up?".to_owned(),
         mentions_us: true,
         reply_to: None,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
     }
 }

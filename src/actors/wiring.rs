@@ -27,10 +27,10 @@ use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
-use super::turn::{InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Store};
+use crate::ports::{Attachments, Clock, Dice, EventSource, Faults, Listener, Poster, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
@@ -57,6 +57,8 @@ pub struct Parts {
     pub source: Arc<dyn EventSource>,
     /// The door's requests.
     pub poster: Arc<dyn Poster>,
+    /// The files that came with the door's messages.
+    pub attachments: Arc<dyn Attachments>,
     /// The name of the terminal's door.
     pub terminal_door: Door,
     /// The terminal's sessions.
@@ -247,6 +249,8 @@ impl Wiring {
             dice: Arc::clone(&parts.dice),
             dispatcher: handles.llm_dispatcher.clone(),
             outboxes: handles.outboxes(&parts),
+            attachments: Arc::clone(&parts.attachments),
+            attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),

@@ -66,8 +66,8 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
         id: GuildId,
         #[serde(default)]
         unavailable: Option<bool>,
-        #[serde(default)]
-        preferred_locale: Option<String>,
+        #[serde(default, deserialize_with = "tolerant", borrow)]
+        preferred_locale: Tolerant<'a>,
         #[serde(default, borrow)]
         channels: Option<Vec<&'a RawValue>>,
         #[serde(default, borrow)]
@@ -77,7 +77,7 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     if guild.unavailable == Some(true) {
         return Ok(None);
     }
-    let locale = guild.preferred_locale.filter(|tag| tag.len() <= MAX_LOCALE);
+    let locale = guild.preferred_locale.read::<String>().filter(|tag| tag.len() <= MAX_LOCALE);
     let mut places = GuildPlaces { guild: guild.id.to_string(), locale, newest: Vec::new(), threads: Vec::new() };
     let channels = [guild.channels, guild.threads].into_iter().flatten().flatten();
     for channel in channels.filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok()) {

@@ -59,9 +59,7 @@ impl Gateway {
     /// A source of events for this bot. Nothing is sent yet.
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
-        Self {
-            shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None) }),
-        }
+        Self { shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None) }) }
     }
 }
 

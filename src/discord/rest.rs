@@ -70,7 +70,13 @@ impl Rest {
             .no_proxy()
             .build()
             .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new(), threads: Threads::default() })
+        Ok(Self {
+            client,
+            base: format!("{base}/api/v10"),
+            authorization,
+            me: OnceLock::new(),
+            threads: Threads::default(),
+        })
     }
 
     /// What Discord advises for connecting, and where its gateway is.

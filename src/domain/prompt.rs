@@ -36,7 +36,7 @@ const ASKED_WITHOUT_WORDS: &str = "(The member wrote no text of their own. Answe
 const ASKED_BY_FILES: &str = "(The member wrote no text of their own. Answer about what they attached.)";
 
 /// What the operator's files and settings say about prompts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Prompts {
     /// Who we are and how we speak, with place-holders.
     pub personality: Arc<str>,
@@ -169,8 +169,10 @@ fn quote(quoted: &Quoted, question: &Question<'_>) -> Option<Item> {
     let text = clean(&seen.text, MAX_QUOTED_CHARS);
     if seen.ours {
         let said = text.trim();
-        let known =
-            question.history.iter().any(|entry| entry.role == Role::Assistant && entry.content.contains(seen.text.trim()));
+        let known = question
+            .history
+            .iter()
+            .any(|entry| entry.role == Role::Assistant && entry.content.contains(seen.text.trim()));
         return (!said.is_empty() && !known).then(|| Item::new(Role::Assistant, said));
     }
     Some(question.quoted_files.with(Item::new(Role::User, fenced(seen, &text))))

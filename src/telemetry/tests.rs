@@ -4,6 +4,8 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, error, info, info_span, warn};
 
+use secrecy::SecretString;
+
 use super::*;
 use crate::domain::ids::Timestamp;
 use crate::telemetry::line::MAX_LINE_BYTES;
@@ -24,7 +26,7 @@ fn lines(style: Style, filter: &str, secrets: &[&str], act: impl FnOnce()) -> Ve
     let sink = written.clone();
     let secrets: Vec<SecretString> = secrets.iter().map(|secret| SecretString::from(*secret)).collect();
     let layer =
-        LineLayer::new(style, Redactor::new(&secrets), Arc::new(Noon), move |line| sink.lock().unwrap().push(line));
+        LineLayer::new(style, Redaction::from(secrets), Arc::new(Noon), move |line| sink.lock().unwrap().push(line));
     let subscriber = tracing_subscriber::registry().with(targets(filter).unwrap()).with(layer);
     tracing::subscriber::with_default(subscriber, act);
     std::mem::take(&mut *written.lock().unwrap())

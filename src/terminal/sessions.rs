@@ -299,6 +299,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            attachments: posted.attachments.clone(),
             answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }

@@ -14,12 +14,13 @@ use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use staffai::config::sources::Sources;
+use staffai::playground::guild::files::File;
 use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
 use staffai::playground::guild::{Member, Message};
 use staffai::playground::limits::Budgets;
 use staffai::playground::service::{Options, Service};
 use staffai::ports::{Clock, Faults, NoFaults};
-use staffai::telemetry;
+use staffai::telemetry::{self, Redaction};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -187,14 +188,15 @@ impl World {
     /// Starts the bot in this process.
     pub async fn launch(&self) {
         // Settings are read from maps, and a folder that they name must be in theirs; the bot reads its files from the disk.
-        let prompts =
-            self.env.get("STAFFAI_PROMPTS_DIR").map(|folder| (std::path::PathBuf::from(folder), String::new()));
-        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), prompts.into_iter().collect()));
+        let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].into_iter().filter_map(|name| self.env.get(name));
+        let named = named.map(|path| (std::path::PathBuf::from(path), String::new())).collect();
+        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), named));
         let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {
             settings: loaded.settings,
             lookup,
+            redaction: Redaction::default(),
             reread: None,
             alone: false,
             clock: Arc::new(SystemClock),
@@ -300,6 +302,19 @@ impl World {
     /// Somebody writes; `@Name` mentions.
     pub fn says(&self, who: &str, channel: &str, text: &str) -> Said {
         self.writes(who, self.channel(channel), text, None)
+    }
+
+    /// Somebody writes and sends files along.
+    pub fn sends(&self, who: &str, channel: &str, text: &str, files: &[(&str, &str, &[u8])]) -> Said {
+        let files = files.iter().map(|(name, kind, bytes)| File {
+            name: (*name).to_owned(),
+            kind: (*kind).to_owned(),
+            bytes: bytes.to_vec().into(),
+        });
+        let (author, channel) = (self.member(who), self.channel(channel));
+        let text = text.replace("@staffai", &format!("<@{}>", self.service.bot()));
+        let sent = self.service.sends(author, channel, &text, None, files.collect());
+        Said { id: sent.expect("the channel exists").id, channel }
     }
 
     /// Somebody answers a message.

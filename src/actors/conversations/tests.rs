@@ -13,7 +13,9 @@ use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::outbox::{OutboxMsg, Outboxes};
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
+use crate::actors::testing::ports::{
+    FixedDice, ManualClock, MemoryStore, NoFiles, Say, ScriptedFaults, ScriptedModels,
+};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::Kind;
 use crate::actors::turn::InFlight;
@@ -53,6 +55,8 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         outboxes: Outboxes::new(outbox.clone(), Vec::new()),
         journal: journal.clone(),
         in_flight: Arc::clone(&in_flight),
+        attachments: Arc::new(NoFiles),
+        attachment_kib: Arc::new(Semaphore::new(1)),
     });
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
@@ -189,7 +193,10 @@ async fn a_turn_is_apologised_for_at_its_deadline() {
     let begun = Instant::now();
     world.offer(turn("10", "7", "42"));
     let (_, outcome, said) = world.answer().await;
-    assert_eq!((outcome, said.as_str()), (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English)));
+    assert_eq!(
+        (outcome, said.as_str()),
+        (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English))
+    );
     assert_eq!(begun.elapsed().as_secs(), 120);
 }
 

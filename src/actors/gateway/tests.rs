@@ -4,6 +4,7 @@ use super::*;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
+use crate::domain::locale::Locale;
 
 struct World {
     gateway: Handle<GatewayMsg>,

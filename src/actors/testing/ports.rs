@@ -20,9 +20,9 @@ use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{
-    Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
-    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
-    StreamEvent, Write,
+    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, IdentifyPermit, Listener,
+    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard,
+    SourceError, Store, StoreStatus, StreamEvent, Write,
 };
 
 // === Time, chance, failure ===
@@ -184,13 +184,9 @@ impl ScriptedModels {
     /// The first row falls back to the others in order.
     pub fn new(keys: &[&str]) -> Self {
         let rows = keys.iter().enumerate().map(|(index, key)| Row {
-            key: (*key).to_owned(),
             stream: false,
-            timeout: Duration::from_secs(60),
             fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
-            temperature: None,
-            max_context: None,
-            price: None,
+            ..Row::new(*key, Duration::from_secs(60))
         });
         Self {
             rows: rows.collect(),
@@ -231,6 +227,7 @@ impl Models for ScriptedModels {
             Say::Text(text) => Ok(Completion {
                 content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
                 refusal: None,
+                calls: Vec::new(),
                 finish: Finish::Stop,
                 usage: Usage::default(),
                 raw: Value::Null,
@@ -238,6 +235,18 @@ impl Models for ScriptedModels {
             Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
             Say::Panic => panic!("the model panicked"),
         }
+    }
+}
+
+// === Files of messages ===
+
+/// No file can be had.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
     }
 }
 
@@ -354,7 +363,19 @@ impl ScriptedPoster {
 fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
     let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
     let guild = Some("5".to_owned());
-    Posted { id, place, parent: None, guild, author, text, mentions_us: false, reply_to, at: BEGINNING }
+    Posted {
+        id,
+        place,
+        parent: None,
+        guild,
+        author,
+        text,
+        mentions_us: false,
+        reply_to,
+        attachments: Vec::new(),
+        locale: None,
+        at: BEGINNING,
+    }
 }
 
 #[async_trait]

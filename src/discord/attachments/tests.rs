@@ -25,7 +25,10 @@ async fn a_file_is_read_without_the_token() {
 #[test]
 fn only_the_content_servers_are_dialled() {
     let real = servers("https://discord.com");
-    for good in ["https://cdn.discordapp.com/attachments/1/2/a.png?ex=1", "https://media.discordapp.net/ephemeral-attachments/1/2/a"] {
+    for good in [
+        "https://cdn.discordapp.com/attachments/1/2/a.png?ex=1",
+        "https://media.discordapp.net/ephemeral-attachments/1/2/a",
+    ] {
         assert!(real.allowed(good).is_some(), "{good}");
     }
     for bad in [

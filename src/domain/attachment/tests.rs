@@ -151,5 +151,7 @@ fn who_cannot_see_is_told_of_pictures_in_words() {
     [Attached file a.zip (application/zip, 9 bytes), not shown: files of this kind cannot be opened here.]
     [Attached picture cat.png (image/png, 2 x 2 pixels).]
     ");
-    assert!(item.text_for(false).ends_with("[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]"));
+    assert!(
+        item.text_for(false).ends_with("[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]")
+    );
 }

@@ -112,7 +112,8 @@ fn a_row_cannot_do_what_it_does_not_say() {
         ..row("able")
     };
     assert_eq!(registry.rows(), [row("silent"), old, able]);
-    let bad = built(r#"{"models": {"x": {"host": "http://a", "tools": "maybe", "vision": 1, "tool_history": -1}}}"#, "x");
+    let bad =
+        built(r#"{"models": {"x": {"host": "http://a", "tools": "maybe", "vision": 1, "tool_history": -1}}}"#, "x");
     let bad = bad.unwrap_err();
     assert!(bad.len() == 3 && bad.iter().any(|line| line.contains("\"native\", \"prompt\" or \"off\"")), "{bad:?}");
 }
