@@ -10,6 +10,8 @@ pub mod attachment;
 
 pub mod triage;
 
+pub mod pairs;
+
 pub mod turn;
 
 pub mod history;
@@ -28,9 +30,12 @@ pub mod draft;
 
 pub mod outgoing;
 
+pub mod code;
+
 pub mod split;
 
 pub mod locale;
+pub mod layout;
 
 pub mod notice;
 
@@ -38,8 +43,14 @@ pub mod model;
 
 pub mod keys;
 
+pub mod ledger;
+
 pub mod breaker;
 
 pub mod budget;
 
+pub mod fair;
+
 pub mod restart;
+
+pub mod panic;

@@ -22,6 +22,9 @@ mod attachments;
 #[path = "bot/prompts.rs"]
 mod prompts;
 
+#[path = "bot/ledger.rs"]
+mod ledger;
+
 #[path = "bot/posting.rs"]
 mod posting;
 
@@ -39,6 +42,9 @@ mod process_faults;
 
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
+
+#[path = "bot/floods.rs"]
+mod floods;
 
 #[path = "bot/operations.rs"]
 mod operations;

@@ -27,6 +27,7 @@ use super::timeline::Timeline;
 use crate::domain::ids;
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
+use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::ports::{Clock, Store, StoreStatus, Write};
@@ -62,6 +63,8 @@ pub enum JournalMsg {
     Undeliverable(TurnId, String),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
+    /// The turn is closed without an answer, for this reason: the person was told enough already.
+    Dropped(TurnId, &'static str),
     /// The actor at this path runs anew or is gone: what it may have held is offered again.
     ActorRecovered(String),
     /// Time to look at deadlines.
@@ -179,6 +182,7 @@ impl JournalMsg {
             | Self::Delivered(..)
             | Self::Undeliverable(..)
             | Self::Cancel(_)
+            | Self::Dropped(..)
             | Self::Undelivered(_)
             | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
@@ -214,7 +218,8 @@ impl Journal {
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.cancel(state, &id),
+            JournalMsg::Cancel(id) => self.cancel(state, &id, "cancelled", "trigger deleted"),
+            JournalMsg::Dropped(id, reason) => self.cancel(state, &id, "dropped", reason),
             JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
             JournalMsg::Sweep => {
                 self.sweep(state);
@@ -399,7 +404,7 @@ impl Journal {
                 writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
             }
         }
-        self.close(state, id, delivery.posted.clone(), writes);
+        self.close(state, &entry, delivery.posted.clone(), writes);
     }
 
     fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
@@ -412,25 +417,31 @@ impl Journal {
         metrics::counter!("staffai_turns_lost_total").increment(1);
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
-    fn cancel(&self, state: &mut JournalState, id: &TurnId) {
+    fn cancel(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::info!(
             event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
-            outcome = "cancelled", ms = ids::millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
+            outcome, ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
         );
-        report::count(&entry, "cancelled");
-        self.timeline.closed(id, "cancelled", "trigger deleted");
+        report::count(&entry, outcome);
+        self.timeline.closed(id, outcome, reason);
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
-    fn close(&self, state: &mut JournalState, id: &TurnId, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+    /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.
+    fn close(&self, state: &mut JournalState, entry: &Entry, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+        let id = &entry.turn.id;
         state.closed.insert(id.clone());
+        if let Some(answer) = &entry.answer {
+            let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
+            writes.extend(used.into_iter().map(Write::from));
+        }
         if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
             writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
         }

@@ -32,6 +32,8 @@ pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
+use super::recent::Recent;
+use super::roomy;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
@@ -39,6 +41,8 @@ use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
+/// The most posts that answer nobody which wait at once; further ones are refused.
+const POSTS_MAX: usize = 100;
 /// How often typing is shown again; the platform shows it for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
 /// How many of a second's requests typing leaves free for answers.
@@ -47,6 +51,8 @@ const TYPING_SPARES: u32 = 20;
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// How many of a second's requests drafts leave free for answers.
 const DRAFT_SPARES: u32 = 10;
+/// The most answered turns remembered, to pass over drafts that come late: more than can be open at once by default.
+const ANSWERED_MAX: usize = 4_000;
 /// How long a place that refused us (gone, forbidden) is left alone.
 const CLOSED_FOR: Duration = Duration::from_secs(60);
 
@@ -72,6 +78,15 @@ pub enum OutboxMsg {
         /// The sentence.
         text: String,
     },
+    /// Somebody has something to post that answers nobody, and waits for what becomes of it.
+    Post {
+        /// What it is: at most 22 characters, the same for the same post, and by that the nonce.
+        name: String,
+        /// What to post.
+        outgoing: Outgoing,
+        /// What became of it.
+        reply: Reply<Result<Delivery, String>>,
+    },
     /// A turn began to think: typing is shown until it is answered, quiet, or late.
     Typing {
         /// Where.
@@ -85,7 +100,7 @@ pub enum OutboxMsg {
     Draft(Draft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
-    /// The trigger was deleted: an answer that nobody has begun to post is dropped, a draft is no longer changed.
+    /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
     /// Somebody wants to read from the platform, within its budgets.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
@@ -139,13 +154,20 @@ impl Outboxes {
 pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
+    /// Who waits for posts that answer nobody.
+    posts: HashMap<String, Reply<Result<Delivery, String>>>,
     drafts: Drafts,
     /// The timer of samples runs.
     sampling: bool,
     typing: HashMap<Place, HashMap<TurnId, Instant>>,
     /// Places that refused us: no typing is shown there until then.
     mute: HashMap<Place, Instant>,
+    /// Turns whose answer came: nothing is drafted for them any more.
+    answered: Answered,
 }
+
+/// The last answered turns.
+type Answered = Recent<TurnId, ANSWERED_MAX>;
 
 #[derive(Default)]
 struct PlaceQueue {
@@ -173,9 +195,11 @@ impl Actor for Outbox {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
-                self.enqueue(me, state, place, Job { task: Task::Turn(turn), outgoing, check, drawn });
+                state.answered.insert(turn.clone());
+                self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
+            OutboxMsg::Post { name, outgoing, reply } => self.post(me, state, name, outgoing, reply),
             OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
@@ -184,6 +208,8 @@ impl Actor for Outbox {
                     self.show_typing(me, place);
                 }
             }
+            // Nothing may be drawn over an answer.
+            OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
             OutboxMsg::Draft(draft) => {
                 state.drafts.note(draft);
                 self.sample(me, state);
@@ -192,7 +218,10 @@ impl Actor for Outbox {
                 }
             }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
-            OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
+            OutboxMsg::Forget(place, turn) => {
+                state.forget(&place, &turn);
+                self.poster.delivered(&place, &turn.trigger());
+            }
             OutboxMsg::Read(request, reply) => self.read(me, request, reply),
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
             OutboxMsg::Drew(drew) => self.drew(me, state, drew),
@@ -231,7 +260,30 @@ impl Outbox {
         state.notices += 1;
         let parts = vec![Part::Text { text }];
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
-        self.enqueue(me, state, place, Job { task: Task::Notice(about), outgoing, check: false, drawn: None });
+        self.enqueue(me, state, place, Job::new(Task::Notice(about), outgoing));
+    }
+
+    fn post(
+        &self,
+        me: &mut Me<OutboxMsg>,
+        state: &mut OutboxState,
+        name: String,
+        outgoing: Outgoing,
+        reply: Reply<Result<Delivery, String>>,
+    ) {
+        if state.posts.len() >= POSTS_MAX {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(Err("too many posts wait".to_owned()));
+            return;
+        }
+        state.posts.insert(name.clone(), reply);
+        let place = outgoing.place.clone();
+        self.enqueue(
+            me,
+            state,
+            place,
+            Job { task: Task::Post(name), outgoing, check: false, drawn: None, panicked: false },
+        );
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
@@ -271,10 +323,10 @@ impl Outbox {
         }
         queue.out = Some(job.task.clone());
         let courier = self.courier(queue.pace);
-        let task = job.task.clone();
+        let spare = job.clone();
         let (there, back) = (place.clone(), place);
         me.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
-            OutboxMsg::CourierReturned(back, courier::Returned::panicked(task, &panic))
+            OutboxMsg::CourierReturned(back, courier::Returned::panicked(spare, &panic))
         });
     }
 
@@ -331,7 +383,7 @@ impl Outbox {
         place: Place,
         returned: courier::Returned,
     ) {
-        let courier::Returned { task, result, pace, closed } = returned;
+        let courier::Returned { task, result, pace, closed, again } = returned;
         if let Some(queue) = state.lanes.get_mut(&place) {
             queue.out = None;
             queue.pace = pace;
@@ -339,7 +391,13 @@ impl Outbox {
                 queue.closed = Some((Instant::now() + CLOSED_FOR, reason.clone()));
             }
         }
-        self.report(state, &place, task, result);
+        match (again, state.lanes.get_mut(&place)) {
+            (Some(job), Some(queue)) => {
+                tracing::error!(event = "outbox.retried", place = %place, reason = ?result, "a courier panicked");
+                queue.jobs.push_front(*job);
+            }
+            _ => self.report(state, &place, task, result),
+        }
         self.send_courier(me, state, place);
     }
 
@@ -348,11 +406,17 @@ impl Outbox {
         match &task {
             Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
             Task::Notice(about) => self.poster.delivered(place, about),
-            Task::Draft(_) => {}
+            Task::Draft(_) | Task::Post(_) => {}
         }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
+            (Task::Post(name), result) => {
+                if let Some(reply) = state.posts.remove(&name) {
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(result);
+                }
+            }
             // A draft is reported to nobody.
             (Task::Draft(_), _) => {}
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
@@ -411,6 +475,8 @@ impl OutboxState {
             let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
             queue.out.is_some() || !queue.jobs.is_empty() || closed || !queue.pace.is_over(now)
         });
+        roomy::shrink(&mut self.lanes);
+        roomy::shrink(&mut self.typing);
     }
 
     fn quiet(&mut self, place: &Place, turn: &TurnId) {

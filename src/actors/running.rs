@@ -6,6 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
+use crate::domain::model::Price;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::triage::Rules;
@@ -43,6 +44,12 @@ impl Running {
         let find = |key: &str| rows.iter().find(|row| row.key == key);
         let Some(first) = row.and_then(find).or(rows.first()) else { return false };
         std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))).any(|row| row.vision)
+    }
+
+    /// The prices of a row, when it has any.
+    #[must_use]
+    pub fn price(&self, row: &str) -> Option<Price> {
+        self.models.rows().iter().find(|known| known.key == row)?.price
     }
 
     /// Settings that differ from those of the start and are only read there.

@@ -40,6 +40,7 @@ pub enum Kind {
     LlmDispatcher,
     Conversations,
     Conversation,
+    Reporter,
     ConfigWatcher,
     Gateway,
     Discord,
@@ -92,6 +93,7 @@ pub static TREE: Row = Row {
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
         },
+        leaf(Kind::Reporter, "reporter", "posts what was used, once in each interval"),
         leaf(
             Kind::ConfigWatcher,
             "config_watcher",

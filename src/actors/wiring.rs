@@ -21,6 +21,7 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::reporter::{Reporter, ReporterMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -87,6 +88,7 @@ pub struct Handles {
     terminal_outbox: Handle<OutboxMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
+    reporter: Handle<ReporterMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
     discord: Handle<DiscordMsg>,
@@ -106,6 +108,7 @@ impl Handles {
             terminal_outbox: Handle::new(&at("outbox:terminal")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
+            reporter: Handle::new(&at("reporter")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
             discord: Handle::new(&at("discord")),
@@ -254,6 +257,7 @@ impl Wiring {
             journal: handles.journal.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
+            busy: Arc::default(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -274,6 +278,7 @@ impl Wiring {
             terminal_outbox,
             llm_dispatcher,
             conversations,
+            reporter,
             config_watcher,
             gateway,
             discord,
@@ -287,6 +292,7 @@ impl Wiring {
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
@@ -342,6 +348,16 @@ impl Wiring {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
+    fn reporter(&self) -> Reporter {
+        Reporter {
+            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            door: self.parts.door.clone(),
+            outbox: self.handles.outbox.clone(),
+        }
+    }
+
     fn config_watcher(&self) -> ConfigWatcher {
         ConfigWatcher { files: Arc::clone(&self.parts.files), live: self.parts.live.clone() }
     }
@@ -352,6 +368,8 @@ impl Wiring {
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
             outboxes: self.handles.outboxes(&self.parts),
+            busy: Arc::clone(&self.turn_parts.busy),
+            clock: Arc::clone(&self.parts.clock),
         }
     }
 

@@ -282,7 +282,7 @@ impl Stream {
                 self.pass(sequence);
             }
             Event::Posted(mut posted) => {
-                self.shared.rest.threads().complete(&mut posted);
+                self.shared.rest.threads.complete(&mut posted);
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {
@@ -299,14 +299,14 @@ impl Stream {
                 }
             }
             Event::Places(GuildPlaces { guild, locale, newest, threads }) => {
-                self.shared.rest.threads().prefers(&guild, locale);
+                self.shared.rest.threads.prefers(&guild, locale);
                 for (thread, parent) in threads {
-                    self.shared.rest.threads().learn(thread, parent);
+                    self.shared.rest.threads.learn(thread, parent);
                 }
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
             }
             Event::Thread(thread, parent) => {
-                self.shared.rest.threads().learn(thread, parent);
+                self.shared.rest.threads.learn(thread, parent);
                 self.pass(sequence);
             }
             Event::Other => self.pass(sequence),

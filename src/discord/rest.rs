@@ -32,6 +32,8 @@ use answer::Answer;
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest that opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an unused connection is kept; each holds some thirty kilobytes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most messages that one read gives.
 const HISTORY_LIMIT: u8 = 100;
 /// How we name ourselves, in the form that Discord asks of bots.
@@ -45,8 +47,8 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
-    /// What the gateway told of places and guilds.
-    threads: Threads,
+    /// What the gateway told of places and guilds, and messages that are read here do not say.
+    pub(super) threads: Threads,
 }
 
 impl Rest {
@@ -66,6 +68,7 @@ impl Rest {
             .user_agent(USER_AGENT)
             .timeout(TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .redirect(Policy::none())
             .no_proxy()
             .build()
@@ -97,11 +100,6 @@ impl Rest {
         }
         let told: events::Me = self.send(Method::GET, "/users/@me", None).await?.json()?;
         Ok(*self.me.get_or_init(|| told.id))
-    }
-
-    /// What the gateway told of places and guilds, and messages that are read here do not say.
-    pub(super) fn threads(&self) -> &Threads {
-        &self.threads
     }
 
     /// Our own id, if anybody told it yet.

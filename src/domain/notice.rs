@@ -31,6 +31,8 @@ const fn words(locale: Locale) -> &'static Words {
     }
 }
 
+pub mod report;
+
 /// Why somebody gets an apology instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Apology {

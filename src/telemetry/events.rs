@@ -42,6 +42,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("store.dropped", "memory is full while the store fails, and the oldest keys were dropped"),
     ("store.unsaved", "the store closed before everything was durable"),
     ("store.corrupt", "a record cannot be read and is skipped or set aside"),
+    ("report.posted", "a usage report was posted"),
+    ("report.failed", "a usage report could not be posted, and it is tried again"),
     ("config.reloaded", "new settings are in force"),
     ("config.warning", "a setting is odd but does not stop the program"),
     ("metrics.unavailable", "metrics cannot be collected; everything else works"),

@@ -332,6 +332,31 @@ async fn a_store_that_fails_at_the_start_does_not_hide_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn while_a_store_fails_for_long_no_live_message_moves_the_watermark_past_a_gap() {
+    let mut world = world(marked(100)).await;
+    let degraded = |now| world.store.degraded.store(now, std::sync::atomic::Ordering::SeqCst);
+    degraded(true);
+    missed(&world, "11", 50);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    posted(&connection, 7, "20");
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "20", "the gap is not known yet");
+    receipt.settle();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.mark(), Some(BEGINNING.0 - 100_000));
+    world.store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "11");
+    receipt.settle();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(world.mark().is_some_and(|mark| mark >= BEGINNING.0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_older_than_anybody_waits_for_is_not_read_back() {
     let mut world = world(marked(100_000)).await;
     missed(&world, "10", 16 * 60);
