@@ -181,3 +181,6 @@ fn stamp(path: &Path, depth: usize, left: &mut usize, hasher: &mut DefaultHasher
     *left = left.saturating_sub(1);
     (path, about.len(), about.modified().ok()).hash(hasher);
 }
+
+#[cfg(test)]
+mod tests;

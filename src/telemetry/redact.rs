@@ -31,6 +31,14 @@ impl Redaction {
         *known = Arc::new(Redactor::of(both));
     }
 
+    /// The text as it may be shown.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        self.now().clean(&mut text);
+        text
+    }
+
     /// What is known now.
     pub(super) fn now(&self) -> Arc<Redactor> {
         Arc::clone(&self.0.read())

@@ -208,6 +208,7 @@ async fn a_cancelled_turn_ends_without_an_answer_and_the_next_begins() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_apologised_for_at_its_deadline() {
+    let log = Log::capture();
     let mut world = world(&[]).await;
     world.models.takes(Duration::from_secs(1000));
     let begun = Instant::now();
@@ -218,6 +219,26 @@ async fn a_turn_is_apologised_for_at_its_deadline() {
         (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English))
     );
     assert_eq!(begun.elapsed().as_secs(), 120);
+    settle().await;
+    assert_eq!(log.column("llm.called", "error"), ["timeout"], "the call that was cut off is heard of");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_eats_every_deadline_is_left_alone_and_a_cancelled_call_says_nothing() {
+    let log = Log::capture();
+    let mut world = world(&[("STAFFAI_TURN__DEADLINE", "5s")]).await;
+    world.models.takes(Duration::from_secs(1000));
+    world.offer(turn("9", "7", "42"));
+    settle().await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("9"))).unwrap();
+    settle().await;
+    assert!(log.of("llm.called").is_empty());
+    for number in 0..crate::domain::breaker::OPEN_AFTER {
+        world.offer(turn(&format!("1{number}"), "7", "42"));
+        assert_eq!(world.answer().await.1, Outcome::Apologised("deadline".into()));
+    }
+    settle().await;
+    assert_eq!(log.of("breaker.opened").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
