@@ -34,8 +34,8 @@ pub mod code;
 
 pub mod split;
 
-pub mod locale;
 pub mod layout;
+pub mod locale;
 
 pub mod notice;
 

@@ -1,5 +1,7 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
 
+pub mod attachments;
+
 pub mod vitals;
 
 use std::sync::Arc;
@@ -471,36 +473,6 @@ pub enum PostError {
     /// It may work later; it may even have worked and only the answer was lost.
     #[error("{0}")]
     Transient(String),
-}
-
-// === Files that came with messages ===
-
-/// Where the files that came with messages are read from.
-#[async_trait]
-pub trait Attachments: Send + Sync {
-    /// The file behind an address that a door told, if it is at most this many bytes long. One attempt, bounded by a timeout
-    /// of its own; only servers that the door itself keeps files on are ever asked.
-    ///
-    /// # Errors
-    /// See [`FetchError`].
-    async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError>;
-}
-
-/// Why a file cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
-    /// The address is none of the door's own.
-    #[error("the address is not one of the door's own")]
-    Foreign,
-    /// The file is longer than asked for.
-    #[error("the file is longer than it was said to be")]
-    TooLong,
-    /// The server answered with another status than success; redirects count as such.
-    #[error("the server answered with status {0}")]
-    Gone(u16),
-    /// No connection, or it broke, or it took too long.
-    #[error("{0}")]
-    Lost(String),
 }
 
 // === Pictures ===

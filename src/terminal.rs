@@ -14,9 +14,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::ids::{Door, Person};
+use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::{
-    Advice, AfterClose, Attachments, Closed, EventSource, EventStream, FetchError, IdentifyPermit, Session, Shard,
-    SourceError, StreamEvent,
+    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, Session, Shard, SourceError, StreamEvent,
 };
 
 /// The name of this door in ids and keys.

@@ -8,6 +8,7 @@ use super::completion::Usage;
 
 /// One configured model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the model that stands by itself")]
 pub struct Row {
     /// The name that configuration and people use.
     pub key: String,

@@ -14,7 +14,7 @@ struct Words {
     hint: &'static str,
     model_down: &'static str,
     timed_out: &'static str,
-    no_words: &'static str,
+    no_answer: &'static str,
     not_posted: &'static str,
     interrupted: &'static str,
     internal: &'static str,
@@ -90,7 +90,7 @@ pub const fn apology(why: Apology, locale: Locale) -> &'static str {
     match why {
         Apology::ModelDown => words.model_down,
         Apology::TimedOut => words.timed_out,
-        Apology::NoWords => words.no_words,
+        Apology::NoWords => words.no_answer,
         Apology::NotPosted => words.not_posted,
         Apology::Interrupted => words.interrupted,
         Apology::Internal => words.internal,

@@ -97,7 +97,7 @@ impl<'a> Message<'a> {
         }
         let text = item.text_for(sees);
         let content = if sees && !item.pictures.is_empty() {
-            let pictures = item.pictures.iter().map(|url| Part::ImageUrl { image_url: ImageUrl { url } });
+            let pictures = item.pictures.iter().map(DataUrl).map(|url| Part::ImageUrl { image_url: ImageUrl { url } });
             Content::Parts(std::iter::once(Part::Text { text }).chain(pictures).collect())
         } else {
             Content::Text(text)
@@ -123,21 +123,22 @@ enum Part<'a> {
 
 #[derive(Serialize)]
 struct ImageUrl<'a> {
-    #[serde(serialize_with = "data_url")]
-    url: &'a Picture,
+    url: DataUrl<'a>,
 }
 
 /// The picture itself in place of an address: no provider fetches anything on a member's behalf.
-fn data_url<S: Serializer>(picture: &&Picture, serializer: S) -> Result<S::Ok, S::Error> {
-    struct DataUrl<'a>(&'a Picture);
+struct DataUrl<'a>(&'a Picture);
 
-    impl fmt::Display for DataUrl<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "data:{};base64,{}", self.0.mime, Base64Display::new(&self.0.bytes, &STANDARD))
-        }
+impl fmt::Display for DataUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data:{};base64,{}", self.0.mime, Base64Display::new(&self.0.bytes, &STANDARD))
     }
+}
 
-    serializer.collect_str(&DataUrl(picture))
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 #[derive(Serialize)]

@@ -156,7 +156,10 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     }
     let full = Outcome::Apologised("lane full".into());
     let JournalMsg::Answered(first, answer) = world.journal.next().await else { panic!("no notice") };
-    assert_eq!((first.id.as_str(), answer.outcome, answer.outgoing.text()), ("13", full, notice::lane_full(Locale::English).into()));
+    assert_eq!(
+        (first.id.as_str(), answer.outcome, answer.outgoing.text()),
+        ("13", full, notice::lane_full(Locale::English).into())
+    );
     let mut dropped = Vec::new();
     while let Some(JournalMsg::Dropped(id, reason)) = world.journal.now().await {
         dropped.push((id.id, reason));

@@ -19,10 +19,11 @@ use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
+use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::{
-    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, IdentifyPermit, Listener,
-    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard,
-    SourceError, Store, StoreStatus, StreamEvent, Write,
+    Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
+    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
+    StreamEvent, Write,
 };
 
 // === Time, chance, failure ===

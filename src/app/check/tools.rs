@@ -40,7 +40,7 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
     }
     let took = begun.elapsed().as_millis();
     let yes = |flag: bool| if flag { "yes" } else { "no" };
-    let signs: String = found.signs.iter().map(|sign| format!("; {sign}")).collect();
+    let signs = if found.signs.is_empty() { String::new() } else { format!("; {}", found.signs.join("; ")) };
     let (native, both) = (yes(found.native), yes(found.both));
     let (verdict, line) = compare(row, &found);
     (verdict, format!("calls tools: {native}; with structured output in one call: {both}; {took} ms{line}{signs}"))
@@ -133,7 +133,7 @@ impl Trial<'_> {
         let reply = self.schema.read(&answer.content);
         match &reply {
             _ if !answer.calls.is_empty() => {
-                found.signs.push("it calls the tool again in place of answering".to_owned())
+                found.signs.push("it calls the tool again in place of answering".to_owned());
             }
             _ if answer.content.trim().is_empty() => {
                 found.signs.push("the content is empty after the tool's result".to_owned());

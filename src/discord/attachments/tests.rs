@@ -1,7 +1,6 @@
-use std::time::Instant;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::*;

@@ -6,7 +6,7 @@ pub(super) const WORDS: Words = Words {
     hint: "Hi! Write your question in the same message and I will answer it.",
     model_down: "Sorry, I cannot think straight right now; please ask me again in a few minutes.",
     timed_out: "Sorry, that took me too long; please ask me again, perhaps in simpler words.",
-    no_words: "Sorry, I could not find a good answer to that; please try to ask it differently.",
+    no_answer: "Sorry, I could not find a good answer to that; please try to ask it differently.",
     not_posted: "Sorry, I could not post my whole answer here; please ask me again.",
     interrupted: "Sorry, I was interrupted while I worked on your message; please ask me again.",
     internal: "Sorry, something went wrong on my side; please ask me again.",
