@@ -22,6 +22,8 @@ mod address;
 
 mod frame;
 
+mod message;
+
 mod threads;
 
 #[cfg(test)]

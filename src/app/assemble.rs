@@ -22,6 +22,7 @@ use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
 use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
+use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
@@ -129,6 +130,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         attachments,
         terminal_door: terminal::DOOR,
         terminal: sessions,
+        renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
         roster,
