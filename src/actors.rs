@@ -8,8 +8,8 @@ pub mod supervisor;
 
 pub mod handle;
 
-pub mod receipt;
 pub mod busy;
+pub mod receipt;
 pub mod recent;
 pub mod roster;
 

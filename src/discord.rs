@@ -20,6 +20,8 @@ mod address;
 
 mod frame;
 
+mod message;
+
 pub mod rights;
 
 mod threads;

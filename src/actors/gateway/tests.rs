@@ -1,8 +1,8 @@
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::actors::receipt::Outcome as Told;
 use crate::actors::busy::BUSY_NOTICE_EVERY;
+use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::ManualClock;
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};

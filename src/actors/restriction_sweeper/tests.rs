@@ -4,6 +4,7 @@ use super::*;
 use crate::actors::handle::Handle;
 use crate::actors::outbox::{Outbox, Pacer};
 use crate::actors::testing::log::Log;
+use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster};
 use crate::actors::testing::{BEGINNING, Heard, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use crate::ports::{Fault, PostError, PostRequest};
@@ -37,7 +38,8 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
     let heard = stage.probe(&journal);
     let pacer = Arc::new(Mutex::new(Pacer::new(50, 1000)));
     let dice = Arc::new(FixedDice::new(0.5));
-    stage.actor(row(LEAF), &outbox, Outbox { poster: Arc::clone(&poster) as _, pacer, dice, journal });
+    let renderer = Arc::new(Sketches);
+    stage.actor(row(LEAF), &outbox, Outbox { poster: Arc::clone(&poster) as _, pacer, dice, renderer, journal });
     let actor = RestrictionSweeper {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
