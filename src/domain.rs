@@ -49,6 +49,7 @@ pub mod breaker;
 pub mod budget;
 
 pub mod fair;
+pub mod limits;
 
 pub mod restart;
 

@@ -40,6 +40,8 @@ mod process_faults;
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
 
+#[path = "bot/limits.rs"]
+mod limits;
 #[path = "bot/restrictions.rs"]
 mod restrictions;
 

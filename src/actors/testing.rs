@@ -23,11 +23,13 @@ use crate::config::Settings;
 use crate::config::sources::Sources;
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{Author, AuthorKind, Posted};
+use crate::domain::limits::Limits;
+use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restriction;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::triage::Rules;
+use crate::domain::triage;
 use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
 use crate::ports::Models;
 
@@ -203,7 +205,17 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
     let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
     let rules = rules(&settings);
+    let limiter = &settings.rate_limiter;
+    let limits = Rules {
+        base: Limits { messages: limiter.messages, tokens: limiter.tokens },
+        roles: Vec::new(),
+        channels: Vec::new(),
+        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        window: limiter.window,
+    };
     Live::new(Running {
+        limits,
+        fixed_prompt: 100,
         settings,
         prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
         schema: Arc::new(Schema::compile(&document).unwrap()),
@@ -218,9 +230,9 @@ pub fn usual() -> Live {
     live(&[], Arc::new(ScriptedModels::new(&["main"])))
 }
 
-fn rules(settings: &Settings) -> Rules {
+fn rules(settings: &Settings) -> triage::Rules {
     let (role, channel) = (settings.restriction.role, settings.restriction.channel);
-    Rules {
+    triage::Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),

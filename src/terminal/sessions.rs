@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::DOOR;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
@@ -220,7 +221,9 @@ impl Poster for Sessions {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
+                // A terminal shows no marks.
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { place, message, piece } => {
                 PostResult::Message(self.edit(place, message, &piece.text)?)

@@ -17,6 +17,8 @@ use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
+use crate::domain::limits;
+use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::{
@@ -92,6 +94,11 @@ pub struct MemoryStore {
     pub broken_scans: AtomicUsize,
     /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
+    /// What counts for members.
+    pub book: Mutex<Book>,
+    /// Answers about limits wait while this is not set.
+    answering: watch::Sender<bool>,
+    clock: ManualClock,
 }
 
 impl MemoryStore {
@@ -101,7 +108,15 @@ impl MemoryStore {
             durable: watch::channel(true).0,
             broken_scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
+            book: Mutex::default(),
+            answering: watch::channel(true).0,
+            clock: ManualClock::new(),
         }
+    }
+
+    /// Answers about limits come, or wait.
+    pub fn answering(&self, answering: bool) {
+        self.answering.send_replace(answering);
     }
 
     pub fn durable(&self, durable: bool) {
@@ -152,6 +167,16 @@ impl Store for MemoryStore {
         }
         let mut durable = self.durable.subscribe();
         async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        let answer = self.book.lock().decide(self.clock.now(), &request);
+        let mut answering = self.answering.subscribe();
+        async move {
+            let _ = answering.wait_for(|answering| *answering).await;
+            answer
+        }
+        .boxed()
     }
 
     fn status(&self) -> StoreStatus {
