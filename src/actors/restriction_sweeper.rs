@@ -386,9 +386,9 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
         }
         read
     });
-    let told = told.into_iter().filter_map(|(key, value)| {
-        keys::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp))
-    });
+    let told = told
+        .into_iter()
+        .filter_map(|(key, value)| keys::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp)));
     Records {
         begun,
         complete,

@@ -321,7 +321,8 @@ mod tests {
             assert_eq!(parse_member(&restricting(guild, &person)), member);
             assert_eq!(parse_member(&told(guild, &person)), member);
         }
-        for bad in ["restricted_until:", "restricted_until:5", "restricted_until:1:2:3", "restricted_until:5:", "x:5:7"] {
+        for bad in ["restricted_until:", "restricted_until:5", "restricted_until:1:2:3", "restricted_until:5:", "x:5:7"]
+        {
             assert_eq!(parse_restricted(bad), None, "{bad}");
         }
         assert_eq!((parse_member("staffai:told:discord:5"), parse_member("staffai:told:a:b:c:d")), (None, None));

@@ -264,7 +264,8 @@ fn a_broken_limit_restricts_once_and_the_restriction_ends_by_itself() {
             .set("RESTRICTION_DURATION_SECONDS", 3);
         let world = World::with(setup).await;
         let ada = world.member("Ada");
-        let burst: Vec<Said> = (0..8).map(|number| world.says("Ada", "general", &format!("@staffai {number}"))).collect();
+        let burst: Vec<Said> =
+            (0..8).map(|number| world.says("Ada", "general", &format!("@staffai {number}"))).collect();
         world.until("the role", || is_restricted(&world, ada).then_some(())).await;
         let elsewhere = world.says("Ada", "help", "@staffai and here?");
         let told = world.words_to(elsewhere).await;
@@ -302,6 +303,9 @@ fn a_restriction_survives_the_end_of_the_process_in_its_middle() {
         assert!(is_restricted(&world, ada));
         let _second = world.process("second").await;
         world.until("the end", || (!is_restricted(&world, ada)).then_some(())).await;
-        assert_eq!(deeds(&world).last().and_then(|change| change.reason.clone()).as_deref(), Some("Restriction expired"));
+        assert_eq!(
+            deeds(&world).last().and_then(|change| change.reason.clone()).as_deref(),
+            Some("Restriction expired")
+        );
     });
 }

@@ -5,7 +5,9 @@ use crate::actors::handle::Handle;
 use crate::actors::outbox::{Outbox, Pacer};
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
-use crate::actors::testing::ports::{FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster};
+use crate::actors::testing::ports::{
+    FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
+};
 use crate::actors::testing::{BEGINNING, Heard, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use crate::ports::{Fault, PostError, PostRequest};
 

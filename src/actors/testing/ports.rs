@@ -402,7 +402,18 @@ impl ScriptedPoster {
 fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
     let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
     let guild = Some("5".to_owned());
-    Posted { id, place, parent: None, guild, author, text, mentions_us: false, reply_to, may_answer: true, at: BEGINNING }
+    Posted {
+        id,
+        place,
+        parent: None,
+        guild,
+        author,
+        text,
+        mentions_us: false,
+        reply_to,
+        may_answer: true,
+        at: BEGINNING,
+    }
 }
 
 #[async_trait]

@@ -18,11 +18,7 @@ const ABSENT: [u32; 3] = [10_004, 10_007, 10_013];
 
 impl Rest {
     /// Gives a role (`PUT`) or takes it (`DELETE`). Both may be repeated.
-    pub(super) async fn set_role(
-        &self,
-        method: Method,
-        appointment: &Appointment,
-    ) -> Result<PostReply, PostError> {
+    pub(super) async fn set_role(&self, method: Method, appointment: &Appointment) -> Result<PostReply, PostError> {
         let Appointment { member: Member { guild, person }, role, reason } = appointment;
         let id = |text: &str| number(text).ok_or_else(|| foreign("an id"));
         if person.door != DOOR {

@@ -93,9 +93,7 @@ fn roles_and_our_own_membership_change() {
     assert!(may(&rights, "42"));
     changes(&rights, "GUILD_ROLE_DELETE", &json!({"guild_id": "5", "role_id": "6"}));
     assert!(!may(&rights, "42"));
-    let us = |roles: &[&str], until: Value| {
-        json!({"guild_id": "5", "user": {"id": "1"}, "roles": roles, "communication_disabled_until": until})
-    };
+    let us = |roles: &[&str], until: Value| json!({"guild_id": "5", "user": {"id": "1"}, "roles": roles, "communication_disabled_until": until});
     changes(&rights, "GUILD_MEMBER_UPDATE", &us(&["7"], Value::Null));
     assert!(may(&rights, "42"), "administrators may everything");
     changes(&rights, "GUILD_ROLE_CREATE", &role("10", ALL));

@@ -83,8 +83,7 @@ impl Book {
         if holds_role || self.entries.get(member).is_some_and(settles) {
             return false;
         }
-        let until = (!duration.is_zero())
-            .then(|| Timestamp(now.0.saturating_add(ids::millis(duration))));
+        let until = (!duration.is_zero()).then(|| Timestamp(now.0.saturating_add(ids::millis(duration))));
         let name = Some(name.to_owned());
         self.put(member.clone(), Entry { until, given: false, made: now, not_before: now, name, tier });
         true
