@@ -16,6 +16,12 @@ mod talk;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/attachments.rs"]
+mod attachments;
+
+#[path = "bot/prompts.rs"]
+mod prompts;
+
 #[path = "bot/ledger.rs"]
 mod ledger;
 
@@ -40,10 +46,11 @@ mod process_faults;
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
 
-#[path = "bot/limits.rs"]
-mod limits;
 #[path = "bot/restrictions.rs"]
 mod restrictions;
+
+#[path = "bot/limits.rs"]
+mod limits;
 
 #[path = "bot/floods.rs"]
 mod floods;

@@ -28,9 +28,8 @@ use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::restriction;
-use crate::domain::triage;
 use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
 pub const DOOR: Door = Door::new("discord");
@@ -204,7 +203,6 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     let loaded = config::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
     let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
-    let rules = rules(&settings);
     let limiter = &settings.rate_limiter;
     let limits = Rules {
         base: Limits { messages: limiter.messages, tokens: limiter.tokens },
@@ -213,11 +211,18 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
         exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
         window: limiter.window,
     };
+    let rules = rules(&settings);
     Live::new(Running {
         limits,
         fixed_prompt: 100,
         settings,
-        prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
+        prompts: Prompts {
+            personality: "You help.".into(),
+            interjection: "Join in.".into(),
+            bot_name: "staffai".into(),
+            words: 30,
+            channels: Arc::default(),
+        },
         schema: Arc::new(Schema::compile(&document).unwrap()),
         rules,
         models,
@@ -286,6 +291,8 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         trigger: Trigger::Mention,
         text: format!("question {id}"),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
         policy: policy(),
     }
@@ -313,6 +320,8 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         mentions_us: true,
         reply_to: None,
         may_answer: true,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
     }
 }

@@ -40,8 +40,11 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
     let heard = stage.probe(&journal);
     let pacer = Arc::new(Mutex::new(Pacer::new(50, 1000)));
     let dice = Arc::new(FixedDice::new(0.5));
-    let renderer = Arc::new(Sketches);
-    stage.actor(row(LEAF), &outbox, Outbox { poster: Arc::clone(&poster) as _, pacer, dice, renderer, journal });
+    stage.actor(
+        row(LEAF),
+        &outbox,
+        Outbox { poster: Arc::clone(&poster) as _, pacer, dice, renderer: Arc::new(Sketches), journal },
+    );
     let actor = RestrictionSweeper {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
