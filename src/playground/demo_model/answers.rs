@@ -285,7 +285,8 @@ fn quote(text: &str) -> String {
 
 /// A program that is too long for a single message.
 fn long_code() -> String {
-    let lines = (1..=40).map(|n| format!("bells[{n}] = ring({n}, pause={})  # the harbour bell", n % 7));
+    // Few blanks, since a stream comes word by word.
+    let lines = (1..=40).map(|n| format!("bells[{n}]=ring({n},pause={},bell='harbour-bell-number-{n}')", n % 7));
     format!("bells = {{}}\n{}\nprint(len(bells))", lines.collect::<Vec<_>>().join("\n"))
 }
 
