@@ -1,5 +1,5 @@
 //! Who is awake, who owns what, who is told. Read `tree.rs` first, then follow a message: shard, gateway, journal,
-//! conversations, conversation, turn, outbox.
+//! `rate_limiter`, conversations, conversation, turn, outbox.
 
 pub mod tree;
 pub mod wiring;
@@ -31,6 +31,8 @@ pub mod gateway;
 pub mod intake;
 
 pub mod journal;
+
+pub mod rate_limiter;
 
 pub mod conversations;
 

@@ -6,6 +6,8 @@ pub mod ids;
 
 pub mod incoming;
 
+pub mod attachment;
+
 pub mod triage;
 
 pub mod pairs;
@@ -35,6 +37,7 @@ pub mod code;
 pub mod split;
 
 pub mod layout;
+pub mod locale;
 
 pub mod notice;
 
@@ -49,6 +52,7 @@ pub mod breaker;
 pub mod budget;
 
 pub mod fair;
+pub mod limits;
 
 pub mod restart;
 

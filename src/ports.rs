@@ -1,5 +1,7 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
 
+pub mod attachments;
+
 mod model_error;
 
 pub mod vitals;
@@ -17,6 +19,7 @@ use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::ledger::Increment;
+use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::restriction::Appointment;
@@ -112,6 +115,11 @@ pub trait Store: Send + Sync {
     /// Applies the writes as one, in order. They are visible when this returns; the future resolves when they are durable
     /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
+
+    /// Does one step about a member's limits, by the law of [`crate::domain::limits`]. Steps about one member that are begun one
+    /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known
+    /// here. The answer is there at once where no server has to be asked, and else within the store's own deadline.
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer>;
 
     /// How the store is.
     fn status(&self) -> StoreStatus;

@@ -16,6 +16,12 @@ mod talk;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/attachments.rs"]
+mod attachments;
+
+#[path = "bot/prompts.rs"]
+mod prompts;
+
 #[path = "bot/ledger.rs"]
 mod ledger;
 
@@ -42,6 +48,9 @@ mod actor_faults;
 
 #[path = "bot/restrictions.rs"]
 mod restrictions;
+
+#[path = "bot/limits.rs"]
+mod limits;
 
 #[path = "bot/floods.rs"]
 mod floods;

@@ -23,12 +23,13 @@ use crate::config::Settings;
 use crate::config::sources::Sources;
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{Author, AuthorKind, Posted};
+use crate::domain::limits::Limits;
+use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::restriction;
-use crate::domain::triage::Rules;
 use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
 pub const DOOR: Door = Door::new("discord");
@@ -202,10 +203,26 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     let loaded = config::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
     let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
+    let limiter = &settings.rate_limiter;
+    let limits = Rules {
+        base: Limits { messages: limiter.messages, tokens: limiter.tokens },
+        roles: Vec::new(),
+        channels: Vec::new(),
+        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        window: limiter.window,
+    };
     let rules = rules(&settings);
     Live::new(Running {
+        limits,
+        fixed_prompt: 100,
         settings,
-        prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
+        prompts: Prompts {
+            personality: "You help.".into(),
+            interjection: "Join in.".into(),
+            bot_name: "staffai".into(),
+            words: 30,
+            channels: Arc::default(),
+        },
         schema: Arc::new(Schema::compile(&document).unwrap()),
         rules,
         models,
@@ -218,9 +235,9 @@ pub fn usual() -> Live {
     live(&[], Arc::new(ScriptedModels::new(&["main"])))
 }
 
-fn rules(settings: &Settings) -> Rules {
+fn rules(settings: &Settings) -> triage::Rules {
     let (role, channel) = (settings.restriction.role, settings.restriction.channel);
-    Rules {
+    triage::Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
@@ -274,6 +291,8 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         trigger: Trigger::Mention,
         text: format!("question {id}"),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
         policy: policy(),
     }
@@ -301,6 +320,8 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         mentions_us: true,
         reply_to: None,
         may_answer: true,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
     }
 }

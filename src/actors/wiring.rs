@@ -21,6 +21,7 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::rate_limiter::{RateLimiter, RateLimiterMsg};
 use super::reporter::{Reporter, ReporterMsg};
 use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
@@ -29,9 +30,10 @@ use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
-use super::turn::{InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
+use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
@@ -59,6 +61,8 @@ pub struct Parts {
     pub source: Arc<dyn EventSource>,
     /// The door's requests.
     pub poster: Arc<dyn Poster>,
+    /// The files that came with the door's messages.
+    pub attachments: Arc<dyn Attachments>,
     /// The name of the terminal's door.
     pub terminal_door: Door,
     /// The terminal's sessions.
@@ -87,6 +91,7 @@ pub struct Handles {
     journal: Handle<JournalMsg>,
     outbox: Handle<OutboxMsg>,
     terminal_outbox: Handle<OutboxMsg>,
+    rate_limiter: Handle<RateLimiterMsg>,
     restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
@@ -108,6 +113,7 @@ impl Handles {
             journal: Handle::new(&at("journal")),
             outbox: Handle::new(&at("outbox:discord")),
             terminal_outbox: Handle::new(&at("outbox:terminal")),
+            rate_limiter: Handle::new(&at("rate_limiter")),
             restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
@@ -255,7 +261,10 @@ impl Wiring {
             dice: Arc::clone(&parts.dice),
             dispatcher: handles.llm_dispatcher.clone(),
             outboxes: handles.outboxes(&parts),
+            attachments: Arc::clone(&parts.attachments),
+            attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
+            rate_limiter: handles.rate_limiter.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
@@ -277,6 +286,7 @@ impl Wiring {
             journal,
             outbox,
             terminal_outbox,
+            rate_limiter,
             restriction_sweeper,
             llm_dispatcher,
             conversations,
@@ -292,6 +302,7 @@ impl Wiring {
             Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            Kind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
             Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
@@ -313,7 +324,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
-            conversations: self.handles.conversations.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             timeline: Arc::clone(&self.parts.timeline),
         }
@@ -337,6 +348,21 @@ impl Wiring {
             dice: Arc::clone(&self.parts.dice),
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
+        }
+    }
+
+    fn rate_limiter(&self) -> RateLimiter {
+        let sweeper = self.handles.restriction_sweeper.clone();
+        RateLimiter {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            conversations: self.handles.conversations.clone(),
+            journal: self.handles.journal.clone(),
+            // While the sweeper is down nobody is restricted; the next breach is.
+            breached: Arc::new(move |turn, tier| {
+                let _ = sweeper.cast(SweeperMsg::Breached { turn, tier });
+            }),
         }
     }
 

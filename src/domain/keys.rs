@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
+use crate::domain::limits::Member;
 
 /// How all histories begin.
 pub const HISTORY_PREFIX: &str = "discord_context:";
@@ -45,6 +46,15 @@ pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
+
+/// How all lists of counted messages begin.
+pub const MESSAGE_LIMIT_PREFIX: &str = "msg_rl:";
+
+/// How all lists of counted tokens begin.
+pub const TOKEN_LIMIT_PREFIX: &str = "token_rl:";
+
+/// Stands for the community where there is none.
+const NO_GUILD: &str = "direct";
 
 /// The life of an unfinished turn from its last change: longer than any outage that a member would wait for.
 pub const TURN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -159,6 +169,38 @@ pub fn parse_member(key: &str) -> Option<(String, Person)> {
     if parts.next().is_some() { None } else { member(door, guild, person) }
 }
 
+/// Whose messages and tokens are counted together: one person in one community.
+///
+/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each with their name.
+#[must_use]
+pub fn limited(person: &Person, guild: Option<&str>) -> Member {
+    let guild = legacy(&person.door, guild.unwrap_or(NO_GUILD));
+    Member::new(format!("{guild}:{}", legacy(&person.door, &person.id)))
+}
+
+/// The lists of counted messages and of counted tokens of a member. They live as long as the window after the last entry. Where
+/// keys are spread over servers, `tagged` keeps the two together.
+#[must_use]
+pub fn limit_pair(member: &Member, tagged: bool) -> [String; 2] {
+    [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX]
+        .map(|prefix| if tagged { format!("{prefix}{{{member}}}") } else { format!("{prefix}{member}") })
+}
+
+/// The member that a key found under [`TOKEN_LIMIT_PREFIX`] names.
+#[must_use]
+pub fn parse_token_limit(key: &str) -> Option<Member> {
+    key.strip_prefix(TOKEN_LIMIT_PREFIX).map(Member::new)
+}
+
+/// A turn as a part of an entry of those lists.
+#[must_use]
+pub fn limit_turn(turn: &TurnId) -> String {
+    let mut out = part(turn.door.as_str());
+    out.push_str("%3A");
+    out.push_str(&part(&turn.id));
+    out
+}
+
 /// Where a record is set aside that cannot be read. It lives for [`QUARANTINE_TTL`].
 #[must_use]
 pub fn quarantine(key: &str) -> String {
@@ -244,6 +286,17 @@ mod tests {
         assert_eq!(watermark(&DISCORD, "5"), "staffai:watermark:discord:5");
         assert!(watermark(&DISCORD, "5").starts_with(&watermarks_of(&DISCORD)));
         assert_eq!(answered(&message), "staffai:answered:discord:9");
+    }
+
+    #[test]
+    fn limits_keep_the_keys_of_the_python_bot() {
+        let member = limited(&Person::new(DISCORD, "7"), Some("5"));
+        assert_eq!(limit_pair(&member, false), ["msg_rl:5:7", "token_rl:5:7"]);
+        assert_eq!(limit_pair(&member, true), ["msg_rl:{5:7}", "token_rl:{5:7}"]);
+        assert_eq!(parse_token_limit("token_rl:5:7"), Some(member));
+        let elsewhere = limited(&Person::new(API, "a:b"), None);
+        assert_eq!(elsewhere.as_str(), "api:direct:api:a%3Ab");
+        assert_eq!(limit_turn(&TurnId::of(&MessageId::new(API, "a:b"))), "api%3Aa%3Ab");
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::attachment;
 use super::completion::Usage;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
-use super::incoming::Quoted;
+use super::incoming::{Attachment, Quoted};
+use super::locale::Locale;
 use super::outgoing::{Outgoing, Part};
 
 /// One accepted trigger and everything needed to answer it, also after a restart.
@@ -31,6 +33,12 @@ pub struct Turn {
     pub text: String,
     /// The message that it replies to.
     pub quoted: Option<Quoted>,
+    /// The files that came with it.
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
+    /// The platform's tag of the language that its place or its author prefers.
+    #[serde(default)]
+    pub locale: Option<String>,
     /// When it was asked.
     pub at: Timestamp,
     /// What the door wants of the answer.
@@ -49,6 +57,18 @@ impl Turn {
         }
     }
 
+    /// The language of what the bot says by itself about this turn.
+    #[must_use]
+    pub fn locale(&self) -> Locale {
+        Locale::of(self.locale.as_deref())
+    }
+
+    /// What was asked, as it is remembered: the words and the names of files, never what is in them.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        attachment::remembered(&self.text, &self.attachments)
+    }
+
     /// A text reply to this turn's trigger.
     #[must_use]
     pub fn reply_with(&self, text: &str) -> Outgoing {
@@ -56,6 +76,9 @@ impl Turn {
         Outgoing { place: self.place.clone(), reply_to: Some(self.id.trigger()), parts: vec![Part::Text { text }] }
     }
 }
+
+/// The reason of an apology to somebody who has more questions waiting than we keep.
+pub const LANE_FULL: &str = "lane full";
 
 /// Why a message is answered. The name is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +103,14 @@ impl Trigger {
             Self::Mention => "mention",
             Self::Alias => "alias",
             Self::Direct => "direct",
+        }
+    }
+
+    /// Somebody wants this answer: they are told when there will be none, and breaking a limit has consequences.
+    #[must_use]
+    pub const fn is_asked(self) -> bool {
+        match self {
+            Self::Reply | Self::Mention | Self::Alias | Self::Direct => true,
         }
     }
 }
@@ -186,6 +217,8 @@ pub enum Outcome {
     Hinted,
     /// An apology, with the reason that the log names.
     Apologised(String),
+    /// A word that there will be none because of a limit, with the reason that the log names.
+    Refused(String),
 }
 
 /// Where a turn stands, as the journal stores it.

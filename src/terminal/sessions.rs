@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::DOOR;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
@@ -148,6 +149,8 @@ impl Sessions {
             mentions_us: true,
             reply_to: None,
             may_answer: true,
+            attachments: Vec::new(),
+            locale: None,
             at: self.clock.now(),
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
@@ -183,6 +186,8 @@ impl Sessions {
             mentions_us: false,
             reply_to,
             may_answer: true,
+            attachments: Vec::new(),
+            locale: None,
             at: self.clock.now(),
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
@@ -220,7 +225,9 @@ impl Poster for Sessions {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
+                // A terminal shows no marks.
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { place, message, piece } => {
                 PostResult::Message(self.edit(place, message, &piece.text)?)
@@ -299,6 +306,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            attachments: posted.attachments.clone(),
             answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }

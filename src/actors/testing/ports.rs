@@ -17,8 +17,11 @@ use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
+use crate::domain::limits;
+use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
     Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
@@ -92,6 +95,11 @@ pub struct MemoryStore {
     pub broken_scans: AtomicUsize,
     /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
+    /// What counts for members.
+    pub book: Mutex<Book>,
+    /// Answers about limits wait while this is not set.
+    answering: watch::Sender<bool>,
+    clock: ManualClock,
 }
 
 impl MemoryStore {
@@ -101,7 +109,15 @@ impl MemoryStore {
             durable: watch::channel(true).0,
             broken_scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
+            book: Mutex::default(),
+            answering: watch::channel(true).0,
+            clock: ManualClock::new(),
         }
+    }
+
+    /// Answers about limits come, or wait.
+    pub fn answering(&self, answering: bool) {
+        self.answering.send_replace(answering);
     }
 
     pub fn durable(&self, durable: bool) {
@@ -154,6 +170,16 @@ impl Store for MemoryStore {
         async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
     }
 
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        let answer = self.book.lock().decide(self.clock.now(), &request);
+        let mut answering = self.answering.subscribe();
+        async move {
+            let _ = answering.wait_for(|answering| *answering).await;
+            answer
+        }
+        .boxed()
+    }
+
     fn status(&self) -> StoreStatus {
         let degraded = self.degraded.load(Ordering::SeqCst);
         if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
@@ -188,13 +214,9 @@ impl ScriptedModels {
     /// The first row falls back to the others in order.
     pub fn new(keys: &[&str]) -> Self {
         let rows = keys.iter().enumerate().map(|(index, key)| Row {
-            key: (*key).to_owned(),
             stream: false,
-            timeout: Duration::from_secs(60),
             fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
-            temperature: None,
-            max_context: None,
-            price: None,
+            ..Row::new(*key, Duration::from_secs(60))
         });
         Self {
             rows: rows.collect(),
@@ -235,6 +257,7 @@ impl Models for ScriptedModels {
             Say::Text(text) => Ok(Completion {
                 content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
                 refusal: None,
+                calls: Vec::new(),
                 finish: Finish::Stop,
                 usage: Usage::default(),
                 raw: Value::Null,
@@ -242,6 +265,18 @@ impl Models for ScriptedModels {
             Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
             Say::Panic => panic!("the model panicked"),
         }
+    }
+}
+
+// === Files of messages ===
+
+/// No file can be had.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
     }
 }
 
@@ -387,6 +422,8 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         mentions_us: false,
         reply_to,
         may_answer: true,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
     }
 }
