@@ -16,8 +16,10 @@
 //! posted, is looked for before anything else is posted. When a trigger is deleted its draft is left as it stands.
 
 mod courier;
+mod doors;
 mod drafts;
 mod drawing;
+mod found;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use tokio::time::Instant;
 
 use self::courier::{Courier, Job, Pace, Task};
 pub use self::courier::{Delivery, Pacer};
+pub use self::doors::Outboxes;
 pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
@@ -35,9 +38,9 @@ use super::journal::JournalMsg;
 use super::recent::Recent;
 use super::roomy;
 use super::supervisor::{Actor, Crash, Me};
-use crate::domain::ids::{Door, MessageId, Place, TurnId};
+use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
-use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
+use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
@@ -124,29 +127,10 @@ pub struct Outbox {
     pub pacer: Arc<Mutex<Pacer>>,
     /// Jitter of retries.
     pub dice: Arc<dyn Dice>,
+    /// Draws formulas for doors that take pictures.
+    pub renderer: Arc<dyn Renderer>,
     /// Who wants to know.
     pub journal: Handle<JournalMsg>,
-}
-
-/// The outbox of each door.
-#[derive(Clone)]
-pub struct Outboxes {
-    first: Handle<OutboxMsg>,
-    others: Arc<[(Door, Handle<OutboxMsg>)]>,
-}
-
-impl Outboxes {
-    /// Every door beside the first has its own; a door without one has the first, whose platform refuses foreign places.
-    #[must_use]
-    pub fn new(first: Handle<OutboxMsg>, others: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
-        Self { first, others: others.into() }
-    }
-
-    /// The outbox of a door.
-    #[must_use]
-    pub fn of(&self, door: &Door) -> &Handle<OutboxMsg> {
-        self.others.iter().find(|(known, _)| known == door).map_or(&self.first, |(_, outbox)| outbox)
-    }
 }
 
 /// What the outbox holds.
@@ -278,12 +262,7 @@ impl Outbox {
         }
         state.posts.insert(name.clone(), reply);
         let place = outgoing.place.clone();
-        self.enqueue(
-            me,
-            state,
-            place,
-            Job { task: Task::Post(name), outgoing, check: false, drawn: None, panicked: false },
-        );
+        self.enqueue(me, state, place, Job::new(Task::Post(name), outgoing));
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
@@ -332,7 +311,7 @@ impl Outbox {
 
     fn courier(&self, pace: Pace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
-        Courier { poster, pacer, dice, pace }
+        Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
     }
 
     /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
