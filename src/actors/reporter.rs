@@ -101,7 +101,7 @@ impl Actor for Reporter {
     ) -> Result<(), Crash> {
         match message {
             ReporterMsg::Look => self.look(me, state),
-            ReporterMsg::Reported(end, result) => self.reported(me, state, end, result),
+            ReporterMsg::Reported(end, result) => me.after(reported(state, end, result), ReporterMsg::Look),
         }
         Ok(())
     }
@@ -122,35 +122,11 @@ impl Reporter {
                     ReporterMsg::Reported(end, Err(panic))
                 });
             }
-            Some(_) | None => me.after(LOOK_EVERY.min(interval - Duration::from_millis(passed)), ReporterMsg::Look),
+            Some(_) | None => {
+                let left = interval.saturating_sub(Duration::from_millis(passed));
+                me.after(LOOK_EVERY.min(left), ReporterMsg::Look);
+            }
         }
-    }
-
-    fn reported(
-        &self,
-        me: &mut Me<ReporterMsg>,
-        state: &mut ReporterState,
-        end: Timestamp,
-        result: Result<Fate, String>,
-    ) {
-        let pause = match result {
-            Ok(fate) => {
-                if fate == Fate::Posted {
-                    tracing::info!(event = "report.posted", "the usage report was posted");
-                }
-                *state = ReporterState { done: end, tries: 0 };
-                Duration::ZERO
-            }
-            Err(reason) => {
-                tracing::warn!(event = "report.failed", reason, "the usage report could not be posted");
-                state.tries += 1;
-                if state.tries >= TRIES {
-                    *state = ReporterState { done: end, tries: 0 };
-                }
-                LOOK_EVERY
-            }
-        };
-        me.after(pause, ReporterMsg::Look);
     }
 
     async fn report(&self, due: Due) -> Result<Fate, String> {
@@ -178,6 +154,27 @@ impl Reporter {
         let value = due.end.0.to_string();
         self.store.write(vec![Write::Put { key: keys::REPORT_LAST.to_owned(), value, ttl: None }]).await;
         Ok(fate)
+    }
+}
+
+/// Notes what became of a report; the pause until the next look.
+fn reported(state: &mut ReporterState, end: Timestamp, result: Result<Fate, String>) -> Duration {
+    match result {
+        Ok(fate) => {
+            if fate == Fate::Posted {
+                tracing::info!(event = "report.posted", "the usage report was posted");
+            }
+            *state = ReporterState { done: end, tries: 0 };
+            Duration::ZERO
+        }
+        Err(reason) => {
+            tracing::warn!(event = "report.failed", reason, "the usage report could not be posted");
+            state.tries += 1;
+            if state.tries >= TRIES {
+                *state = ReporterState { done: end, tries: 0 };
+            }
+            LOOK_EVERY
+        }
     }
 }
 
