@@ -22,6 +22,9 @@ mod ledger;
 #[path = "bot/posting.rs"]
 mod posting;
 
+#[path = "bot/typed.rs"]
+mod typed;
+
 #[path = "bot/streaming.rs"]
 mod streaming;
 

@@ -19,6 +19,7 @@ mod courier;
 mod doors;
 mod drafts;
 mod drawing;
+mod found;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use super::roomy;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
-use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
+use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
@@ -126,6 +127,8 @@ pub struct Outbox {
     pub pacer: Arc<Mutex<Pacer>>,
     /// Jitter of retries.
     pub dice: Arc<dyn Dice>,
+    /// Draws formulas for doors that take pictures.
+    pub renderer: Arc<dyn Renderer>,
     /// Who wants to know.
     pub journal: Handle<JournalMsg>,
 }
@@ -308,7 +311,7 @@ impl Outbox {
 
     fn courier(&self, pace: Pace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
-        Courier { poster, pacer, dice, pace }
+        Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
     }
 
     /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.

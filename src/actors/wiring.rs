@@ -31,7 +31,7 @@ use super::tree::{Kind, Row, TREE};
 use super::turn::{InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
@@ -62,6 +62,8 @@ pub struct Parts {
     pub terminal_door: Door,
     /// The terminal's sessions.
     pub terminal: Arc<dyn Poster>,
+    /// Draws formulas.
+    pub renderer: Arc<dyn Renderer>,
     /// The addresses of the actors, made before the edges that speak to them.
     pub handles: Handles,
     /// Serves the pages.
@@ -318,6 +320,7 @@ impl Wiring {
             poster: Arc::clone(&self.parts.terminal),
             pacer: Arc::new(Mutex::new(Pacer::new(0, 0))),
             dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
         }
     }
@@ -327,6 +330,7 @@ impl Wiring {
             poster: Arc::clone(&self.parts.poster),
             pacer: Arc::clone(&self.pacer),
             dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
         }
     }

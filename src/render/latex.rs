@@ -17,8 +17,9 @@ use crate::ports::{NotDrawn, Renderer};
 
 /// The longest formula that is drawn, in Unicode scalar values.
 pub const FORMULA_MAX: usize = 2_000;
-/// The widest and the highest picture, in pixels.
+/// The widest picture, in pixels.
 pub const WIDTH_MAX: u32 = 2_400;
+/// The highest picture, in pixels.
 pub const HEIGHT_MAX: u32 = 1_600;
 /// Formulas that are drawn at once. Drawing cannot be stopped once it runs, so this bounds the threads it may take.
 const AT_ONCE: usize = 2;

@@ -24,6 +24,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("turn.parked", "a turn waits for a decision and holds nothing meanwhile"),
     ("outbox.retried", "a post is tried again"),
     ("outbox.refused", "a notice could not be posted"),
+    ("outbox.plain", "a place refused cards or files, and words took their place"),
+    ("outbox.no_picture", "a formula could not be drawn and was shown as text"),
     ("limit.refused", "a person asked for more than the limit allows"),
     ("restriction.added", "a person was restricted"),
     ("restriction.lifted", "a restriction ended"),

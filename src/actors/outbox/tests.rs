@@ -1,6 +1,9 @@
+mod pieces;
+
 use super::*;
 use crate::actors::draft::Slot;
 use crate::actors::testing::log::Log;
+use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
 use crate::ports::Fault;
@@ -25,7 +28,8 @@ async fn world_of(pacer: Pacer) -> World {
     let faults = Arc::clone(&stage.faults);
     let heard = stage.probe(&journal);
     let dice = Arc::new(FixedDice::new(0.5));
-    let actor = Outbox { poster: Arc::clone(&poster) as _, pacer: Arc::clone(&pacer), dice, journal };
+    let renderer = Arc::new(Sketches);
+    let actor = Outbox { poster: Arc::clone(&poster) as _, pacer: Arc::clone(&pacer), dice, renderer, journal };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;
     World { outbox, poster, pacer, journal: heard, faults, _tree: tree }

@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
+use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource,
 };
@@ -47,8 +48,13 @@ async fn world(store: MemoryStore) -> World {
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let heard = stage.probe(&gateway);
     let pacer = Arc::new(parking_lot::Mutex::new(crate::actors::outbox::Pacer::new(50, 1000)));
-    let posting =
-        crate::actors::outbox::Outbox { poster: Arc::clone(&poster) as _, pacer, dice, journal: at("journal") };
+    let posting = crate::actors::outbox::Outbox {
+        poster: Arc::clone(&poster) as _,
+        pacer,
+        dice,
+        renderer: Arc::new(Sketches),
+        journal: at("journal"),
+    };
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });
     let tree = stage.go().await;
