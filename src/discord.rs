@@ -22,6 +22,8 @@ mod frame;
 
 mod message;
 
+pub mod rights;
+
 mod threads;
 
 #[cfg(test)]

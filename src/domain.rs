@@ -10,6 +10,8 @@ pub mod triage;
 
 pub mod pairs;
 
+pub mod restriction;
+
 pub mod turn;
 
 pub mod history;
@@ -47,6 +49,7 @@ pub mod breaker;
 pub mod budget;
 
 pub mod fair;
+pub mod limits;
 
 pub mod restart;
 
