@@ -6,6 +6,8 @@ pub mod ids;
 
 pub mod incoming;
 
+pub mod attachment;
+
 pub mod triage;
 
 pub mod pairs;
@@ -35,6 +37,7 @@ pub mod code;
 pub mod split;
 
 pub mod layout;
+pub mod locale;
 
 pub mod notice;
 

@@ -1,5 +1,7 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
 
+pub mod attachments;
+
 mod model_error;
 
 pub mod vitals;

@@ -16,6 +16,12 @@ mod talk;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/attachments.rs"]
+mod attachments;
+
+#[path = "bot/prompts.rs"]
+mod prompts;
+
 #[path = "bot/ledger.rs"]
 mod ledger;
 

@@ -30,9 +30,10 @@ use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
-use super::turn::{InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
+use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
@@ -60,6 +61,8 @@ pub struct Parts {
     pub source: Arc<dyn EventSource>,
     /// The door's requests.
     pub poster: Arc<dyn Poster>,
+    /// The files that came with the door's messages.
+    pub attachments: Arc<dyn Attachments>,
     /// The name of the terminal's door.
     pub terminal_door: Door,
     /// The terminal's sessions.
@@ -258,6 +261,8 @@ impl Wiring {
             dice: Arc::clone(&parts.dice),
             dispatcher: handles.llm_dispatcher.clone(),
             outboxes: handles.outboxes(&parts),
+            attachments: Arc::clone(&parts.attachments),
+            attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
             rate_limiter: handles.rate_limiter.clone(),
             in_flight,

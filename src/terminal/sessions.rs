@@ -149,6 +149,8 @@ impl Sessions {
             mentions_us: true,
             reply_to: None,
             may_answer: true,
+            attachments: Vec::new(),
+            locale: None,
             at: self.clock.now(),
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
@@ -184,6 +186,8 @@ impl Sessions {
             mentions_us: false,
             reply_to,
             may_answer: true,
+            attachments: Vec::new(),
+            locale: None,
             at: self.clock.now(),
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
@@ -302,6 +306,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            attachments: posted.attachments.clone(),
             answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }

@@ -13,6 +13,7 @@ use staffai::playground::demo_model::DemoModel;
 use staffai::playground::guild::ids::{ChannelId, UserId};
 use staffai::playground::service::{Options, Service};
 use staffai::ports::{Clock, NoFaults};
+use staffai::telemetry::Redaction;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -58,6 +59,7 @@ impl World {
         let launch = Launch {
             settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
             lookup: Arc::new(|_| None),
+            redaction: Redaction::default(),
             reread: None,
             alone: false,
             clock: Arc::new(SystemClock),

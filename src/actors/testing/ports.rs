@@ -21,6 +21,7 @@ use crate::domain::limits;
 use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
     Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
@@ -213,13 +214,9 @@ impl ScriptedModels {
     /// The first row falls back to the others in order.
     pub fn new(keys: &[&str]) -> Self {
         let rows = keys.iter().enumerate().map(|(index, key)| Row {
-            key: (*key).to_owned(),
             stream: false,
-            timeout: Duration::from_secs(60),
             fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
-            temperature: None,
-            max_context: None,
-            price: None,
+            ..Row::new(*key, Duration::from_secs(60))
         });
         Self {
             rows: rows.collect(),
@@ -260,6 +257,7 @@ impl Models for ScriptedModels {
             Say::Text(text) => Ok(Completion {
                 content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
                 refusal: None,
+                calls: Vec::new(),
                 finish: Finish::Stop,
                 usage: Usage::default(),
                 raw: Value::Null,
@@ -267,6 +265,18 @@ impl Models for ScriptedModels {
             Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
             Say::Panic => panic!("the model panicked"),
         }
+    }
+}
+
+// === Files of messages ===
+
+/// No file can be had.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
     }
 }
 
@@ -412,6 +422,8 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         mentions_us: false,
         reply_to,
         may_answer: true,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
         HistoryScope::Nothing => History::default(),
     };
     // A turn that is resumed may have got as far as its memory in an earlier life.
-    history.forget(&turn.text, turn.at);
+    history.forget(&turn.asked(), turn.at);
     let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None } };
     let seen = match &quoted.seen {
         Some(seen) => Some(seen.clone()),
@@ -112,6 +112,7 @@ async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Se
         author: posted.author.person,
         name: posted.author.name,
         text: posted.text,
+        attachments: posted.attachments,
         answers: posted.reply_to.map(|quoted| quoted.id),
     })
 }

@@ -1,0 +1,16 @@
+//! The notices in German.
+
+use super::Words;
+
+pub(super) const WORDS: Words = Words {
+    hint: "Hallo! Schreib deine Frage in dieselbe Nachricht, dann beantworte ich sie.",
+    model_down: "Entschuldige, ich kann gerade nicht klar denken; frag mich bitte in ein paar Minuten noch einmal.",
+    timed_out: "Entschuldige, das hat zu lange gedauert; frag mich bitte noch einmal, vielleicht einfacher.",
+    no_answer: "Entschuldige, darauf fand ich keine gute Antwort; versuch bitte, es anders zu fragen.",
+    not_posted: "Entschuldige, ich konnte hier nicht meine ganze Antwort zeigen; frag mich bitte noch einmal.",
+    interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
+    internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",
+    busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",
+    lane_full: "Ich arbeite noch an deinen früheren Nachrichten; warte bitte erst auf diese Antworten.",
+    lane_busy: "Ich arbeite noch an deiner letzten Nachricht; frag bitte wieder, wenn ich sie beantwortet habe.",
+};
