@@ -310,6 +310,7 @@ impl World {
             name: (*name).to_owned(),
             kind: (*kind).to_owned(),
             bytes: bytes.to_vec().into(),
+            description: None,
         });
         let (author, channel) = (self.member(who), self.channel(channel));
         let text = text.replace("@staffai", &format!("<@{}>", self.service.bot()));
