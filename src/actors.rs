@@ -1,5 +1,5 @@
 //! Who is awake, who owns what, who is told. Read `tree.rs` first, then follow a message: shard, gateway, journal,
-//! conversations, conversation, turn, outbox.
+//! `rate_limiter`, conversations, conversation, turn, outbox.
 
 pub mod tree;
 pub mod wiring;
@@ -32,6 +32,8 @@ pub mod intake;
 
 pub mod journal;
 
+pub mod rate_limiter;
+
 pub mod conversations;
 
 pub mod conversation;
@@ -39,6 +41,8 @@ pub mod conversation;
 pub mod turn;
 
 pub mod draft;
+
+pub mod restriction_sweeper;
 
 pub mod llm_dispatcher;
 

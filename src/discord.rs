@@ -24,6 +24,8 @@ mod frame;
 
 mod message;
 
+pub mod rights;
+
 mod threads;
 
 #[cfg(test)]

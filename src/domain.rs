@@ -12,6 +12,8 @@ pub mod triage;
 
 pub mod pairs;
 
+pub mod restriction;
+
 pub mod turn;
 
 pub mod history;
@@ -50,6 +52,7 @@ pub mod breaker;
 pub mod budget;
 
 pub mod fair;
+pub mod limits;
 
 pub mod restart;
 

@@ -19,8 +19,10 @@ use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::ledger::Increment;
+use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::domain::restriction::Appointment;
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
@@ -113,6 +115,11 @@ pub trait Store: Send + Sync {
     /// Applies the writes as one, in order. They are visible when this returns; the future resolves when they are durable
     /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
+
+    /// Does one step about a member's limits, by the law of [`crate::domain::limits`]. Steps about one member that are begun one
+    /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known
+    /// here. The answer is there at once where no server has to be asked, and else within the store's own deadline.
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer>;
 
     /// How the store is.
     fn status(&self) -> StoreStatus;
@@ -364,6 +371,10 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
+    /// Gives a role to somebody, who may hold it already.
+    AddRole(Appointment),
+    /// Takes a role from somebody, who need not hold it.
+    RemoveRole(Appointment),
 }
 
 /// The answer to a request, and what the platform said of its limits.
@@ -384,6 +395,8 @@ pub enum PostResult {
     Message(MessageId),
     /// Messages, oldest first.
     Messages(Vec<Posted>),
+    /// The person, or the whole community, is not there any more.
+    Absent,
 }
 
 /// A rate-limit bucket as the platform tells it.
@@ -414,6 +427,9 @@ pub enum PostError {
         /// The platform's words, capped.
         message: String,
     },
+    /// We may not reply to messages there; the same without a reply may work.
+    #[error("replies are refused: {0}")]
+    NoReply(String),
     /// It may work later; it may even have worked and only the answer was lost.
     #[error("{0}")]
     Transient(String),

@@ -46,6 +46,12 @@ mod process_faults;
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
 
+#[path = "bot/restrictions.rs"]
+mod restrictions;
+
+#[path = "bot/limits.rs"]
+mod limits;
+
 #[path = "bot/floods.rs"]
 mod floods;
 

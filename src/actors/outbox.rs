@@ -105,7 +105,7 @@ pub enum OutboxMsg {
     Quiet(Place, TurnId),
     /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
-    /// Somebody wants to read from the platform, within its budgets.
+    /// Somebody wants to read from the platform or to change a role there, within its budgets. It may be tried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
     /// A courier is done with the job at the head of its place's queue.
     CourierReturned(Place, courier::Returned),
@@ -424,7 +424,7 @@ impl Outbox {
                     pacer.lock().limited(Instant::now(), retry_after, global);
                 }
                 // Typing is worth no second try.
-                Ok(_) | Err(PostError::Transient(_)) => {}
+                Ok(_) | Err(PostError::Transient(_) | PostError::NoReply(_)) => {}
             }
         });
     }

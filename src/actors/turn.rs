@@ -24,6 +24,7 @@ use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::{OutboxMsg, Outboxes};
+use super::rate_limiter::RateLimiterMsg;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
@@ -61,6 +62,8 @@ pub struct TurnParts {
     pub attachment_kib: Arc<Semaphore>,
     /// Who has custody.
     pub journal: Handle<JournalMsg>,
+    /// Who hears of turns that ended before they began.
+    pub rate_limiter: Handle<RateLimiterMsg>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
     /// Where each step is noted.

@@ -21,7 +21,9 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::rate_limiter::{RateLimiter, RateLimiterMsg};
 use super::reporter::{Reporter, ReporterMsg};
+use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -89,6 +91,8 @@ pub struct Handles {
     journal: Handle<JournalMsg>,
     outbox: Handle<OutboxMsg>,
     terminal_outbox: Handle<OutboxMsg>,
+    rate_limiter: Handle<RateLimiterMsg>,
+    restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     reporter: Handle<ReporterMsg>,
@@ -109,6 +113,8 @@ impl Handles {
             journal: Handle::new(&at("journal")),
             outbox: Handle::new(&at("outbox:discord")),
             terminal_outbox: Handle::new(&at("outbox:terminal")),
+            rate_limiter: Handle::new(&at("rate_limiter")),
+            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             reporter: Handle::new(&at("reporter")),
@@ -258,6 +264,7 @@ impl Wiring {
             attachments: Arc::clone(&parts.attachments),
             attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
+            rate_limiter: handles.rate_limiter.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
@@ -279,6 +286,8 @@ impl Wiring {
             journal,
             outbox,
             terminal_outbox,
+            rate_limiter,
+            restriction_sweeper,
             llm_dispatcher,
             conversations,
             reporter,
@@ -293,6 +302,8 @@ impl Wiring {
             Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            Kind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
+            Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
@@ -313,7 +324,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
-            conversations: self.handles.conversations.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             timeline: Arc::clone(&self.parts.timeline),
         }
@@ -337,6 +348,30 @@ impl Wiring {
             dice: Arc::clone(&self.parts.dice),
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
+        }
+    }
+
+    fn rate_limiter(&self) -> RateLimiter {
+        let sweeper = self.handles.restriction_sweeper.clone();
+        RateLimiter {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            conversations: self.handles.conversations.clone(),
+            journal: self.handles.journal.clone(),
+            // While the sweeper is down nobody is restricted; the next breach is.
+            breached: Arc::new(move |turn, tier| {
+                let _ = sweeper.cast(SweeperMsg::Breached { turn, tier });
+            }),
+        }
+    }
+
+    fn restriction_sweeper(&self) -> RestrictionSweeper {
+        RestrictionSweeper {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            outboxes: self.handles.outboxes(&self.parts),
         }
     }
 
@@ -372,6 +407,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
+            sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),

@@ -314,6 +314,7 @@ impl WireMessage<'_> {
             reply_to,
             attachments: attachments(self.attachments),
             locale: None,
+            may_answer: true,
             at,
         }
     }

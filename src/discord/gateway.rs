@@ -283,6 +283,8 @@ impl Stream {
             }
             Event::Posted(mut posted) => {
                 self.shared.rest.threads.complete(&mut posted);
+                let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
+                posted.may_answer = self.shared.rest.rights.may_answer(guild, &posted.place, parent, posted.at);
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {
@@ -298,7 +300,10 @@ impl Stream {
                     });
                 }
             }
-            Event::Places(GuildPlaces { guild, locale, newest, threads }) => {
+            Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
+                if let Some(rights) = rights {
+                    self.shared.rest.rights.learn(*rights);
+                }
                 self.shared.rest.threads.prefers(&guild, locale);
                 for (thread, parent) in threads {
                     self.shared.rest.threads.learn(thread, parent);
@@ -307,6 +312,10 @@ impl Stream {
             }
             Event::Thread(thread, parent) => {
                 self.shared.rest.threads.learn(thread, parent);
+                self.pass(sequence);
+            }
+            Event::Rights(change) => {
+                self.shared.rest.rights.learn(*change);
                 self.pass(sequence);
             }
             Event::Other => self.pass(sequence),

@@ -15,6 +15,7 @@ use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
 use super::message::Body;
+use super::rights::Rights;
 use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use crate::domain::ids::{MessageId, Place};
@@ -25,6 +26,8 @@ use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
 pub mod account;
 
 mod answer;
+
+mod roles;
 
 use answer::Answer;
 
@@ -47,6 +50,8 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
+    /// What we may do where, as the gateway learns it.
+    pub(super) rights: Rights,
     /// What the gateway told of places and guilds, and messages that are read here do not say.
     pub(super) threads: Threads,
 }
@@ -78,6 +83,7 @@ impl Rest {
             base: format!("{base}/api/v10"),
             authorization,
             me: OnceLock::new(),
+            rights: Rights::default(),
             threads: Threads::default(),
         })
     }
@@ -115,7 +121,17 @@ impl Rest {
 
     /// One request, one answer with a status of success.
     async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<Answer, PostError> {
-        let mut headers = HeaderMap::with_capacity(2);
+        self.send_with(HeaderMap::with_capacity(2), method, path, body).await
+    }
+
+    /// The same with further headers.
+    async fn send_with(
+        &self,
+        mut headers: HeaderMap,
+        method: Method,
+        path: &str,
+        body: Option<Body>,
+    ) -> Result<Answer, PostError> {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let bodiless = method == Method::GET;
         let mut request = self.client.request(method, format!("{}{path}", self.base));
@@ -154,7 +170,8 @@ impl Rest {
             reference = Some(to.message_id(message_id(reply_to)?).fail_if_not_exists(false));
         }
         let body = message::create(piece, reference, nonce)?;
-        self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body)).await
+        let path = format!("/channels/{channel}/messages");
+        self.send(Method::POST, &path, Some(body)).await.map_err(answer::without_history)
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
@@ -221,6 +238,8 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+            PostRequest::AddRole(appointment) => self.set_role(Method::PUT, appointment).await,
+            PostRequest::RemoveRole(appointment) => self.set_role(Method::DELETE, appointment).await,
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Posted {
     pub attachments: Vec<Attachment>,
     /// The platform's tag of the language that its place or its author prefers, such as `de` or `es-419`.
     pub locale: Option<String>,
+    /// Our own permissions allow an answer there; true when they are not known.
+    pub may_answer: bool,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
 }

@@ -84,6 +84,9 @@ impl Setup {
             ("STAFFAI_TURN__DEADLINE", "5s"),
             ("STAFFAI_DRAIN_SECONDS", "5"),
             ("DISCORD_REQUESTS_PER_SECOND", "0"),
+            // Few stories are about the limits of members, and many have one who asks a lot.
+            ("RATE_LIMIT_COUNT", "1000"),
+            ("TOKEN_RATE_LIMIT_COUNT", "1000000000"),
             ("LOG_FORMAT", "json"),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -47,6 +47,7 @@ fn a_usual_message_is_told_whole() {
         reply_to: None,
         attachments: Vec::new(),
         locale: None,
+        may_answer: true,
         at: Timestamp(1_795_199_880_123),
     };
     assert_eq!(read(&plain()), expected);

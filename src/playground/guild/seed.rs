@@ -112,6 +112,7 @@ fn text(id: u64, name: &str) -> Channel {
         recipient: None,
         parent: None,
         opener: None,
+        overwrites: Vec::new(),
     }
 }
 
