@@ -34,6 +34,8 @@ pub mod conversation;
 
 pub mod turn;
 
+pub mod forgotten;
+
 pub mod draft;
 
 pub mod llm_dispatcher;
@@ -41,6 +43,8 @@ pub mod llm_dispatcher;
 pub mod outbox;
 
 pub mod config_watcher;
+
+pub mod commands;
 
 pub mod ops;
 

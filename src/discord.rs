@@ -12,6 +12,8 @@ pub mod rest;
 
 pub mod events;
 
+pub mod interactions;
+
 pub mod prefilter;
 
 pub mod close;

@@ -24,6 +24,8 @@ pub mod partial;
 
 pub mod draft;
 
+pub mod command;
+
 pub mod outgoing;
 
 pub mod split;

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
@@ -400,6 +401,26 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
+    /// Offers these commands to members and no others. Nothing is changed where they are offered already.
+    RegisterCommands(Vec<Spec>),
+    /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
+    /// said so before.
+    Defer(Callback),
+    /// Answers a command, to whoever ran it alone, in the place of what [`PostRequest::Defer`] said. Repeating it changes
+    /// nothing.
+    Respond {
+        /// The command.
+        to: Callback,
+        /// The answer.
+        piece: Piece,
+    },
+    /// Offers choices to somebody who is typing a command.
+    Suggest {
+        /// What is typed.
+        to: Callback,
+        /// The choices, the best first.
+        choices: Vec<Choice>,
+    },
 }
 
 /// The answer to a request, and what the platform said of its limits.
@@ -416,6 +437,8 @@ pub struct PostReply {
 pub enum PostResult {
     /// Nothing but success.
     Done,
+    /// It was done before; nothing was done now.
+    Already,
     /// The posted or edited message.
     Message(MessageId),
     /// Messages, oldest first.
@@ -482,4 +505,9 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// Memory in use by this process, in bytes; none where the system does not tell.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, busy notices to the outbox.
+//! Sends: accepted turns and cancellations to the journal, commands to commands, busy notices to the outbox.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
 use std::collections::HashMap;
@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::handle::Handle;
+use super::commands::CommandsMsg;
+use super::handle::{Down, Handle};
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
@@ -45,6 +46,8 @@ pub struct Gateway {
     pub journal: Handle<JournalMsg>,
     /// Who says that we are busy.
     pub outboxes: Outboxes,
+    /// Who runs commands.
+    pub commands: Handle<CommandsMsg>,
 }
 
 /// What the gateway holds.
@@ -75,6 +78,9 @@ impl Actor for Gateway {
                         receipt.settle();
                     }
                 }
+                // Who runs a command sees that it was not answered, so it is handed on but never kept.
+                Incoming::Command(command) => settle(self.commands.cast(CommandsMsg::Run(command)), receipt),
+                Incoming::Typing(typing) => settle(self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }
         Ok(())
@@ -116,6 +122,13 @@ impl Gateway {
         };
         // A journal that is down drops the receipt, and the event comes back.
         let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer, permit, receipt })));
+    }
+}
+
+/// An event is taken when its receiver lives; otherwise it comes back in a moment.
+fn settle(cast: Result<(), Down>, receipt: Receipt) {
+    if cast.is_ok() {
+        receipt.settle();
     }
 }
 

@@ -1,11 +1,12 @@
 //! journal: custody of every accepted turn until its answer is posted.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: accepted turns from the gateway, answers from conversations, deliveries from the outbox, news of restarts.
+//! Receives: accepted turns from the gateway, wishes to be forgotten from commands, answers from conversations, deliveries from the outbox, news of restarts.
 //! Sends: open turns to conversations, known answers to the outbox.
 //! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
 //! the channel before it posts, so that nothing is said twice.
 
+mod memory;
 mod remembered;
 mod report;
 
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use self::remembered::Remembered;
 use super::conversations::{ConversationsMsg, Offered};
+use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg, Outboxes};
 use super::receipt::Receipt;
@@ -25,7 +27,7 @@ use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::timeline::Timeline;
 use crate::domain::ids;
-use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::ids::{MessageId, Person, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
@@ -62,6 +64,9 @@ pub enum JournalMsg {
     Undeliverable(TurnId, String),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
+    /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
+    /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
+    Forget(Person, Timestamp, Reply<usize>),
     /// The actor at this path runs anew or is gone: what it may have held is offered again.
     ActorRecovered(String),
     /// Time to look at deadlines.
@@ -96,6 +101,8 @@ pub struct Journal {
     pub conversations: Handle<ConversationsMsg>,
     /// Who posts them.
     pub outboxes: Outboxes,
+    /// What may not be remembered any more.
+    pub forgotten: Arc<Forgotten>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
 }
@@ -175,6 +182,7 @@ impl JournalMsg {
             | Self::Delivered(..)
             | Self::Undeliverable(..)
             | Self::Cancel(_)
+            | Self::Forget(..)
             | Self::Undelivered(_) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
         }
@@ -210,6 +218,12 @@ impl Journal {
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
             JournalMsg::Cancel(id) => self.cancel(state, &id),
+            JournalMsg::Forget(person, cut, reply) => {
+                let writes = memory::forget(state, &person, cut);
+                let many = writes.len();
+                drop(self.store.write(writes));
+                let _ = reply.send(many);
+            }
             JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
             JournalMsg::Sweep => {
                 self.sweep(state);
@@ -356,7 +370,7 @@ impl Journal {
         if entry.answer.is_some() {
             return;
         }
-        entry.answer = Some(answer);
+        entry.answer = Some(memory::keep(&entry.turn, answer));
         entry.answered = Instant::now();
         self.timeline.answered(id);
         drop(self.store.write(vec![record(entry)]));
@@ -374,16 +388,9 @@ impl Journal {
         } else {
             self.timeline.posted(id, &Outcome::Replied, delivery.first_visible);
         }
-        let mut writes = Vec::with_capacity(1 + delivery.posted.len());
-        if let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref())
-            && let Ok(value) = serde_json::to_string(exchange)
-        {
-            let ttl = self.live.now().settings.history.ttl;
-            let ttl = if ttl.is_zero() { keys::ANSWERED_TTL } else { ttl };
-            for message in &delivery.posted {
-                writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
-            }
-        }
+        let saving = self.forgotten.saving();
+        let ttl = self.live.now().settings.history.ttl;
+        let writes = memory::index(&entry, &saving, &delivery.posted, ttl);
         self.close(state, id, delivery.posted.clone(), writes);
     }
 

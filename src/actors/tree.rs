@@ -40,6 +40,7 @@ pub enum Kind {
     LlmDispatcher,
     Conversations,
     Conversation,
+    Commands,
     ConfigWatcher,
     Gateway,
     Discord,
@@ -92,6 +93,7 @@ pub static TREE: Row = Row {
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
         },
+        leaf(Kind::Commands, "commands", "what members run beside talking: a task for each, answered to its caller alone"),
         leaf(
             Kind::ConfigWatcher,
             "config_watcher",

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::board::Board;
+use super::commands::{CommandParts, Commands, CommandsMsg};
 use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
 use super::conversations::{Conversations, ConversationsMsg};
 use super::discord::{Discord, DiscordMsg};
+use super::forgotten::Forgotten;
 use super::gateway::{Gateway, GatewayMsg};
 use super::handle::Handle;
 use super::identify_queue::{IdentifyQueue, IdentifyQueueMsg};
@@ -28,7 +30,9 @@ use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
 use super::turn::{InFlight, TurnParts};
+use super::vitals::TreeVitals;
 use crate::config::edges::Shards;
+use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
 use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Store};
 
@@ -85,6 +89,7 @@ pub struct Handles {
     terminal_outbox: Handle<OutboxMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
+    commands: Handle<CommandsMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
     discord: Handle<DiscordMsg>,
@@ -104,6 +109,7 @@ impl Handles {
             terminal_outbox: Handle::new(&at("outbox:terminal")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
+            commands: Handle::new(&at("commands")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
             discord: Handle::new(&at("discord")),
@@ -234,6 +240,8 @@ struct Wiring {
     open_turns: Arc<Semaphore>,
     model_permits: Arc<Semaphore>,
     pacer: Arc<Mutex<Pacer>>,
+    /// The tools that are connected, for the commands about them.
+    tooling: Arc<RwLock<Tooling>>,
 }
 
 impl Wiring {
@@ -248,6 +256,7 @@ impl Wiring {
             dispatcher: handles.llm_dispatcher.clone(),
             outboxes: handles.outboxes(&parts),
             journal: handles.journal.clone(),
+            forgotten: Arc::new(Forgotten::default()),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
         });
@@ -256,7 +265,7 @@ impl Wiring {
         parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
         parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
         let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
-        Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)) }
+        Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)), tooling: Arc::default() }
     }
 
     /// The child that a row stands for, with its own children.
@@ -270,6 +279,7 @@ impl Wiring {
             terminal_outbox,
             llm_dispatcher,
             conversations,
+            commands,
             config_watcher,
             gateway,
             discord,
@@ -283,6 +293,7 @@ impl Wiring {
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::Commands => ChildSpec::new(row, commands, self.commands(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
@@ -302,6 +313,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             conversations: self.handles.conversations.clone(),
             outboxes: self.handles.outboxes(&self.parts),
+            forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
         }
     }
@@ -338,6 +350,33 @@ impl Wiring {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
+    fn commands(&self) -> Commands {
+        let parts = &self.parts;
+        let vitals = TreeVitals {
+            roster: Arc::clone(&parts.roster),
+            board: Arc::clone(&parts.board),
+            timeline: Arc::clone(&parts.timeline),
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            live: parts.live.clone(),
+        };
+        let parts = CommandParts {
+            live: parts.live.clone(),
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            dice: Arc::clone(&parts.dice),
+            vitals: Arc::new(vitals),
+            door: parts.door.clone(),
+            outboxes: self.handles.outboxes(parts),
+            journal: self.handles.journal.clone(),
+            config_watcher: self.handles.config_watcher.clone(),
+            forgotten: Arc::clone(&self.turn_parts.forgotten),
+            in_flight: Arc::clone(&self.turn_parts.in_flight),
+            tooling: Arc::clone(&self.tooling),
+        };
+        Commands { parts: Arc::new(parts) }
+    }
+
     fn config_watcher(&self) -> ConfigWatcher {
         ConfigWatcher { files: Arc::clone(&self.parts.files), live: self.parts.live.clone() }
     }
@@ -348,6 +387,7 @@ impl Wiring {
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
             outboxes: self.handles.outboxes(&self.parts),
+            commands: self.handles.commands.clone(),
         }
     }
 

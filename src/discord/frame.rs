@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serenity::model::id::UserId;
 
 use super::events::{self, GuildPlaces, Ready};
+use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
@@ -49,6 +50,8 @@ pub(super) enum Event {
     Places(GuildPlaces),
     /// A thread and the channel it belongs to.
     Thread(Place, Place),
+    /// Somebody ran or types a command.
+    Interaction(Interaction),
     /// Nothing for us.
     Other,
 }
@@ -150,6 +153,9 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
         "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
         "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
         "GUILD_CREATE" => events::places(data).map(|places| places.map_or(Event::Other, Event::Places)),
+        "INTERACTION_CREATE" => {
+            interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction))
+        }
         "THREAD_CREATE" => events::thread(data)
             .map(|thread| thread.map_or(Event::Other, |(thread, parent)| Event::Thread(thread, parent))),
         _ => Ok(Event::Other),
@@ -183,6 +189,7 @@ fn is_read(kind: &str) -> bool {
             | "MESSAGE_DELETE_BULK"
             | "GUILD_CREATE"
             | "THREAD_CREATE"
+            | "INTERACTION_CREATE"
     )
 }
 

@@ -23,6 +23,8 @@ use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
 
+mod commands;
+
 mod answer;
 
 use answer::Answer;
@@ -44,6 +46,8 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
+    /// The id of our application, once something told it.
+    application: OnceLock<String>,
 }
 
 impl Rest {
@@ -67,7 +71,7 @@ impl Rest {
             .no_proxy()
             .build()
             .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new() })
+        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new(), application: OnceLock::new() })
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -203,6 +207,10 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+            PostRequest::RegisterCommands(specs) => self.register(specs).await,
+            PostRequest::Defer(callback) => self.defer(callback).await,
+            PostRequest::Respond { to, piece } => self.respond(to, piece).await,
+            PostRequest::Suggest { to, choices } => self.suggest(to, choices).await,
         }
     }
 }

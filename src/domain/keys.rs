@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
+use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 
 /// How all histories begin.
 pub const HISTORY_PREFIX: &str = "discord_context:";
@@ -28,6 +28,21 @@ pub const WATERMARK_PREFIX: &str = "staffai:watermark:";
 
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
+
+/// How all choices of members begin.
+pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
+
+/// The life of a member's choices from their last change.
+pub const PREFERENCES_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How all counters of tokens begin, as the Python bot wrote them.
+pub const USAGE_PREFIX: &str = "token_stats:";
+
+/// How the index begins of which answers are whose.
+const ANSWERS_OF_PREFIX: &str = "staffai:answers_of:";
+
+/// How the index begins of which histories hold whose words besides their owner's.
+const QUOTES_OF_PREFIX: &str = "staffai:quotes_of:";
 
 /// The life of an unfinished turn from its last change: longer than any outage that a member would wait for.
 pub const TURN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -54,6 +69,77 @@ pub const PROBE: &str = "staffai:probe";
 #[must_use]
 pub fn history(person: &Person, place: &Place) -> String {
     format!("{HISTORY_PREFIX}{}:{}", legacy(&person.door, &person.id), legacy(&place.door, &place.id))
+}
+
+/// How all histories of one person begin; what follows names the place.
+#[must_use]
+pub fn histories_of(person: &Person) -> String {
+    format!("{HISTORY_PREFIX}{}:", legacy(&person.door, &person.id))
+}
+
+/// What a member chose for themselves. It lives for [`PREFERENCES_TTL`] after each change.
+#[must_use]
+pub fn preferences(person: &Person) -> String {
+    format!("{PREFERENCES_PREFIX}{person}")
+}
+
+/// Says that this message of ours answered this person. It lives as long as [`answered`].
+#[must_use]
+pub fn answer_of(person: &Person, message: &MessageId) -> String {
+    format!("{}{message}", answers_of(person))
+}
+
+/// How all of the index begins that says which messages of ours answered this person.
+#[must_use]
+pub fn answers_of(person: &Person) -> String {
+    format!("{ANSWERS_OF_PREFIX}{}:{}:", person.door, part(&person.id))
+}
+
+/// Says that the history of this key holds words of this person, who is not its owner. It lives as long as that history.
+#[must_use]
+pub fn quote_of(person: &Person, history: &str) -> String {
+    format!("{}{history}", quotes_of(person))
+}
+
+/// How all of the index begins that says which histories hold words of this person.
+#[must_use]
+pub fn quotes_of(person: &Person) -> String {
+    format!("{QUOTES_OF_PREFIX}{}:{}:", person.door, part(&person.id))
+}
+
+/// Until when this member is restricted in this community, as epoch seconds.
+#[must_use]
+pub fn restricted_until(guild: &str, person: &Person) -> String {
+    format!("restricted_until:{guild}:{}", legacy(&person.door, &person.id))
+}
+
+/// Whether a key found under [`USAGE_PREFIX`] counts tokens of this person.
+#[must_use]
+pub fn is_usage_of(key: &str, person: &Person) -> bool {
+    let own = legacy(&person.door, &person.id);
+    key.strip_prefix(USAGE_PREFIX)
+        .and_then(|rest| rest.strip_suffix(own.as_str()))
+        .is_some_and(|rest| rest.ends_with(':'))
+}
+
+/// The tokens of one member since counting began.
+#[must_use]
+pub fn usage_in_all(guild: &str, person: &Person) -> String {
+    format!("{USAGE_PREFIX}total:{guild}:{}", legacy(&person.door, &person.id))
+}
+
+/// The tokens of one member on the day of this moment, in UTC.
+#[must_use]
+pub fn usage_of_day(guild: &str, at: Timestamp, person: &Person) -> String {
+    let moment = i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    let day = moment.unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y-%m-%d");
+    format!("{USAGE_PREFIX}daily:{guild}:{day}:{}", legacy(&person.door, &person.id))
+}
+
+/// The list of the Python bot with the last uses of one member: of a type that only its name leads to.
+#[must_use]
+pub fn usage_log(guild: &str, person: &Person) -> String {
+    format!("{USAGE_PREFIX}log:{guild}:{}", legacy(&person.door, &person.id))
 }
 
 /// The journal entry of one turn. It lives for [`TURN_TTL`] after each change.
@@ -154,6 +240,21 @@ mod tests {
         assert_eq!(watermark(&DISCORD, "5"), "staffai:watermark:discord:5");
         assert!(watermark(&DISCORD, "5").starts_with(&watermarks_of(&DISCORD)));
         assert_eq!(answered(&message), "staffai:answered:discord:9");
+    }
+
+    #[test]
+    fn what_is_kept_about_somebody_is_found_by_its_beginning() {
+        let (ada, seven) = (Person::new(DISCORD, "7"), Person::new(DISCORD, "77"));
+        let place = Place::new(DISCORD, "42");
+        assert!(history(&ada, &place).starts_with(&histories_of(&ada)));
+        assert!(!history(&seven, &place).starts_with(&histories_of(&ada)));
+        let message = MessageId::new(DISCORD, "9");
+        assert_eq!(answer_of(&ada, &message), "staffai:answers_of:discord:7:discord:9");
+        assert_eq!(quote_of(&ada, "discord_context:8:42"), "staffai:quotes_of:discord:7:discord_context:8:42");
+        assert_eq!(preferences(&ada), "staffai:preferences:discord:7");
+        assert!(is_usage_of("token_stats:daily:5:2026-01-01:7", &ada));
+        assert!(!is_usage_of("token_stats:daily:5:2026-01-01:77", &ada));
+        assert!(is_usage_of(&usage_log("5", &ada), &ada));
     }
 
     #[test]

@@ -335,7 +335,11 @@ impl ScriptedPoster {
                 }
                 PostResult::Message(message.clone())
             }
-            PostRequest::Typing { .. } => PostResult::Done,
+            PostRequest::Typing { .. }
+            | PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. } => PostResult::Done,
             PostRequest::History { place, after, limit } => {
                 let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
                 let after = after.as_ref().map_or(0, number);
@@ -366,11 +370,15 @@ impl Poster for ScriptedPoster {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         self.requests.lock().push((Instant::now(), request.clone()));
         let (place, script) = match request {
-            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (place, Some(&self.posts)),
-            PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (place, Some(&self.reads)),
-            PostRequest::Typing { place } => (place, None),
+            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
+            PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
+            PostRequest::Typing { place } => (Some(place), None),
+            PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. } => (None, Some(&self.posts)),
         };
-        let takes = self.slow.lock().get(place).copied().unwrap_or_default();
+        let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
         tokio::time::sleep(takes).await;
         let go = script.and_then(|script| script.lock().pop_front());
         match go {

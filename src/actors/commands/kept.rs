@@ -1,0 +1,128 @@
+//! What is kept about one person: finding it, showing it, taking it away.
+
+use std::time::Duration;
+
+use super::CommandParts;
+use crate::actors::journal::JournalMsg;
+use crate::domain::command::Command;
+use crate::domain::command::kept::{Conversation, Kept, Wiped};
+use crate::domain::command::overview::Spent;
+use crate::domain::history::History;
+use crate::domain::ids::Person;
+use crate::domain::keys;
+use crate::domain::notice::commands as words;
+use crate::domain::outgoing::FILE_BYTES_MAX;
+use crate::ports::{StoreStatus, Write};
+
+/// The most records of one kind that are looked at.
+const LOOK_MAX: usize = 10_000;
+/// The most counters of all members that are looked at.
+const COUNTERS_MAX: usize = 100_000;
+/// How long the journal may take to let go of open turns.
+const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether the store shows everything and keeps what it is told.
+pub(super) fn is_sound(parts: &CommandParts) -> bool {
+    parts.store.status() == StoreStatus::Ready
+}
+
+/// Wipes everything that is kept about the caller, and says what that was. Nothing that is on its way brings it back.
+pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
+    let person = &command.caller.person;
+    parts.forgotten.wish(person, None, command.at);
+    let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
+    let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
+    let kept = find(parts, command).await;
+    let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
+    // What cannot be seen while the store fails goes too, as far as its name is known.
+    writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    writes.push(Write::Delete { key: keys::preferences(person) });
+    let ttl = parts.live.now().settings.history.ttl;
+    let ttl = (!ttl.is_zero()).then_some(ttl);
+    for (key, _) in &kept.quotes {
+        // Read again: its owner may have gone on talking since.
+        let Some(mut history) = parts.store.get(key).await.and_then(|stored| readable(&stored)) else { continue };
+        history.forget_asked_by(person, command.at);
+        writes.push(match history.entries() {
+            [] => Write::Delete { key: key.clone() },
+            _ => Write::Put { key: key.clone(), value: history.to_json(), ttl },
+        });
+    }
+    let durable = parts.store.write(writes);
+    parts.forgotten.wish(person, None, command.at);
+    let sound = durable.await && is_sound(parts) && in_flight.is_ok();
+    let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
+    words::forgotten(&wiped, sound)
+}
+
+/// What is kept about the caller, as a sentence and as a document.
+pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
+    let kept = find(parts, command).await;
+    let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
+    (words::exported(&kept.counts(), is_sound(parts)), document.into_bytes())
+}
+
+/// What somebody spent today and in all, as far as it was counted.
+pub(super) async fn spent(parts: &CommandParts, person: &Person, guild: Option<&str>) -> (Spent, Spent) {
+    let Some(guild) = guild else { return (Spent::default(), Spent::default()) };
+    let read = async |key: String| {
+        let stored = parts.store.get(&key).await;
+        Spent { tokens: stored.and_then(|text| text.trim().parse().ok()).unwrap_or(0), dollars: None }
+    };
+    let today = read(keys::usage_of_day(guild, parts.clock.now(), person)).await;
+    (today, read(keys::usage_in_all(guild, person)).await)
+}
+
+async fn find(parts: &CommandParts, command: &Command) -> Kept {
+    let person = &command.caller.person;
+    let store = &parts.store;
+    let histories = keys::histories_of(person);
+    let mut kept = Kept {
+        conversations: store
+            .scan(&histories, LOOK_MAX)
+            .await
+            .into_iter()
+            .map(|(key, stored)| {
+                let place = key.strip_prefix(&histories).unwrap_or_default().to_owned();
+                Conversation { key, place, history: readable(&stored) }
+            })
+            .collect(),
+        aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
+        ..Kept::default()
+    };
+    let answers = keys::answers_of(person);
+    for (index, _) in store.scan(&answers, LOOK_MAX).await {
+        if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {
+            let key = keys::answered(&message);
+            if let Some(exchange) = store.get(&key).await.and_then(|stored| serde_json::from_str(&stored).ok()) {
+                kept.answers.push((key, exchange));
+            }
+        }
+        kept.indexes.push(index);
+    }
+    let quotes = keys::quotes_of(person);
+    for (index, _) in store.scan(&quotes, LOOK_MAX).await {
+        let key = index.strip_prefix(&quotes).unwrap_or_default().to_owned();
+        let history = store.get(&key).await.and_then(|stored| readable(&stored));
+        if let Some(history) = history.filter(|history| history.asked_by(person).next().is_some()) {
+            kept.quotes.push((key, history));
+        }
+        kept.indexes.push(index);
+    }
+    let preferences = keys::preferences(person);
+    kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
+    let counters = store.scan(keys::USAGE_PREFIX, COUNTERS_MAX).await;
+    kept.usage = counters.into_iter().filter(|(key, _)| keys::is_usage_of(key, person)).collect();
+    if let Some(guild) = &command.guild {
+        kept.hidden.push(keys::usage_log(guild, person));
+        let restricted = keys::restricted_until(guild, person);
+        if let Some(until) = store.get(&restricted).await {
+            kept.restricted_until.push((guild.clone(), until));
+        }
+    }
+    kept
+}
+
+fn readable(stored: &str) -> Option<History> {
+    History::parse(stored).ok().map(|parsed| parsed.history)
+}

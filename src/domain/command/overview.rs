@@ -1,0 +1,79 @@
+//! What `/status` and `/usage` tell, as plain data.
+
+use std::time::Duration;
+
+use crate::domain::ids::Timestamp;
+
+/// How the whole bot is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overview {
+    /// In one word, such as `ready`.
+    pub status: String,
+    /// The program's version.
+    pub version: String,
+    /// Names the configuration in force.
+    pub configuration: String,
+    /// Why the files as they are now were rejected.
+    pub rejected: Option<String>,
+    /// Since its start.
+    pub uptime: Duration,
+    /// Parts that are down, each with its last failure.
+    pub down: Vec<(String, String)>,
+    /// Shards that are connected, and all of them.
+    pub shards: (usize, usize),
+    /// Model rows that answer, and those that are left alone.
+    pub models: (Vec<String>, Vec<String>),
+    /// The store works.
+    pub store: bool,
+    /// The fullest mailboxes, those with something in them.
+    pub queues: Vec<(String, u64)>,
+    /// Bounds: what, how much is in use, how much there is.
+    pub bounds: Vec<(String, u64, u64)>,
+    /// Turns that are being answered now.
+    pub in_flight: usize,
+    /// Turns since the start.
+    pub accepted: u64,
+    /// Restarts of all actors since the start.
+    pub restarts: u64,
+    /// The actors that restarted most.
+    pub restarted: Vec<(String, u64)>,
+    /// Memory in use, in bytes, where the system tells.
+    pub memory: Option<u64>,
+    /// Messages and tokens for each member in the window.
+    pub limits: (u64, u64, Duration),
+}
+
+/// Where a member stands against the limits and what they used.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Usage {
+    /// Where they stand; none when nobody counts.
+    pub standing: Option<Standing>,
+    /// Tokens today.
+    pub today: Spent,
+    /// Tokens since counting began.
+    pub total: Spent,
+}
+
+/// Where a member stands against the limits of a sliding window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Messages used, and the limit.
+    pub messages: (u64, u64),
+    /// Tokens used, and the limit.
+    pub tokens: (u64, u64),
+    /// When something of it is free again.
+    pub frees_at: Option<Timestamp>,
+    /// The length of the window.
+    pub window: Duration,
+    /// The limits do not hold for them.
+    pub exempt: bool,
+}
+
+/// What was spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// All tokens.
+    pub tokens: u64,
+    /// Dollars, where prices are known.
+    pub dollars: Option<f64>,
+}
