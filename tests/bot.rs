@@ -16,6 +16,9 @@ mod talk;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/commands.rs"]
+mod commands;
+
 #[path = "bot/posting.rs"]
 mod posting;
 

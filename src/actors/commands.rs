@@ -13,7 +13,7 @@ mod desk;
 mod kept;
 mod overview;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ use crate::ports::{Clock, Dice, PostError, PostRequest, PostResult, Store, Vital
 
 /// Commands that run at once.
 const RUNNING_MAX: usize = 64;
+/// Commands of one person that run at once.
+const OWN_MAX: usize = 3;
 /// Short answers on their way at once: choices for somebody who types, and refusals. Further ones are dropped.
 const ASIDE_MAX: usize = 64;
 /// Commands remembered, so that none is run twice; the oldest are forgotten first.
@@ -116,7 +118,7 @@ pub struct Commands {
 /// What commands holds.
 pub struct CommandsState {
     seen: Seen,
-    running: HashSet<Person>,
+    running: HashMap<Person, usize>,
     aside: Arc<Semaphore>,
     /// What was offered last; none when it has yet to be.
     offered: Option<Vec<Spec>>,
@@ -132,7 +134,7 @@ impl Actor for Commands {
         me.after(REGISTER_AFTER, CommandsMsg::Register);
         Ok(CommandsState {
             seen: Seen::default(),
-            running: HashSet::new(),
+            running: HashMap::new(),
             aside: Arc::new(Semaphore::new(ASIDE_MAX)),
             offered: None,
             failures: 0,
@@ -149,12 +151,12 @@ impl Actor for Commands {
             CommandsMsg::Run(command) => self.run(me, state, command),
             CommandsMsg::Suggest(typing) => self.suggest(me, state, *typing),
             CommandsMsg::Ended(person, name, ending) => {
-                state.running.remove(&person);
+                state.ended(&person);
                 report(name, ending.outcome, ending.took);
             }
             CommandsMsg::Panicked(command, panic) => {
                 tracing::error!(event = "command.panicked", command = known(&command), panic, "a command panicked");
-                state.running.remove(&command.caller.person);
+                state.ended(&command.caller.person);
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
                 me.background(async move {
@@ -175,14 +177,14 @@ impl Commands {
             return;
         }
         let person = command.caller.person.clone();
-        if state.running.contains(&person) || state.running.len() >= RUNNING_MAX {
-            let own = state.running.contains(&person);
+        let own = state.running.get(&person).is_some_and(|many| *many >= OWN_MAX);
+        if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
             tracing::warn!(event = "turn.shed", r#where = "commands", "too many commands run");
             metrics::counter!("staffai_shed_total", "where" => "commands").increment(1);
             let sentence = if own { words::still_running() } else { words::busy() };
             return self.refuse(me, state, command, sentence);
         }
-        state.running.insert(person.clone());
+        *state.running.entry(person.clone()).or_default() += 1;
         let parts = Arc::clone(&self.parts);
         let (name, kept) = (known(&command), command.clone());
         let begun = Instant::now();
@@ -271,6 +273,17 @@ impl Commands {
             }
         };
         me.after(next, CommandsMsg::Register);
+    }
+}
+
+impl CommandsState {
+    fn ended(&mut self, person: &Person) {
+        if let Some(many) = self.running.get_mut(person) {
+            *many -= 1;
+            if *many == 0 {
+                self.running.remove(person);
+            }
+        }
     }
 }
 

@@ -373,10 +373,8 @@ impl Poster for ScriptedPoster {
             PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
             PostRequest::Typing { place } => (Some(place), None),
-            PostRequest::RegisterCommands(_)
-            | PostRequest::Defer(_)
-            | PostRequest::Respond { .. }
-            | PostRequest::Suggest { .. } => (None, Some(&self.posts)),
+            PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
+            PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
         tokio::time::sleep(takes).await;

@@ -70,7 +70,7 @@ pub const fn busy() -> &'static str {
 /// Says that the same person's earlier command still runs.
 #[must_use]
 pub const fn still_running() -> &'static str {
-    "Your last command is still running. Nothing was done; please wait for its answer first."
+    "Your last commands are still running. Nothing was done; please wait for their answers first."
 }
 
 /// Says that a conversation begins anew.

@@ -221,7 +221,8 @@ impl State {
         Some(message)
     }
 
-    fn attach(&mut self, file: File, now: u64) -> Attachment {
+    /// Keeps a file for a message.
+    pub fn attach(&mut self, file: File, now: u64) -> Attachment {
         let id = MessageId(self.snowflakes.next(now));
         let (filename, content_type, size) = (file.name.clone(), file.kind.clone(), file.bytes.len());
         self.files.keep(id, file);
