@@ -8,6 +8,8 @@ pub mod incoming;
 
 pub mod triage;
 
+pub mod pairs;
+
 pub mod turn;
 
 pub mod history;
@@ -36,8 +38,14 @@ pub mod model;
 
 pub mod keys;
 
+pub mod ledger;
+
 pub mod breaker;
 
 pub mod budget;
 
+pub mod fair;
+
 pub mod restart;
+
+pub mod panic;

@@ -37,6 +37,9 @@ mod process_faults;
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
 
+#[path = "bot/floods.rs"]
+mod floods;
+
 #[path = "bot/operations.rs"]
 mod operations;
 

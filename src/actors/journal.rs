@@ -29,6 +29,7 @@ use super::timeline::Timeline;
 use crate::domain::ids;
 use crate::domain::ids::{MessageId, Person, Timestamp, TurnId};
 use crate::domain::keys;
+use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::ports::{Clock, Store, StoreStatus, Write};
@@ -64,6 +65,8 @@ pub enum JournalMsg {
     Undeliverable(TurnId, String),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
+    /// The turn is closed without an answer, for this reason: the person was told enough already.
+    Dropped(TurnId, &'static str),
     /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
     /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
@@ -75,6 +78,8 @@ pub enum JournalMsg {
     Drain,
     /// How many known answers are not posted yet.
     Undelivered(Reply<usize>),
+    /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
+    TellWhenClosed(TurnId, Reply<()>),
 }
 
 /// A turn on its way into custody.
@@ -129,6 +134,8 @@ struct Entry {
     maybe_posted: bool,
     /// The last offer found nobody.
     unheard: bool,
+    /// Who waits for its end; they are told by being dropped with this entry, after everything about its end was written.
+    waiting: Vec<Reply<()>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -182,8 +189,10 @@ impl JournalMsg {
             | Self::Delivered(..)
             | Self::Undeliverable(..)
             | Self::Cancel(_)
+            | Self::Dropped(..)
             | Self::Forget(..)
-            | Self::Undelivered(_) => true,
+            | Self::Undelivered(_)
+            | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
         }
     }
@@ -217,7 +226,8 @@ impl Journal {
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.cancel(state, &id),
+            JournalMsg::Cancel(id) => self.cancel(state, &id, "cancelled", "trigger deleted"),
+            JournalMsg::Dropped(id, reason) => self.cancel(state, &id, "dropped", reason),
             JournalMsg::Forget(person, cut, reply) => {
                 let writes = memory::forget(state, &person, cut);
                 let many = writes.len();
@@ -237,6 +247,12 @@ impl Journal {
             JournalMsg::Undelivered(reply) => {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
+            }
+            // Of a turn that is not open the question is dropped here, which answers it.
+            JournalMsg::TellWhenClosed(id, reply) => {
+                if let Some(entry) = state.open.get_mut(&id) {
+                    entry.waiting.push(reply);
+                }
             }
         }
         Ok(())
@@ -261,6 +277,7 @@ impl Journal {
             offers: 0,
             maybe_posted: false,
             unheard: false,
+            waiting: Vec::new(),
             _permit: Some(permit),
         };
         let durable = self.store.write(vec![record(&entry)]);
@@ -298,6 +315,7 @@ impl Journal {
                         offers: 0,
                         maybe_posted: true,
                         unheard: false,
+                        waiting: Vec::new(),
                         _permit: None,
                     };
                     resumed.push(id.clone());
@@ -391,7 +409,7 @@ impl Journal {
         let saving = self.forgotten.saving();
         let ttl = self.live.now().settings.history.ttl;
         let writes = memory::index(&entry, &saving, &delivery.posted, ttl);
-        self.close(state, id, delivery.posted.clone(), writes);
+        self.close(state, &entry, delivery.posted.clone(), writes);
     }
 
     fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
@@ -404,25 +422,31 @@ impl Journal {
         metrics::counter!("staffai_turns_lost_total").increment(1);
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
-    fn cancel(&self, state: &mut JournalState, id: &TurnId) {
+    fn cancel(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::info!(
             event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
-            outcome = "cancelled", ms = ids::millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
+            outcome, ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
         );
-        report::count(&entry, "cancelled");
-        self.timeline.closed(id, "cancelled", "trigger deleted");
+        report::count(&entry, outcome);
+        self.timeline.closed(id, outcome, reason);
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
-    fn close(&self, state: &mut JournalState, id: &TurnId, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+    /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.
+    fn close(&self, state: &mut JournalState, entry: &Entry, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+        let id = &entry.turn.id;
         state.closed.insert(id.clone());
+        if let Some(answer) = &entry.answer {
+            let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
+            writes.extend(used.into_iter().map(Write::from));
+        }
         if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
             writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
         }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::ask::Asked;
+use super::busy::Busy;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
@@ -29,6 +30,7 @@ use crate::domain::draft;
 use crate::domain::history::History;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
+use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question};
 use crate::domain::reply::{self, Reply};
@@ -57,6 +59,8 @@ pub struct TurnParts {
     pub in_flight: Arc<InFlight>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
+    /// Who was told lately that there is too much to do.
+    pub busy: Arc<Busy>,
 }
 
 /// How many turns are in flight in this process.
@@ -193,6 +197,7 @@ impl Thinking<'_> {
                 Step::AskModel(request) => {
                     event = match self.ask(&request).await {
                         Ok(Asked { completion, row, took }) => {
+                            ledger::charge(&mut effort, running.price(&row), completion.usage);
                             effort.model = Some(row);
                             effort.waited_ms += ids::millis(took);
                             Event::Completed(completion)

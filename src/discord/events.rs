@@ -229,11 +229,20 @@ struct WireReference {
 }
 
 #[derive(Deserialize)]
-struct WireQuoted {
+struct WireQuoted<'a> {
     id: WireMessageId,
     author: WireUser,
     #[serde(default)]
     content: String,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    message_reference: Tolerant<'a>,
+}
+
+impl WireReference {
+    /// The message that a reply replies to.
+    fn answered(self) -> Option<WireMessageId> {
+        if self.kind == 0 { self.message_id } else { None }
+    }
 }
 
 /// A part that is looked at on its own: when it is odd, it counts as missing and the rest of the message still stands.
@@ -295,19 +304,18 @@ impl WireMessage<'_> {
         if !matches!(self.kind, MessageType::Regular | MessageType::InlineReply) {
             return None;
         }
-        let seen: Option<WireQuoted> = self.referenced_message.read();
+        let seen: Option<WireQuoted<'_>> = self.referenced_message.read();
         let reference: Option<WireReference> = self.message_reference.read();
-        let id = match (&reference, &seen) {
-            (Some(reference), _) if reference.kind != 0 => return None,
-            (Some(WireReference { message_id: Some(id), .. }), _) => *id,
-            (_, Some(seen)) => seen.id,
-            _ => return None,
-        };
+        if reference.as_ref().is_some_and(|reference| reference.kind != 0) {
+            return None;
+        }
+        let id = reference.and_then(WireReference::answered).or(seen.as_ref().map(|seen| seen.id))?;
         let seen = seen.filter(|seen| seen.id == id).map(|seen| Seen {
             author: person(seen.author.id),
             ours: seen.author.id == me,
             name: seen.author.into_name(),
             text: seen.content,
+            answers: seen.message_reference.read::<WireReference>().and_then(WireReference::answered).map(message_id),
         });
         Some(Quoted { id: message_id(id), seen })
     }

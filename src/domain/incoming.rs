@@ -90,4 +90,7 @@ pub struct Seen {
     pub ours: bool,
     /// Its text.
     pub text: String,
+    /// The message that it replies to itself, as far as that was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<MessageId>,
 }

@@ -3,10 +3,12 @@
 //! The history key is the one of the Python bot, so that its data stays readable. Everything else of ours begins with
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
+pub mod ledger;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
+use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
 
 /// How all histories begin.
 pub const HISTORY_PREFIX: &str = "discord_context:";
@@ -35,9 +37,6 @@ pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
 /// The life of a member's choices from their last change.
 pub const PREFERENCES_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How all counters of tokens begin, as the Python bot wrote them.
-pub const USAGE_PREFIX: &str = "token_stats:";
-
 /// How the index begins of which answers are whose.
 const ANSWERS_OF_PREFIX: &str = "staffai:answers_of:";
 
@@ -59,6 +58,12 @@ pub const WATERMARK_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The life of the exchange behind one of our messages when history itself never expires.
 pub const ANSWERED_TTL: Duration = TURN_TTL;
+
+/// How all marks of counted increments begin.
+pub const APPLIED_PREFIX: &str = "staffai:applied:";
+
+/// How long a server remembers what it counted last for one store: longer than an outage that a process would live through.
+pub const APPLIED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The key that is read to find out whether a backend answers again. It is never written.
 pub const PROBE: &str = "staffai:probe";
@@ -113,35 +118,6 @@ pub fn restricted_until(guild: &str, person: &Person) -> String {
     format!("restricted_until:{guild}:{}", legacy(&person.door, &person.id))
 }
 
-/// Whether a key found under [`USAGE_PREFIX`] counts tokens of this person.
-#[must_use]
-pub fn is_usage_of(key: &str, person: &Person) -> bool {
-    let own = legacy(&person.door, &person.id);
-    key.strip_prefix(USAGE_PREFIX)
-        .and_then(|rest| rest.strip_suffix(own.as_str()))
-        .is_some_and(|rest| rest.ends_with(':'))
-}
-
-/// The tokens of one member since counting began.
-#[must_use]
-pub fn usage_in_all(guild: &str, person: &Person) -> String {
-    format!("{USAGE_PREFIX}total:{guild}:{}", legacy(&person.door, &person.id))
-}
-
-/// The tokens of one member on the day of this moment, in UTC.
-#[must_use]
-pub fn usage_of_day(guild: &str, at: Timestamp, person: &Person) -> String {
-    let moment = i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
-    let day = moment.unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y-%m-%d");
-    format!("{USAGE_PREFIX}daily:{guild}:{day}:{}", legacy(&person.door, &person.id))
-}
-
-/// The list of the Python bot with the last uses of one member: of a type that only its name leads to.
-#[must_use]
-pub fn usage_log(guild: &str, person: &Person) -> String {
-    format!("{USAGE_PREFIX}log:{guild}:{}", legacy(&person.door, &person.id))
-}
-
 /// The journal entry of one turn. It lives for [`TURN_TTL`] after each change.
 #[must_use]
 pub fn turn(turn: &TurnId) -> String {
@@ -183,6 +159,19 @@ pub fn answered(message: &MessageId) -> String {
 #[must_use]
 pub fn quarantine(key: &str) -> String {
     format!("{QUARANTINE_PREFIX}{key}")
+}
+
+/// The number of the last batch of increments that a server counted for one store. It lives for [`APPLIED_TTL`].
+#[must_use]
+pub fn applied(writer: &str) -> String {
+    format!("{APPLIED_PREFIX}{writer}")
+}
+
+/// The same for a single counter, on the server of a cluster that has that counter; none for a key that names its server
+/// in a way of its own.
+#[must_use]
+pub fn applied_to(writer: &str, key: &str) -> Option<String> {
+    (!key.contains(['{', '}'])).then(|| format!("{APPLIED_PREFIX}{writer}:{{{key}}}"))
 }
 
 /// Whether losing the key would break a promise. Histories may be dropped when memory runs short: we forget a little.
@@ -252,9 +241,6 @@ mod tests {
         assert_eq!(answer_of(&ada, &message), "staffai:answers_of:discord:7:discord:9");
         assert_eq!(quote_of(&ada, "discord_context:8:42"), "staffai:quotes_of:discord:7:discord_context:8:42");
         assert_eq!(preferences(&ada), "staffai:preferences:discord:7");
-        assert!(is_usage_of("token_stats:daily:5:2026-01-01:7", &ada));
-        assert!(!is_usage_of("token_stats:daily:5:2026-01-01:77", &ada));
-        assert!(is_usage_of(&usage_log("5", &ada), &ada));
     }
 
     #[test]

@@ -300,6 +300,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }
 

@@ -299,7 +299,8 @@ fn usage_is_ones_own_and_that_of_others_for_operators() {
     story(async {
         let world = World::begin().await;
         world.talks("Ada", "general", "hello").await;
-        assert!(world.tells("Ada", "usage", &[]).await.contains("Today: "));
+        let own = world.tells("Ada", "usage", &[]).await;
+        assert!(own.contains("Today: 15 tokens for 1 message"), "{own}");
         let ben = world.member("Ben").to_string();
         let other = [("user", 6, ben.as_str())];
         assert!(world.tells("Ada", "usage", &other).await.starts_with("Only operators"));
@@ -347,6 +348,7 @@ fn nothing_of_what_a_member_said_is_left_after_forget() {
         - what you asked behind 2 messages of mine
         - your words in 1 conversation of others who replied to my answers to you
         - your choice of a model
+        - how many tokens you used
 
         **Kept, and why**
         - your limits and any restriction, with their times: forgetting is no way around them
@@ -359,11 +361,15 @@ fn nothing_of_what_a_member_said_is_left_after_forget() {
         assert_eq!(world.model.last().body["model"], "scripted");
         world.talks("Ben", "help", "still there?").await;
         assert!(world.model.last().shows("own-word") && !world.model.last().shows("canary-word"));
+        let usage = format!("token_stats:total:{}:{}", world.service.guilds()[0].id, world.member("Ada"));
         world.drain().await;
         let stored = world.stored().await;
         assert!(stored.iter().any(|(_, value)| value.contains("own-word")), "the store is read");
         let left: Vec<_> = stored.iter().filter(|(_, value)| value.contains("canary-word")).collect();
         assert!(left.is_empty(), "{left:?}");
+        // All but the one question that she asked afterwards.
+        let counted = stored.iter().find(|(key, _)| *key == usage).map(|(_, value)| value.as_str());
+        assert_eq!(counted, Some("15"), "{usage}");
     });
 }
 

@@ -163,6 +163,22 @@ fn a_reply_to_an_answer_to_somebody_else_brings_that_exchange_along() {
 }
 
 #[test]
+fn a_reply_that_is_quicker_than_the_word_of_the_post_brings_the_exchange_along_too() {
+    story(async {
+        let world = World::begin().await;
+        // The answer stands in the channel; the bot learns that only from its second try.
+        world.service.faults().drop_answers(1);
+        let ben = world.says("Ben", "general", "@staffai how deep is the harbour?");
+        let answer = world.answer_to(ben).await;
+        let said = world.replies("Ada", &answer, "and at low tide?");
+        world.answer_to(said).await;
+        let talk = world.model.last().talk();
+        assert!(talk.starts_with("user: [asked by member 900000000000000003] how deep is the harbour?\nassistant: "));
+        assert!(talk.ends_with("user: and at low tide?"), "{talk}");
+    });
+}
+
+#[test]
 fn a_deleted_question_is_not_answered() {
     story(async {
         let world = World::begin().await;

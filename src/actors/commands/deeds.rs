@@ -110,8 +110,8 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     if others && !command::is_operator(&command.caller, &parts.live.now().settings.members.super_roles) {
         return (Piece::text(words::usage_of_others()), "refused");
     }
-    let (today, total) = kept::spent(parts, &person, command.guild.as_deref()).await;
-    let usage = Usage { standing: None, today, total };
+    let sums = kept::used(parts, &person, command.guild.as_deref()).await;
+    let usage = Usage { standing: None, sums };
     let whose = others.then(|| format!("<@{}>", person.id));
     (Piece::text(words::usage(&usage, whose.as_deref())), "done")
 }

@@ -1,22 +1,23 @@
 //! What is kept about one person: finding it, showing it, taking it away.
 
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::CommandParts;
 use crate::actors::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
-use crate::domain::command::overview::Spent;
 use crate::domain::history::History;
 use crate::domain::ids::Person;
 use crate::domain::keys;
+use crate::domain::ledger::{self, Sums};
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::FILE_BYTES_MAX;
 use crate::ports::{StoreStatus, Write};
 
 /// The most records of one kind that are looked at.
 const LOOK_MAX: usize = 10_000;
-/// The most counters of all members that are looked at.
+/// The most counters of all members that are looked at for the communities of one of them.
 const COUNTERS_MAX: usize = 100_000;
 /// How long the journal may take to let go of open turns.
 const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
@@ -62,15 +63,26 @@ pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, 
     (words::exported(&kept.counts(), is_sound(parts)), document.into_bytes())
 }
 
-/// What somebody spent today and in all, as far as it was counted.
-pub(super) async fn spent(parts: &CommandParts, person: &Person, guild: Option<&str>) -> (Spent, Spent) {
-    let Some(guild) = guild else { return (Spent::default(), Spent::default()) };
-    let read = async |key: String| {
-        let stored = parts.store.get(&key).await;
-        Spent { tokens: stored.and_then(|text| text.trim().parse().ok()).unwrap_or(0), dollars: None }
-    };
-    let today = read(keys::usage_of_day(guild, parts.clock.now(), person)).await;
-    (today, read(keys::usage_in_all(guild, person)).await)
+/// What somebody used in a community.
+pub(super) async fn used(parts: &CommandParts, person: &Person, guild: Option<&str>) -> Sums {
+    let now = parts.clock.now();
+    let mut texts = HashMap::new();
+    for key in ledger::keys_of_sums(person, guild, now) {
+        if let Some(text) = parts.store.get(&key).await {
+            texts.insert(key, text);
+        }
+    }
+    ledger::sums(person, guild, now, |key| texts.get(key).cloned())
+}
+
+/// The communities in which somebody was ever counted, and the one they are in.
+async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option<String>> {
+    let mut found = BTreeSet::from([None, command.guild.clone()]);
+    for prefix in keys::ledger::of_all_time() {
+        let counters = parts.store.scan(&prefix, COUNTERS_MAX).await;
+        found.extend(counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some));
+    }
+    found
 }
 
 async fn find(parts: &CommandParts, command: &Command) -> Kept {
@@ -111,13 +123,16 @@ async fn find(parts: &CommandParts, command: &Command) -> Kept {
     }
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
-    let counters = store.scan(keys::USAGE_PREFIX, COUNTERS_MAX).await;
-    kept.usage = counters.into_iter().filter(|(key, _)| keys::is_usage_of(key, person)).collect();
-    if let Some(guild) = &command.guild {
-        kept.hidden.push(keys::usage_log(guild, person));
-        let restricted = keys::restricted_until(guild, person);
-        if let Some(until) = store.get(&restricted).await {
-            kept.restricted_until.push((guild.clone(), until));
+    for guild in communities(parts, command).await {
+        for key in ledger::every_key(person, guild.as_deref(), parts.clock.now()) {
+            match store.get(&key).await {
+                Some(text) => kept.usage.push((key, text)),
+                None => kept.silent.push(key),
+            }
+        }
+        let Some(guild) = guild else { continue };
+        if let Some(until) = store.get(&keys::restricted_until(&guild, person)).await {
+            kept.restricted_until.push((guild, until));
         }
     }
     kept

@@ -4,6 +4,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::actors::handle::CallError;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
@@ -373,4 +374,31 @@ async fn while_draining_turns_are_recorded_but_not_begun_and_known_answers_still
     world.delivered("10");
     let undelivered = world.journal.call(JournalMsg::Undelivered, Duration::from_secs(1));
     assert_eq!(undelivered.await, Ok(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_the_end_of_a_turn_is_told_once_its_exchange_can_be_found() {
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    let exchange = Exchange {
+        person: question.person.clone(),
+        asked: "how deep?".to_owned(),
+        asked_at: question.at,
+        answered: "nine metres".to_owned(),
+        answered_at: question.at,
+    };
+    let answer = Answer { exchange: Some(exchange), ..answer(&question, "nine metres") };
+    world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(answer))).unwrap();
+    assert_eq!(world.delivery().await.map(|(id, ..)| id).as_deref(), Some("10"));
+    let ask = |id: &str| {
+        let id = turn_id(id);
+        world.journal.call(move |reply| JournalMsg::TellWhenClosed(id, reply), Duration::from_secs(1))
+    };
+    assert_eq!(ask("10").await, Err(CallError::Timeout), "it is still open");
+    let (told, ()) = tokio::join!(ask("10"), async { world.delivered("10") });
+    assert_eq!(told, Err(CallError::Down), "the question was dropped with what it was about");
+    assert!(world.store.json(&keys::answered(&message("900"))).is_some());
+    assert_eq!(ask("10").await, Err(CallError::Down), "it is closed");
+    assert_eq!(ask("77").await, Err(CallError::Down), "nobody knows it");
 }

@@ -144,6 +144,10 @@ impl Store for MemoryStore {
             match write {
                 Write::Put { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
+                Write::Add { key, by, .. } => {
+                    let before = entries.get(&key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+                    entries.insert(key, (before + by).to_string())
+                }
             };
         }
         let mut durable = self.durable.subscribe();
@@ -250,6 +254,8 @@ pub enum Go {
     /// It happens, but the answer is lost.
     LoseAnswer,
     Panic,
+    /// It happens, then comes a panic.
+    PanicAfter,
     /// It goes well, and the platform says that its bucket is empty for so long.
     EmptyBucket(Duration),
 }
@@ -386,6 +392,10 @@ impl Poster for ScriptedPoster {
                 Err(PostError::Transient("the answer was lost".to_owned()))
             }
             Some(Go::Panic) => panic!("the poster panicked"),
+            Some(Go::PanicAfter) => {
+                self.perform_now(request);
+                panic!("the poster panicked")
+            }
             Some(Go::EmptyBucket(reset_after)) => {
                 let bucket = Some(crate::ports::Bucket { remaining: 0, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })

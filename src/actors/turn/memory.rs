@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::TurnParts;
 use crate::actors::forgotten::Moment;
+use crate::actors::journal::JournalMsg;
 use crate::actors::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::domain::command::preferences::{self, Preferences};
 use crate::domain::history::History;
-use crate::domain::ids::{MessageId, Person};
+use crate::domain::ids::{MessageId, Person, TurnId};
 use crate::domain::incoming::{AuthorKind, Quoted, Seen};
 use crate::domain::keys;
 use crate::domain::turn::{Exchange, HistoryScope, Turn};
@@ -16,6 +17,8 @@ use crate::ports::{PostRequest, PostResult, Write};
 
 /// How long a quoted message may take to be fetched; after that it is called unavailable.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
+/// How long a turn waits for the end of the turn whose answer it replies to.
+const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 
 /// What is known before the model is asked.
 pub(super) struct Recalled {
@@ -54,14 +57,29 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
         Some(seen) => Some(seen.clone()),
         None => fetch(parts, turn, &quoted.id).await,
     };
-    if seen.as_ref().is_some_and(|seen| seen.ours)
-        && let Some(known) = parts.store.get(&keys::answered(&quoted.id)).await
+    if let Some(seen) = &seen
+        && seen.ours
+        && let Some(known) = answered(parts, &quoted.id, seen).await
         && let Ok(exchange) = serde_json::from_str(&known)
     {
         history.merge(&exchange, &turn.person, running.settings.history.max_messages);
         return Recalled { history, quoted: None, read };
     }
     Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }), read }
+}
+
+/// The record of the exchange that a message of ours answered. Whoever replies very quickly sees our message before we have
+/// noted that it is posted; a draft can be replied to while it is still written.
+async fn answered(parts: &TurnParts, message: &MessageId, seen: &Seen) -> Option<String> {
+    let key = keys::answered(message);
+    if let Some(known) = parts.store.get(&key).await {
+        return Some(known);
+    }
+    let trigger = seen.answers.as_ref()?;
+    let ask = |reply| JournalMsg::TellWhenClosed(TurnId::of(trigger), reply);
+    // Whatever comes of the question, the store has the last word.
+    let _ = parts.journal.call(ask, CLOSED_WITHIN).await;
+    parts.store.get(&key).await
 }
 
 /// Adds a completed exchange to the history as it was read. It is visible at once, so that the lane's next turn sees it. What
@@ -128,5 +146,6 @@ async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Se
         author: posted.author.person,
         name: posted.author.name,
         text: posted.text,
+        answers: posted.reply_to.map(|quoted| quoted.id),
     })
 }

@@ -56,6 +56,7 @@ fn the_lean_reading_agrees_with_the_full_type() {
     let message = with(json!({
         "type": 19, "message_reference": {"message_id": "8", "channel_id": "500", "guild_id": "400"},
         "referenced_message": {
+            "message_reference": {"message_id": "6", "channel_id": "500"},
             "id": "8", "channel_id": "500", "content": "old", "timestamp": "2026-11-20T18:00:00+00:00",
             "edited_timestamp": null, "tts": false, "mention_everyone": false, "mention_roles": [], "attachments": [],
             "embeds": [], "pinned": false, "mentions": [], "type": 0,
@@ -73,7 +74,9 @@ fn the_lean_reading_agrees_with_the_full_type() {
     let quoted = lean.reply_to.unwrap();
     let old = full.referenced_message.unwrap();
     assert_eq!(quoted.id, message_id(old.id));
-    let expected = Seen { author: person(old.author.id), name: old.author.name, ours: true, text: old.content };
+    let answers = old.message_reference.unwrap().message_id.map(message_id);
+    let (author, name) = (person(old.author.id), old.author.name);
+    let expected = Seen { author, name, ours: true, text: old.content, answers };
     assert_eq!(quoted.seen, Some(expected));
 }
 

@@ -24,8 +24,8 @@ pub struct Kept {
     pub preferences: Option<(String, String)>,
     /// Their counted tokens, by key.
     pub usage: Vec<(String, String)>,
-    /// Keys that hold counts of theirs in forms that cannot be shown here.
-    pub hidden: Vec<String>,
+    /// Keys that may hold counts of theirs and showed nothing.
+    pub silent: Vec<String>,
     /// The end of their restrictions in seconds since 1970, by community. Shown, never taken away.
     pub restricted_until: Vec<(String, String)>,
 }
@@ -54,8 +54,8 @@ pub struct Wiped {
     pub quotes: usize,
     /// Whether there were choices.
     pub preferences: bool,
-    /// Counters of tokens.
-    pub usage: usize,
+    /// Whether tokens were counted.
+    pub usage: bool,
     /// Questions that are still being answered.
     pub in_flight: usize,
 }
@@ -70,7 +70,7 @@ impl Kept {
         let preferences = self.preferences.iter().map(|(key, _)| key);
         let usage = self.usage.iter().map(|(key, _)| key);
         let all = conversations.chain(aside).chain(answers).chain(&self.indexes).chain(preferences).chain(usage);
-        all.chain(&self.hidden).cloned().collect()
+        all.chain(&self.silent).cloned().collect()
     }
 
     /// How much of each kind there is.
@@ -83,7 +83,7 @@ impl Kept {
             answers: self.answers.len(),
             quotes: self.quotes.len(),
             preferences: self.preferences.is_some(),
-            usage: self.usage.len(),
+            usage: !self.usage.is_empty(),
             in_flight: 0,
         }
     }
@@ -209,6 +209,6 @@ mod tests {
         let kept = kept();
         assert_eq!(kept.keys().len(), 4);
         let counts = kept.counts();
-        assert_eq!((counts.conversations, counts.messages, counts.usage), (2, 4, 1));
+        assert_eq!((counts.conversations, counts.messages, counts.usage), (2, 4, true));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::ids::Timestamp;
+use crate::domain::ledger::Sums;
 
 /// How the whole bot is.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,10 +49,8 @@ pub struct Overview {
 pub struct Usage {
     /// Where they stand; none when nobody counts.
     pub standing: Option<Standing>,
-    /// Tokens today.
-    pub today: Spent,
-    /// Tokens since counting began.
-    pub total: Spent,
+    /// What they used, whatever the limits are.
+    pub sums: Sums,
 }
 
 /// Where a member stands against the limits of a sliding window.
@@ -67,13 +66,4 @@ pub struct Standing {
     pub window: Duration,
     /// The limits do not hold for them.
     pub exempt: bool,
-}
-
-/// What was spent.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Spent {
-    /// All tokens.
-    pub tokens: u64,
-    /// Dollars, where prices are known.
-    pub dollars: Option<f64>,
 }

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::command::kept::Wiped;
-use crate::domain::command::overview::{Overview, Spent, Usage};
+use crate::domain::command::overview::{Overview, Usage};
 use crate::domain::command::{Kind, Tooling};
 use crate::domain::ids::Timestamp;
+use crate::domain::ledger::Tally;
 
 /// What the option of `/model` means.
 pub const ROW: &str = "The model that answers you from now on; default takes your choice back";
@@ -104,8 +105,8 @@ pub fn forgotten(wiped: &Wiped, sound: bool) -> String {
     if wiped.preferences {
         lines.push("your choice of a model".to_owned());
     }
-    if wiped.usage > 0 {
-        lines.push(format!("{} of tokens you used", many(wiped.usage, "count")));
+    if wiped.usage {
+        lines.push("how many tokens you used".to_owned());
     }
     let mut text = if lines.is_empty() {
         "I kept nothing about you that could be forgotten.".to_owned()
@@ -139,12 +140,12 @@ pub fn forgotten(wiped: &Wiped, sound: bool) -> String {
 #[must_use]
 pub fn exported(counts: &Wiped, sound: bool) -> String {
     let mut text = format!(
-        "Everything that I keep about you: {} with {}, {} kept for replies, {} of tokens{}. Your limits count in windows that end by themselves.",
+        "Everything that I keep about you: {} with {}, {} kept for replies{}{}. Your limits count in windows that end by themselves.",
         many(counts.conversations, "conversation"),
         many(counts.messages, "message"),
         many(counts.answers, "answer"),
-        many(counts.usage, "count"),
-        if counts.preferences { ", and your choice of a model" } else { "" },
+        if counts.usage { ", how many tokens you used" } else { "" },
+        if counts.preferences { ", your choice of a model" } else { "" },
     );
     if !sound {
         text.push_str("\n**My memory does not answer at the moment**, so there may be more. Please run `/export` again later.");
@@ -224,13 +225,27 @@ pub fn usage(usage: &Usage, whose: Option<&str>) -> String {
     } else {
         lines.push(format!("{who} {has} no open window: nothing counts against a limit."));
     }
-    lines.push(format!("Today: {}. In all: {}.", spent(&usage.today), spent(&usage.total)));
+    let sums = &usage.sums;
+    for (when, tally) in [("Today", &sums.today), ("Seven days", &sums.week), ("In all", &sums.total)] {
+        lines.push(format!("{when}: {}", used(tally)));
+    }
     lines.join("\n")
 }
 
-fn spent(spent: &Spent) -> String {
-    let dollars = spent.dollars.map_or(String::new(), |dollars| format!(" (${dollars:.4})"));
-    format!("{} tokens{dollars}", number(spent.tokens))
+fn used(tally: &Tally) -> String {
+    if tally.is_empty() {
+        return "nothing".to_owned();
+    }
+    let mut text = format!("{} tokens", number(tally.tokens));
+    if tally.messages > 0 {
+        let messages = usize::try_from(tally.messages).unwrap_or(usize::MAX);
+        let _ = write!(text, " for {}", many(messages, "message"));
+    }
+    if tally.micros > 0 {
+        let more = if tally.unpriced > 0 { " and more that has no price" } else { "" };
+        let _ = write!(text, ", ${}.{:04}{more}", tally.micros / 1_000_000, tally.micros % 1_000_000 / 100);
+    }
+    text
 }
 
 /// The title of the card of `/status`.

@@ -13,7 +13,8 @@ fn entry(role: Role, content: &str) -> Entry {
 
 fn quoted(name: &str, text: &str, ours: bool) -> Quoted {
     let author = Person::new(DOOR, "43");
-    Quoted { id: MessageId::new(DOOR, "800"), seen: Some(Seen { author, name: name.into(), ours, text: text.into() }) }
+    let seen = Seen { author, name: name.into(), ours, text: text.into(), answers: None };
+    Quoted { id: MessageId::new(DOOR, "800"), seen: Some(seen) }
 }
 
 fn after_system(history: &[&Entry], quoted: Option<&Quoted>, text: &str) -> Vec<(Role, String)> {

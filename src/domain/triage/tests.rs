@@ -51,6 +51,7 @@ fn quoted(ours: bool) -> Quoted {
             name: "Bob".into(),
             ours,
             text: "the sky is green".into(),
+            answers: None,
         }),
     }
 }

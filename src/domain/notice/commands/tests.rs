@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::command::ToolServer;
 use crate::domain::command::overview::Standing;
+use crate::domain::ledger::Sums;
 
 #[test]
 fn durations_and_numbers_are_short() {
@@ -51,16 +52,21 @@ fn usage_shows_windows_and_sums() {
         window: Duration::from_secs(60),
         exempt: false,
     };
-    let spent = Spent { tokens: 1_250, dollars: Some(0.0021) };
-    let own = Usage { standing: Some(standing), today: spent, total: spent };
+    let today = Tally { tokens: 1_250, messages: 3, micros: 2_100, ..Tally::default() };
+    let total = Tally { tokens: 91_250, messages: 1, micros: 3_002_100, unpriced: 7, ..Tally::default() };
+    let own = Usage { standing: Some(standing), sums: Sums { today, week: today, total } };
     insta::assert_snapshot!(usage(&own, None), @r"
     You have used 3 of 15 messages and 1,250 of 20,000 tokens in the last 1 min.
     The next of it is free <t:1800000001:R>.
-    Today: 1,250 tokens ($0.0021). In all: 1,250 tokens ($0.0021).
+    Today: 1,250 tokens for 3 messages, $0.0021
+    Seven days: 1,250 tokens for 3 messages, $0.0021
+    In all: 91,250 tokens for 1 message, $3.0021 and more that has no price
     ");
     insta::assert_snapshot!(usage(&Usage::default(), Some("<@8>")), @r"
     <@8> has no open window: nothing counts against a limit.
-    Today: 0 tokens. In all: 0 tokens.
+    Today: nothing
+    Seven days: nothing
+    In all: nothing
     ");
 }
 
@@ -114,7 +120,7 @@ fn tools_and_approvals_are_told_as_they_are() {
 #[test]
 fn every_answer_fits_one_message() {
     let long = "x".repeat(5_000);
-    let wiped = Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: 1, in_flight: 1, messages: 1 };
+    let wiped = Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
     for text in [help(&Kind::ALL, true), forgotten(&wiped, false), exported(&wiped, false), no_such_model(&long, &["a"])] {
         assert!(text.chars().count() < 2_000, "{text}");
     }
