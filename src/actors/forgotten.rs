@@ -64,7 +64,7 @@ impl Forgotten {
         Moment(self.0.lock().count)
     }
 
-    /// Holds the record while something is saved.
+    /// Holds the record while something is saved. Nobody else gets at it meanwhile, whoever holds it included.
     #[must_use]
     pub fn saving(&self) -> Saving<'_> {
         Saving(self.0.lock())
@@ -129,8 +129,8 @@ mod tests {
         let mut saved = history.clone();
         forgotten.saving().clean(&turn, read, &mut saved);
         assert_eq!(saved.entries().len(), 2);
-        let mut later = history.clone();
-        forgotten.saving().clean(&turn, forgotten.now(), &mut later);
+        let (mut later, read) = (history.clone(), forgotten.now());
+        forgotten.saving().clean(&turn, read, &mut later);
         assert_eq!(later, history, "it was read after the wish and is merged on purpose");
     }
 

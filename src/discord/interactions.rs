@@ -1,12 +1,15 @@
 //! Discord's interactions turned into neutral facts: a command that somebody ran, or types. Buttons and forms are nothing for us
 //! yet.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::Value;
-use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId};
+use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId, UserId};
 
 use super::events::{self, WireUser};
 use crate::domain::command::{Callback, CallbackToken, Caller, Command, Typing};
+use crate::domain::ids::Person;
 
 /// May do everything in a guild.
 const ADMINISTRATOR: u64 = 1 << 3;
@@ -57,6 +60,7 @@ pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
         callback,
         name: data.name,
         options,
+        named: data.resolved.named(),
         caller,
         place: events::place(channel),
         parent: wire.parent().map(events::place),
@@ -110,6 +114,7 @@ struct Channel {
 
 #[derive(Deserialize)]
 struct Member {
+    #[serde(default)]
     user: Option<WireUser>,
     #[serde(default)]
     nick: Option<String>,
@@ -119,9 +124,25 @@ struct Member {
     permissions: Option<String>,
 }
 
+/// Whom options name.
+#[derive(Default, Deserialize)]
+struct Resolved {
+    #[serde(default)]
+    members: HashMap<UserId, Member>,
+}
+
+impl Resolved {
+    fn named(&self) -> Vec<(Person, Vec<String>)> {
+        let roles = |member: &Member| member.roles.iter().map(ToString::to_string).collect();
+        self.members.iter().take(OPTIONS_MAX).map(|(id, member)| (events::person(*id), roles(member))).collect()
+    }
+}
+
 #[derive(Deserialize)]
 struct Data {
     name: String,
+    #[serde(default)]
+    resolved: Resolved,
     #[serde(default = "chat_input", rename = "type")]
     kind: u8,
     #[serde(default)]

@@ -25,6 +25,8 @@ pub struct Command {
     pub name: String,
     /// What was given with it, by the names of the options.
     pub options: Vec<(String, String)>,
+    /// The members that options name, with the ids of their roles.
+    pub named: Vec<(Person, Vec<String>)>,
     /// Who ran it.
     pub caller: Caller,
     /// Where.

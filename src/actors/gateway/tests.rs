@@ -30,7 +30,7 @@ async fn world(permits: usize) -> World {
 
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
     let (outboxes, clock) = (Outboxes::new(outbox, Vec::new()), Arc::new(ManualClock::new()));
-    Gateway { live: usual(), permits, journal, outboxes, busy: Arc::default(), clock }
+    Gateway { live: usual(), permits, journal, outboxes, commands: at("commands"), busy: Arc::default(), clock }
 }
 
 impl World {

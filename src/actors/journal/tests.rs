@@ -30,6 +30,7 @@ async fn world(store: MemoryStore) -> World {
     let (journal, conversations, outbox) = (at("journal"), at("conversations"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
+        forgotten: Arc::default(),
         timeline: Arc::default(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
