@@ -1,5 +1,5 @@
 //! Who is awake, who owns what, who is told. Read `tree.rs` first, then follow a message: shard, gateway, journal,
-//! conversations, conversation, turn, outbox.
+//! `rate_limiter`, conversations, conversation, turn, outbox.
 
 pub mod tree;
 pub mod wiring;
@@ -8,10 +8,12 @@ pub mod supervisor;
 
 pub mod handle;
 
-pub mod receipt;
 pub mod busy;
+pub mod receipt;
 pub mod recent;
 pub mod roster;
+
+mod roomy;
 
 pub mod board;
 
@@ -30,6 +32,8 @@ pub mod intake;
 
 pub mod journal;
 
+pub mod rate_limiter;
+
 pub mod conversations;
 
 pub mod conversation;
@@ -40,9 +44,14 @@ pub mod forgotten;
 
 pub mod draft;
 
+pub mod restriction_sweeper;
+
 pub mod llm_dispatcher;
 
 pub mod outbox;
+
+pub mod ledger;
+pub mod reporter;
 
 pub mod config_watcher;
 

@@ -22,6 +22,10 @@ mod address;
 
 mod frame;
 
+mod message;
+
+pub mod rights;
+
 mod threads;
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ pub mod triage;
 
 pub mod pairs;
 
+pub mod restriction;
+
 pub mod turn;
 
 pub mod history;
@@ -30,7 +32,11 @@ pub mod command;
 
 pub mod outgoing;
 
+pub mod code;
+
 pub mod split;
+
+pub mod layout;
 
 pub mod notice;
 
@@ -45,6 +51,7 @@ pub mod breaker;
 pub mod budget;
 
 pub mod fair;
+pub mod limits;
 
 pub mod restart;
 

@@ -1,5 +1,7 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
 
+mod model_error;
+
 pub mod vitals;
 
 use std::sync::Arc;
@@ -10,13 +12,16 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+pub use self::model_error::{ModelError, ModelErrorKind};
 use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::ledger::Increment;
+use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::domain::restriction::Appointment;
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
@@ -110,6 +115,11 @@ pub trait Store: Send + Sync {
     /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
 
+    /// Does one step about a member's limits, by the law of [`crate::domain::limits`]. Steps about one member that are begun one
+    /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known
+    /// here. The answer is there at once where no server has to be asked, and else within the store's own deadline.
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer>;
+
     /// How the store is.
     fn status(&self) -> StoreStatus;
 
@@ -153,65 +163,6 @@ pub trait Models: Send + Sync {
 /// Who is told the text of a growing answer, piece by piece and in order. Called between two reads from the network, so it
 /// must not take long.
 pub type Heard = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// Why a completion failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind:?}: {message}")]
-pub struct ModelError {
-    /// What kind of failure it was.
-    pub kind: ModelErrorKind,
-    /// What happened, for operators; never a secret, capped.
-    pub message: String,
-    /// How long the provider asked us to wait.
-    pub retry_after: Option<Duration>,
-}
-
-/// What kind of failure a completion met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelErrorKind {
-    /// No connection, or it broke.
-    Connection,
-    /// No answer in time.
-    Timeout,
-    /// Too many requests.
-    RateLimited,
-    /// The provider failed (5xx, an error inside a 200).
-    Provider,
-    /// The answer was not a completion, or too large.
-    Malformed,
-    /// The key or the model was refused (401, 403, 404).
-    Refused,
-    /// The request itself was refused (other 4xx).
-    BadRequest,
-    /// The prompt does not fit the model.
-    ContextOverflow,
-}
-
-impl ModelErrorKind {
-    /// Another try may help.
-    #[must_use]
-    pub const fn retryable(self) -> bool {
-        match self {
-            Self::Connection | Self::Timeout | Self::RateLimited | Self::Provider | Self::Malformed => true,
-            Self::Refused | Self::BadRequest | Self::ContextOverflow => false,
-        }
-    }
-
-    /// The label in logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Timeout => "timeout",
-            Self::RateLimited => "rate_limited",
-            Self::Provider => "provider",
-            Self::Malformed => "malformed",
-            Self::Refused => "refused",
-            Self::BadRequest => "bad_request",
-            Self::ContextOverflow => "context_overflow",
-        }
-    }
-}
 
 // === Events in ===
 
@@ -439,6 +390,10 @@ pub enum PostRequest {
         /// The choices, the best first.
         choices: Vec<Choice>,
     },
+    /// Gives a role to somebody, who may hold it already.
+    AddRole(Appointment),
+    /// Takes a role from somebody, who need not hold it.
+    RemoveRole(Appointment),
 }
 
 /// The answer to a request, and what the platform said of its limits.
@@ -461,6 +416,8 @@ pub enum PostResult {
     Message(MessageId),
     /// Messages, oldest first.
     Messages(Vec<Posted>),
+    /// The person, or the whole community, is not there any more.
+    Absent,
 }
 
 /// A rate-limit bucket as the platform tells it.
@@ -491,9 +448,34 @@ pub enum PostError {
         /// The platform's words, capped.
         message: String,
     },
+    /// We may not reply to messages there; the same without a reply may work.
+    #[error("replies are refused: {0}")]
+    NoReply(String),
     /// It may work later; it may even have worked and only the answer was lost.
     #[error("{0}")]
     Transient(String),
+}
+
+// === Pictures ===
+
+/// Draws what no platform shows by itself. Work in memory alone: no file is read and no address is asked.
+pub trait Renderer: Send + Sync {
+    /// A formula in LaTeX as a PNG picture, bounded in time and size.
+    ///
+    /// # Errors
+    /// There is no picture; the formula is shown as text then.
+    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
+}
+
+/// Why there is no picture.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDrawn {
+    /// It cannot be drawn, for this reason.
+    #[error("{0}")]
+    Unable(String),
+    /// It took too long, or others took all the time.
+    #[error("it took too long")]
+    Late,
 }
 
 // === Pages ===

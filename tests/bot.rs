@@ -19,8 +19,14 @@ mod memory;
 #[path = "bot/commands.rs"]
 mod commands;
 
+#[path = "bot/ledger.rs"]
+mod ledger;
+
 #[path = "bot/posting.rs"]
 mod posting;
+
+#[path = "bot/typed.rs"]
+mod typed;
 
 #[path = "bot/streaming.rs"]
 mod streaming;
@@ -36,6 +42,12 @@ mod process_faults;
 
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
+
+#[path = "bot/restrictions.rs"]
+mod restrictions;
+
+#[path = "bot/limits.rs"]
+mod limits;
 
 #[path = "bot/floods.rs"]
 mod floods;

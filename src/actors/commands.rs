@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: commands and what is being typed of them, from the gateway.
-//! Sends: answers to the outbox, wishes to be forgotten to the journal, reloads to `config_watcher`.
+//! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`.
 //! A restart loses: the commands that run. The platform tells their members that there was no answer, and they run them again.
 //!
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
@@ -27,6 +27,7 @@ use super::forgotten::Forgotten;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::outbox::{OutboxMsg, Outboxes};
+use super::rate_limiter::RateLimiterMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::turn::InFlight;
@@ -99,6 +100,8 @@ pub struct CommandParts {
     pub outboxes: Outboxes,
     /// Who has custody of open turns.
     pub journal: Handle<JournalMsg>,
+    /// Who knows how members stand against their limits.
+    pub rate_limiter: Handle<RateLimiterMsg>,
     /// Who reads changed files.
     pub config_watcher: Handle<ConfigWatcherMsg>,
     /// What may not be remembered any more.

@@ -2,12 +2,16 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, commands to commands, busy notices to the outbox.
+//! Sends: accepted turns and cancellations to the journal, commands to commands, busy notices to the outbox, messages of restricted
+//! members to the sweeper.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::busy::Busy;
 use super::commands::CommandsMsg;
@@ -15,15 +19,21 @@ use super::handle::{Down, Handle};
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
+use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
-use crate::domain::ids::{Person, TurnId};
+use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::notice;
 use crate::domain::pairs::Pairs;
 use crate::domain::triage::{self, Reason, Verdict};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
 use crate::ports::Clock;
+
+/// At most one line about a place in which we may not answer in this time.
+const WARN_EVERY: Duration = Duration::from_secs(3_600);
+/// The most such places remembered. Beyond that there are no further lines.
+const WARNED_MAX: usize = 10_000;
 
 /// What the gateway is told.
 pub enum GatewayMsg {
@@ -39,6 +49,8 @@ pub struct Gateway {
     pub permits: Arc<Semaphore>,
     /// Who takes custody.
     pub journal: Handle<JournalMsg>,
+    /// Who tells restricted members where they are answered.
+    pub sweeper: Handle<SweeperMsg>,
     /// Who says that we are busy.
     pub outboxes: Outboxes,
     /// Who was told so lately.
@@ -54,6 +66,8 @@ pub struct Gateway {
 pub struct GatewayState {
     /// How often other bots were answered lately.
     pairs: Pairs,
+    /// When the log last heard that we may not answer in a place.
+    warned: HashMap<Place, Instant>,
 }
 
 impl Actor for Gateway {
@@ -90,9 +104,20 @@ impl Actor for Gateway {
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
         match triage::triage(posted, &self.live.now().rules, us) {
-            Verdict::Ignore(reason) => ignore(reason, receipt),
+            Verdict::Ignore(reason) => {
+                if reason == Reason::NoPermission {
+                    state.warn_of(&posted.place);
+                }
+                ignore(reason, receipt);
+            }
             Verdict::Turn(turn) | Verdict::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
                 ignore(Reason::PairWindow, receipt);
+            }
+            Verdict::Restricted(turn) => {
+                // A sweeper that is down drops the receipt, and the message comes back.
+                if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
+                    receipt.settle();
+                }
             }
             Verdict::Turn(turn) => self.admit(turn, None, receipt),
             Verdict::Hint(turn) => {
@@ -140,6 +165,24 @@ impl Gateway {
 fn settle(cast: Result<(), Down>, receipt: Receipt) {
     if cast.is_ok() {
         receipt.settle();
+    }
+}
+
+impl GatewayState {
+    /// Says once in a while that we lack permissions in a place.
+    fn warn_of(&mut self, place: &Place) {
+        if self.warned.len() >= WARNED_MAX {
+            self.warned.retain(|_, at| at.elapsed() < WARN_EVERY);
+        }
+        let known = self.warned.get(place).is_some_and(|at| at.elapsed() < WARN_EVERY);
+        if known || self.warned.len() >= WARNED_MAX {
+            return;
+        }
+        self.warned.insert(place.clone(), Instant::now());
+        tracing::warn!(
+            event = "gateway.forbidden", place = %place,
+            "we were addressed where we may not answer; give the bot View Channel and Send Messages (in threads: Send Messages in Threads) there"
+        );
     }
 }
 

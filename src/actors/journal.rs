@@ -1,12 +1,14 @@
 //! journal: custody of every accepted turn until its answer is posted.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: accepted turns from the gateway, wishes to be forgotten from commands, answers from conversations, deliveries from the outbox, news of restarts.
-//! Sends: open turns to conversations, known answers to the outbox.
+//! Receives: accepted turns from the gateway, answers from conversations and the limiter, wishes to be forgotten from
+//! commands, deliveries from the outbox, news of restarts.
+//! Sends: open turns to the limiter, and what became of them; known answers to the outbox.
 //! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
 //! the channel before it posts, so that nothing is said twice.
 
 mod memory;
+mod records;
 mod remembered;
 mod report;
 
@@ -17,11 +19,13 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use self::records::{oldest_first, record};
 use self::remembered::Remembered;
-use super::conversations::{ConversationsMsg, Offered};
+use super::conversations::Offered;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg, Outboxes};
+use super::rate_limiter::{self, RateLimiterMsg};
 use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
@@ -67,6 +71,8 @@ pub enum JournalMsg {
     Cancel(TurnId),
     /// The turn is closed without an answer, for this reason: the person was told enough already.
     Dropped(TurnId, &'static str),
+    /// Nobody was there for an offered turn: it is offered again with the next look at deadlines.
+    Unheard(TurnId),
     /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
     /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
@@ -102,8 +108,8 @@ pub struct Journal {
     pub clock: Arc<dyn Clock>,
     /// What this process runs with.
     pub live: Live,
-    /// Who finds answers.
-    pub conversations: Handle<ConversationsMsg>,
+    /// Who lets turns through to those who find answers.
+    pub rate_limiter: Handle<RateLimiterMsg>,
     /// Who posts them.
     pub outboxes: Outboxes,
     /// What may not be remembered any more.
@@ -190,6 +196,7 @@ impl JournalMsg {
             | Self::Undeliverable(..)
             | Self::Cancel(_)
             | Self::Dropped(..)
+            | Self::Unheard(_)
             | Self::Forget(..)
             | Self::Undelivered(_)
             | Self::TellWhenClosed(..) => true,
@@ -226,13 +233,19 @@ impl Journal {
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.cancel(state, &id, "cancelled", "trigger deleted"),
-            JournalMsg::Dropped(id, reason) => self.cancel(state, &id, "dropped", reason),
+            JournalMsg::Cancel(id) => self.cancel(state, &id),
+            JournalMsg::Dropped(id, reason) => drop(self.drop_turn(state, &id, "dropped", reason)),
             JournalMsg::Forget(person, cut, reply) => {
                 let writes = memory::forget(state, &person, cut);
                 let many = writes.len();
                 drop(self.store.write(writes));
                 let _ = reply.send(many);
+            }
+            JournalMsg::Unheard(id) => {
+                if let Some(entry) = state.open.get_mut(&id).filter(|entry| entry.answer.is_none()) {
+                    entry.unheard = true;
+                    entry.offers = entry.offers.saturating_sub(1);
+                }
             }
             JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
             JournalMsg::Sweep => {
@@ -306,6 +319,9 @@ impl Journal {
                         None if late => Some(turn.apology(notice::interrupted(), "interrupted")),
                         known => known,
                     };
+                    if let Some(answer) = &answer {
+                        rate_limiter::close(&self.rate_limiter, &turn, answer);
+                    }
                     let taken = Instant::now();
                     let entry = Entry {
                         turn,
@@ -358,7 +374,7 @@ impl Journal {
             None => {
                 let again = entry.maybe_posted || entry.offers > 0;
                 let offered = Offered { turn: entry.turn.clone(), again };
-                entry.unheard = self.conversations.cast(ConversationsMsg::Offer(Box::new(offered))).is_err();
+                entry.unheard = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
                 entry.offers += u32::from(!entry.unheard);
             }
         }
@@ -368,7 +384,7 @@ impl Journal {
     fn offer_again(&self, state: &mut JournalState, path: &str) {
         let outbox = path.contains("/outbox");
         let conversation = path.split_once("/conversation:").map(|(_, place)| place);
-        let router = path.ends_with("/conversations");
+        let router = path.ends_with("/conversations") || path.ends_with("/rate_limiter");
         if outbox {
             // Drafts of turns without an answer may stand in their channels, and nobody remembers them.
             state.open.values_mut().for_each(|entry| entry.maybe_posted = true);
@@ -388,6 +404,8 @@ impl Journal {
         if entry.answer.is_some() {
             return;
         }
+        // What it took is known, and the person may ask again as soon as they see the answer.
+        rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
         entry.answer = Some(memory::keep(&entry.turn, answer));
         entry.answered = Instant::now();
         self.timeline.answered(id);
@@ -425,18 +443,21 @@ impl Journal {
         self.close(state, &entry, Vec::new(), Vec::new());
     }
 
-    fn cancel(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
-        let Some(entry) = state.open.remove(id) else { return };
-        tracing::info!(
-            event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
-            outcome, ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
-        );
-        report::count(&entry, outcome);
-        self.timeline.closed(id, outcome, reason);
+    fn cancel(&self, state: &mut JournalState, id: &TurnId) {
+        let Some(entry) = self.drop_turn(state, id, "cancelled", "trigger deleted") else { return };
+        let turn = entry.turn;
         // Whoever is down holds nothing of it any more.
-        let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
-        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
+        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(turn.place.clone(), id.clone()));
+        let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(Box::new(turn)));
+    }
+
+    /// Ends a turn without an answer.
+    fn drop_turn(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) -> Option<Entry> {
+        let entry = state.open.remove(id)?;
+        report::refused(&entry, outcome, reason);
+        self.timeline.closed(id, outcome, reason);
         self.close(state, &entry, Vec::new(), Vec::new());
+        Some(entry)
     }
 
     /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.
@@ -466,20 +487,6 @@ impl Journal {
             self.answered(state, &id, answer);
         }
     }
-}
-
-/// In the order in which the questions were asked: lanes and places keep the order in which turns reach them.
-fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<TurnId> {
-    let mut turns: Vec<&Turn> = entries.map(|entry| &entry.turn).collect();
-    turns.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
-    turns.into_iter().map(|turn| turn.id.clone()).collect()
-}
-
-fn record(entry: &Entry) -> Write {
-    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer.clone() };
-    // Plain data with string keys always serialises.
-    let value = serde_json::to_string(&custody).unwrap_or_default();
-    Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
+use crate::domain::limits;
 use crate::domain::model::Price;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
@@ -22,6 +23,10 @@ pub struct Running {
     pub schema: Arc<Schema>,
     /// Who is answered, made of the settings.
     pub rules: Rules,
+    /// What is allowed to whom, made of the settings.
+    pub limits: limits::rules::Rules,
+    /// The tokens that every prompt has, about.
+    pub fixed_prompt: u64,
     /// The models.
     pub models: Arc<dyn Models>,
     /// Names this content: the same content has the same version.

@@ -2,6 +2,7 @@
 //! Time is paused in all of them.
 
 pub mod log;
+pub mod pictures;
 pub mod ports;
 
 use std::sync::Arc;
@@ -18,14 +19,17 @@ use super::running::{Live, Running};
 use super::supervisor::{Actor, ChildSpec, Crash, Me, Shared, start_root};
 use super::tree::{Kind, Row, TREE};
 use crate::config;
+use crate::config::Settings;
 use crate::config::sources::Sources;
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{Author, AuthorKind, Posted};
+use crate::domain::limits::Limits;
+use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::triage::Rules;
 use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
 pub const DOOR: Door = Door::new("discord");
@@ -199,11 +203,22 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     let loaded = config::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
     let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
+    let limiter = &settings.rate_limiter;
+    let limits = Rules {
+        base: Limits { messages: limiter.messages, tokens: limiter.tokens },
+        roles: Vec::new(),
+        channels: Vec::new(),
+        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        window: limiter.window,
+    };
+    let rules = rules(&settings);
     Live::new(Running {
+        limits,
+        fixed_prompt: 100,
         settings,
         prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
         schema: Arc::new(Schema::compile(&document).unwrap()),
-        rules: rules(),
+        rules,
         models,
         version: "1".to_owned(),
     })
@@ -214,12 +229,18 @@ pub fn usual() -> Live {
     live(&[], Arc::new(ScriptedModels::new(&["main"])))
 }
 
-fn rules() -> Rules {
-    Rules {
+fn rules(settings: &Settings) -> triage::Rules {
+    let (role, channel) = (settings.restriction.role, settings.restriction.channel);
+    triage::Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
+        super_roles: ["99".to_owned()].into(),
+        restriction: role.map(|role| restriction::Rules {
+            role: role.to_string(),
+            channel: channel.map(|channel| channel.to_string()),
+        }),
         policy: policy(),
     }
 }
@@ -260,6 +281,7 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         guild: Some("5".to_owned()),
         person: person(from),
         name: format!("member {from}"),
+        roles: Vec::new(),
         trigger: Trigger::Mention,
         text: format!("question {id}"),
         quoted: None,
@@ -289,6 +311,7 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         text: "<@1> what is up?".to_owned(),
         mentions_us: true,
         reply_to: None,
+        may_answer: true,
         at: BEGINNING,
     }
 }

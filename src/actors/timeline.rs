@@ -172,6 +172,7 @@ impl Timeline {
                 Outcome::Replied => line.end(now, "replied", None),
                 Outcome::Hinted => line.end(now, "hinted", None),
                 Outcome::Apologised(reason) => line.end(now, "apologised", Some(reason)),
+                Outcome::Refused(reason) => line.end(now, "refused", Some(reason)),
             }
         });
     }

@@ -23,6 +23,7 @@ use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::{OutboxMsg, Outboxes};
+use super::rate_limiter::RateLimiterMsg;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
@@ -55,6 +56,8 @@ pub struct TurnParts {
     pub journal: Handle<JournalMsg>,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
+    /// Who hears of turns that ended before they began.
+    pub rate_limiter: Handle<RateLimiterMsg>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
     /// Where each step is noted.

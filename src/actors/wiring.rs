@@ -23,6 +23,9 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::rate_limiter::{RateLimiter, RateLimiterMsg};
+use super::reporter::{Reporter, ReporterMsg};
+use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -34,7 +37,7 @@ use super::vitals::TreeVitals;
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
@@ -65,6 +68,8 @@ pub struct Parts {
     pub terminal_door: Door,
     /// The terminal's sessions.
     pub terminal: Arc<dyn Poster>,
+    /// Draws formulas.
+    pub renderer: Arc<dyn Renderer>,
     /// The addresses of the actors, made before the edges that speak to them.
     pub handles: Handles,
     /// Serves the pages.
@@ -87,9 +92,12 @@ pub struct Handles {
     journal: Handle<JournalMsg>,
     outbox: Handle<OutboxMsg>,
     terminal_outbox: Handle<OutboxMsg>,
+    rate_limiter: Handle<RateLimiterMsg>,
+    restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     commands: Handle<CommandsMsg>,
+    reporter: Handle<ReporterMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
     discord: Handle<DiscordMsg>,
@@ -107,9 +115,12 @@ impl Handles {
             journal: Handle::new(&at("journal")),
             outbox: Handle::new(&at("outbox:discord")),
             terminal_outbox: Handle::new(&at("outbox:terminal")),
+            rate_limiter: Handle::new(&at("rate_limiter")),
+            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             commands: Handle::new(&at("commands")),
+            reporter: Handle::new(&at("reporter")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
             discord: Handle::new(&at("discord")),
@@ -257,6 +268,7 @@ impl Wiring {
             outboxes: handles.outboxes(&parts),
             journal: handles.journal.clone(),
             forgotten: Arc::new(Forgotten::default()),
+            rate_limiter: handles.rate_limiter.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
@@ -278,9 +290,12 @@ impl Wiring {
             journal,
             outbox,
             terminal_outbox,
+            rate_limiter,
+            restriction_sweeper,
             llm_dispatcher,
             conversations,
             commands,
+            reporter,
             config_watcher,
             gateway,
             discord,
@@ -292,9 +307,12 @@ impl Wiring {
             Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            Kind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
+            Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::Commands => ChildSpec::new(row, commands, self.commands(), below),
+            Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
@@ -312,7 +330,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
-            conversations: self.handles.conversations.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
@@ -325,6 +343,7 @@ impl Wiring {
             poster: Arc::clone(&self.parts.terminal),
             pacer: Arc::new(Mutex::new(Pacer::new(0, 0))),
             dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
         }
     }
@@ -334,7 +353,32 @@ impl Wiring {
             poster: Arc::clone(&self.parts.poster),
             pacer: Arc::clone(&self.pacer),
             dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
+        }
+    }
+
+    fn rate_limiter(&self) -> RateLimiter {
+        let sweeper = self.handles.restriction_sweeper.clone();
+        RateLimiter {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            conversations: self.handles.conversations.clone(),
+            journal: self.handles.journal.clone(),
+            // While the sweeper is down nobody is restricted; the next breach is.
+            breached: Arc::new(move |turn, tier| {
+                let _ = sweeper.cast(SweeperMsg::Breached { turn, tier });
+            }),
+        }
+    }
+
+    fn restriction_sweeper(&self) -> RestrictionSweeper {
+        RestrictionSweeper {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            outboxes: self.handles.outboxes(&self.parts),
         }
     }
 
@@ -370,12 +414,23 @@ impl Wiring {
             door: parts.door.clone(),
             outboxes: self.handles.outboxes(parts),
             journal: self.handles.journal.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
             config_watcher: self.handles.config_watcher.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
             tooling: Arc::clone(&self.tooling),
         };
         Commands { parts: Arc::new(parts) }
+    }
+
+    fn reporter(&self) -> Reporter {
+        Reporter {
+            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            door: self.parts.door.clone(),
+            outbox: self.handles.outbox.clone(),
+        }
     }
 
     fn config_watcher(&self) -> ConfigWatcher {
@@ -387,6 +442,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
+            sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),

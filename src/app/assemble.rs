@@ -20,6 +20,7 @@ use crate::discord::gateway::{Gateway, Interests};
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
 use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
+use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::terminal::sessions::Sessions;
@@ -123,6 +124,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         poster,
         terminal_door: terminal::DOOR,
         terminal: sessions,
+        renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
         roster,

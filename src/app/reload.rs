@@ -12,7 +12,12 @@ use super::files;
 use crate::actors::config_watcher::Files;
 use crate::actors::running::Running;
 use crate::config::Settings;
+use crate::config::community::LimitFor;
 use crate::config::edges::DirectMessages;
+use crate::domain::limits::estimate::CHARS_A_TOKEN;
+use crate::domain::limits::{self, Limits};
+use crate::domain::prompt;
+use crate::domain::restriction;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::llm::client::Client;
@@ -86,7 +91,10 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
     (format!("{settings:?}"), &*prompts.personality, schema.document().to_string(), rows).hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
-    Ok(Running { settings, prompts, schema, rules, models: Arc::new(models), version })
+    let limits = limits(&settings);
+    let fixed = prompt::system(&prompts, ReplyContract::Typed).chars().count() + schema.document().to_string().len();
+    let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
+    Ok(Running { settings, prompts, schema, rules, limits, fixed_prompt, models: Arc::new(models), version })
 }
 
 fn models(settings: &Settings, lookup: &Lookup) -> Result<(Client, String), Vec<String>> {
@@ -122,12 +130,30 @@ fn rules(settings: &Settings) -> Rules {
         ignored_roles: texts(&settings.members.ignored_roles),
         allowed_bots: texts(&settings.bots.allowed),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        super_roles: texts(&settings.members.super_roles),
+        restriction: settings.restriction.role.map(|role| restriction::Rules {
+            role: role.to_string(),
+            channel: settings.restriction.channel.map(|channel| channel.to_string()),
+        }),
         policy: Policy {
             reply: ReplyContract::Typed,
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
         },
+    }
+}
+
+/// What is allowed to whom.
+pub(super) fn limits(settings: &Settings) -> limits::rules::Rules {
+    let limiter = &settings.rate_limiter;
+    let row = |row: &LimitFor| (row.id.to_string(), Limits { messages: row.messages, tokens: row.tokens });
+    limits::rules::Rules {
+        base: Limits { messages: limiter.messages, tokens: limiter.tokens },
+        roles: limiter.roles.iter().map(row).collect(),
+        channels: limiter.channels.iter().map(row).collect(),
+        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        window: limiter.window,
     }
 }
 

@@ -281,6 +281,7 @@ impl WireMessage<'_> {
             text: self.content,
             mentions_us,
             reply_to,
+            may_answer: true,
             at,
         }
     }

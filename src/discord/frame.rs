@@ -10,6 +10,7 @@ use serenity::model::id::UserId;
 use super::events::{self, GuildPlaces, Ready};
 use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
+use super::rights::{self, Change};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 
@@ -47,7 +48,10 @@ pub(super) enum Event {
     Resumed,
     Posted(Box<Posted>),
     Deleted(Vec<MessageId>),
-    Places(GuildPlaces),
+    /// The places of a community, and what we may do in them.
+    Places(GuildPlaces, Option<Box<Change>>),
+    /// What we may do somewhere changed.
+    Rights(Box<Change>),
     /// A thread and the channel it belongs to.
     Thread(Place, Place),
     /// Somebody ran or types a command.
@@ -80,7 +84,9 @@ pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
         return Err(dropped(head.map(|head| head.sequence), "giant", reason));
     }
     if let Some(head) = head
-        && (!is_read(head.kind) || (head.kind == "MESSAGE_CREATE" && !filter.may_be_ours(text)))
+        && (!is_read(head.kind)
+            || (head.kind == "MESSAGE_CREATE" && !filter.may_be_ours(text))
+            || (head.kind == "GUILD_MEMBER_UPDATE" && !filter.holds_our_id(text)))
     {
         return Ok(Reading::Dispatch { sequence: head.sequence, kind: label(head.kind), event: Event::Other });
     }
@@ -152,13 +158,17 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
         "MESSAGE_CREATE" if filter.may_be_ours(text) => posted(data, filter.me()),
         "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
         "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
-        "GUILD_CREATE" => events::places(data).map(|places| places.map_or(Event::Other, Event::Places)),
+        "GUILD_CREATE" => events::places(data).map(|places| {
+            let rights = || rights::wire::guild(data, filter.me()).ok().map(Box::new);
+            places.map_or(Event::Other, |places| Event::Places(places, rights()))
+        }),
         "INTERACTION_CREATE" => {
             interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction))
         }
-        "THREAD_CREATE" => events::thread(data)
+        "THREAD_CREATE" | "THREAD_UPDATE" => events::thread(data)
             .map(|thread| thread.map_or(Event::Other, |(thread, parent)| Event::Thread(thread, parent))),
-        _ => Ok(Event::Other),
+        _ => rights::wire::change(kind, data, filter.me())
+            .map(|change| change.map_or(Event::Other, |change| Event::Rights(Box::new(change)))),
     };
     match event {
         Ok(event) => Ok(Reading::Dispatch { sequence, kind: label(kind), event }),
@@ -188,8 +198,17 @@ fn is_read(kind: &str) -> bool {
             | "MESSAGE_DELETE"
             | "MESSAGE_DELETE_BULK"
             | "GUILD_CREATE"
+            | "GUILD_DELETE"
+            | "CHANNEL_CREATE"
+            | "CHANNEL_UPDATE"
+            | "CHANNEL_DELETE"
+            | "GUILD_ROLE_CREATE"
+            | "GUILD_ROLE_UPDATE"
+            | "GUILD_ROLE_DELETE"
+            | "GUILD_MEMBER_UPDATE"
             | "THREAD_CREATE"
             | "INTERACTION_CREATE"
+            | "THREAD_UPDATE"
     )
 }
 

@@ -16,7 +16,6 @@ use super::frame::{self, Dropped, Event, Reading};
 use super::interactions::Interaction;
 use super::prefilter::Filter;
 use super::rest::Rest;
-use super::threads::Threads;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;
@@ -55,23 +54,13 @@ struct Shared {
     interests: Interests,
     /// Where the gateway is, once Discord told it.
     address: Mutex<Option<String>>,
-    /// Which channel each thread belongs to.
-    threads: Threads,
 }
 
 impl Gateway {
     /// A source of events for this bot. Nothing is sent yet.
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                rest,
-                access,
-                interests,
-                address: Mutex::new(None),
-                threads: Threads::default(),
-            }),
-        }
+        Self { shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None) }) }
     }
 }
 
@@ -294,7 +283,9 @@ impl Stream {
                 self.pass(sequence);
             }
             Event::Posted(mut posted) => {
-                posted.parent = self.shared.threads.parent(&posted.place);
+                posted.parent = self.shared.rest.threads.parent(&posted.place);
+                let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
+                posted.may_answer = self.shared.rest.rights.may_answer(guild, &posted.place, parent, posted.at);
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {
@@ -313,21 +304,28 @@ impl Stream {
             Event::Interaction(interaction) => {
                 let incoming = Box::new(match interaction {
                     Interaction::Command(mut command) => {
-                        command.parent = command.parent.or_else(|| self.shared.threads.parent(&command.place));
+                        command.parent = command.parent.or_else(|| self.shared.rest.threads.parent(&command.place));
                         Incoming::Command(command)
                     }
                     Interaction::Typing(typing) => Incoming::Typing(typing),
                 });
                 self.tell_now(StreamEvent::Incoming { sequence, incoming });
             }
-            Event::Places(GuildPlaces { guild, newest, threads }) => {
+            Event::Places(GuildPlaces { guild, newest, threads }, rights) => {
+                if let Some(rights) = rights {
+                    self.shared.rest.rights.learn(*rights);
+                }
                 for (thread, parent) in threads {
-                    self.shared.threads.learn(thread, parent);
+                    self.shared.rest.threads.learn(thread, parent);
                 }
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
             }
             Event::Thread(thread, parent) => {
-                self.shared.threads.learn(thread, parent);
+                self.shared.rest.threads.learn(thread, parent);
+                self.pass(sequence);
+            }
+            Event::Rights(change) => {
+                self.shared.rest.rights.learn(*change);
                 self.pass(sequence);
             }
             Event::Other => self.pass(sequence),

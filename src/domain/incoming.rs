@@ -38,6 +38,8 @@ pub struct Posted {
     pub mentions_us: bool,
     /// The message it replies to.
     pub reply_to: Option<Quoted>,
+    /// Our own permissions allow an answer there; true when they are not known.
+    pub may_answer: bool,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
 }

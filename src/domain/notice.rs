@@ -2,6 +2,14 @@
 
 pub mod commands;
 
+pub mod limit;
+
+pub mod report;
+
+pub mod restriction;
+
+pub mod template;
+
 /// Why somebody gets an apology instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Apology {
@@ -110,7 +118,7 @@ mod tests {
             Apology::Internal,
         ];
         let mut notices: Vec<&str> = apologies.into_iter().map(apology).collect();
-        notices.extend([hint(), busy(), lane_full(), lane_busy()]);
+        notices.extend([hint(), busy(), lane_full(), lane_busy(), limit::wait()]);
         for (index, notice) in notices.iter().enumerate() {
             assert!(notice.len() < 120 && notice.ends_with('.'), "{notice}");
             assert!(!notices[..index].contains(notice), "said twice: {notice}");

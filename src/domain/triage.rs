@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
+use super::restriction;
 use super::turn::{Policy, Trigger, Turn};
 
 /// What a door's operator decided about who is answered.
@@ -17,6 +18,10 @@ pub struct Rules {
     pub allowed_bots: HashSet<String>,
     /// Direct messages are answered.
     pub direct_messages: bool,
+    /// Ids of roles whose holders are bound by no limit and no restriction.
+    pub super_roles: HashSet<String>,
+    /// How members are restricted; none restricts nobody.
+    pub restriction: Option<restriction::Rules>,
     /// What the door wants of each answer.
     pub policy: Policy,
 }
@@ -28,6 +33,8 @@ pub enum Verdict {
     Turn(Turn),
     /// We were addressed without a question: a short hint answers, no model is asked.
     Hint(Turn),
+    /// A restricted member addressed us where they are not answered.
+    Restricted(Turn),
     /// It is not for us.
     Ignore(Reason),
 }
@@ -51,6 +58,8 @@ pub enum Reason {
     NotAddressed,
     /// Another bot was answered often enough in its window.
     PairWindow,
+    /// We may not answer there.
+    NoPermission,
 }
 
 impl Reason {
@@ -66,6 +75,7 @@ impl Reason {
             Self::DirectMessage => "direct_message",
             Self::NotAddressed => "not_addressed",
             Self::PairWindow => "pair_window",
+            Self::NoPermission => "no_permission",
         }
     }
 }
@@ -79,6 +89,9 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
     let Some(trigger) = trigger(posted, rules) else {
         return Verdict::Ignore(Reason::NotAddressed);
     };
+    if !posted.may_answer {
+        return Verdict::Ignore(Reason::NoPermission);
+    }
     let text = fold(&posted.text, &us.id);
     let bare = posted.reply_to.is_none() && says_nothing(&text, &rules.aliases);
     let turn = Turn {
@@ -88,13 +101,28 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         guild: posted.guild.clone(),
         person: posted.author.person.clone(),
         name: posted.author.name.clone(),
+        roles: posted.author.roles.clone(),
         trigger,
         text,
         quoted: posted.reply_to.clone(),
         at: posted.at,
         policy: rules.policy.clone(),
     };
-    if bare { Verdict::Hint(turn) } else { Verdict::Turn(turn) }
+    if is_confined(posted, rules) {
+        Verdict::Restricted(turn)
+    } else if bare {
+        Verdict::Hint(turn)
+    } else {
+        Verdict::Turn(turn)
+    }
+}
+
+/// Whether the author is restricted and this is not the place where they are answered.
+fn is_confined(posted: &Posted, rules: &Rules) -> bool {
+    let roles = &posted.author.roles;
+    let exempt = roles.iter().any(|role| rules.super_roles.contains(role));
+    let confined = |restriction: &restriction::Rules| restriction.confine(roles, &posted.place, posted.parent.as_ref());
+    !exempt && rules.restriction.as_ref().is_some_and(confined)
 }
 
 /// Why this author or place is never answered, whatever the message says.

@@ -22,6 +22,9 @@ pub struct Turn {
     pub person: Person,
     /// The name others see.
     pub name: String,
+    /// Ids of their roles.
+    #[serde(default)]
+    pub roles: Vec<String>,
     /// Why we answer.
     pub trigger: Trigger,
     /// What was asked: mentions of us removed, white space folded.
@@ -54,6 +57,9 @@ impl Turn {
     }
 }
 
+/// The reason of an apology to somebody who has more questions waiting than we keep.
+pub const LANE_FULL: &str = "lane full";
+
 /// Why a message is answered. The name is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,6 +83,14 @@ impl Trigger {
             Self::Mention => "mention",
             Self::Alias => "alias",
             Self::Direct => "direct",
+        }
+    }
+
+    /// Somebody wants this answer: they are told when there will be none, and breaking a limit has consequences.
+    #[must_use]
+    pub const fn is_asked(self) -> bool {
+        match self {
+            Self::Reply | Self::Mention | Self::Alias | Self::Direct => true,
         }
     }
 }
@@ -186,6 +200,8 @@ pub enum Outcome {
     Hinted,
     /// An apology, with the reason that the log names.
     Apologised(String),
+    /// A word that there will be none because of a limit, with the reason that the log names.
+    Refused(String),
 }
 
 /// Where a turn stands, as the journal stores it.

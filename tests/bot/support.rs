@@ -83,6 +83,9 @@ impl Setup {
             ("STAFFAI_TURN__DEADLINE", "5s"),
             ("STAFFAI_DRAIN_SECONDS", "5"),
             ("DISCORD_REQUESTS_PER_SECOND", "0"),
+            // Few stories are about the limits of members, and many have one who asks a lot.
+            ("RATE_LIMIT_COUNT", "1000"),
+            ("TOKEN_RATE_LIMIT_COUNT", "1000000000"),
             ("LOG_FORMAT", "json"),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -186,10 +189,10 @@ impl World {
 
     /// Starts the bot in this process.
     pub async fn launch(&self) {
-        // Settings are read from maps, and what they name must be in theirs; the bot reads its files from the disk.
-        let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].into_iter().filter_map(|name| self.env.get(name));
-        let named = named.map(|path| (std::path::PathBuf::from(path), String::new()));
-        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), named.collect()));
+        // Settings are read from maps, and a file or folder that they name must be in theirs; the bot reads its files from the disk.
+        let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].iter().filter_map(|name| self.env.get(*name));
+        let files = named.map(|path| (std::path::PathBuf::from(path), String::new())).collect();
+        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), files));
         let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {

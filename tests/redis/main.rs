@@ -7,7 +7,11 @@ mod cluster;
 
 mod faults;
 
+mod limits;
+
 mod logins;
+
+mod migration;
 
 #[cfg(feature = "redis-sentinel")]
 mod sentinel;

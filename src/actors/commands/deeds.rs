@@ -1,7 +1,10 @@
 //! What each command does. Whether its caller may run it is decided here, at the moment of use.
 
+use std::time::Duration;
+
 use super::{CommandParts, kept, overview};
 use crate::actors::config_watcher::ConfigWatcherMsg;
+use crate::actors::rate_limiter::{Asker, RateLimiterMsg};
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
@@ -12,6 +15,9 @@ use crate::domain::model::Row;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
 use crate::ports::Write;
+
+/// How long the limiter may take to say how somebody stands.
+const LIMITER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The colour of a card when all is well, and when not.
 const WELL: u32 = 0x2e_cc_71;
@@ -111,14 +117,24 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
         return (Piece::text(words::usage_of_others()), "refused");
     }
     let sums = kept::used(parts, &person, command.guild.as_deref()).await;
-    let usage = Usage { standing: None, sums };
+    let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
+    let asker = Asker {
+        person: person.clone(),
+        guild: command.guild.clone(),
+        roles: if others { named.unwrap_or_default() } else { command.caller.roles.clone() },
+        place: command.place.clone(),
+        parent: command.parent.clone(),
+    };
+    let ask = |reply| RateLimiterMsg::Usage { asker: Box::new(asker), reply };
+    let standing = parts.rate_limiter.call(ask, LIMITER_WITHIN).await.ok();
+    let usage = Usage { standing, sums };
     let whose = others.then(|| format!("<@{}>", person.id));
     (Piece::text(words::usage(&usage, whose.as_deref())), "done")
 }
 
 async fn export(parts: &CommandParts, command: &Command) -> Piece {
     let (text, document) = kept::export(parts, command).await;
-    let file = File { name: words::export_name().to_owned(), mime: "application/json".to_owned(), bytes: document.into() };
+    let file = File::new(words::export_name(), "application/json", document);
     Piece { text, files: vec![file], ..Piece::default() }
 }
 

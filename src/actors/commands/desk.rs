@@ -49,7 +49,7 @@ impl<'a> Desk<'a> {
                     return false;
                 }
                 Ok(Err(PostError::RateLimited { retry_after, .. })) => retry_after,
-                Ok(Err(PostError::Transient(_))) => {
+                Ok(Err(PostError::Transient(_) | PostError::NoReply(_))) => {
                     doubtful = true;
                     CLAIM_AGAIN
                 }
@@ -78,7 +78,7 @@ impl<'a> Desk<'a> {
             let pause = match &reason {
                 PostError::Refused { .. } => left,
                 PostError::RateLimited { retry_after, .. } => *retry_after,
-                PostError::Transient(_) => RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll()),
+                PostError::Transient(_) | PostError::NoReply(_) => RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll()),
             };
             if Instant::now() + pause >= until {
                 tracing::warn!(event = "command.lost", %reason, "the answer to a command cannot be shown");

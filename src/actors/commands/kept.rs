@@ -131,6 +131,7 @@ async fn find(parts: &CommandParts, command: &Command) -> Kept {
             }
         }
         let Some(guild) = guild else { continue };
+        kept.silent.push(keys::told(&guild, person));
         if let Some(until) = store.get(&keys::restricted_until(&guild, person)).await {
             kept.restricted_until.push((guild, until));
         }

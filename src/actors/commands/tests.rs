@@ -92,6 +92,7 @@ async fn world(takes: Duration, panics: bool) -> World {
         door: DOOR,
         outboxes: Outboxes::new(outbox, Vec::new()),
         journal,
+        rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
         forgotten: Arc::default(),
         in_flight: Arc::default(),

@@ -11,6 +11,7 @@ use crate::actors::board::Board;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::outbox::{OutboxMsg, Outboxes};
+use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
@@ -28,6 +29,7 @@ struct World {
     roster: Arc<Roster>,
     faults: Arc<ScriptedFaults>,
     in_flight: Arc<InFlight>,
+    rate_limiter: Heard<RateLimiterMsg>,
     _outbox: Heard<OutboxMsg>,
     _tree: Tree,
 }
@@ -40,6 +42,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let models = Arc::new(ScriptedModels::new(rows));
     let (router, journal, outbox, dispatcher) =
         (at("conversations"), at("journal"), at("outbox"), at("llm_dispatcher"));
+    let rate_limiter = at("rate_limiter");
     let in_flight = Arc::new(InFlight::default());
     let live = live(variables, Arc::clone(&models) as _);
     let parts = Arc::new(TurnParts {
@@ -52,12 +55,14 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         dispatcher: dispatcher.clone(),
         outboxes: Outboxes::new(outbox.clone(), Vec::new()),
         journal: journal.clone(),
+        rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),
         busy: Arc::default(),
     });
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));
+    let rate_limiter = stage.probe(&rate_limiter);
     let permits = Arc::new(Semaphore::new(64));
     stage.actor(
         row(LEAF),
@@ -66,7 +71,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     );
     stage.actor(row(LEAF), &router, Conversations { template: real(Kind::Conversation), parts });
     let tree = stage.go().await;
-    World { router, journal, models, roster, faults, in_flight, _outbox: outbox, _tree: tree }
+    World { router, journal, models, roster, faults, in_flight, rate_limiter, _outbox: outbox, _tree: tree }
 }
 
 impl World {
@@ -160,6 +165,12 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     dropped.sort();
     assert_eq!(dropped, [("14".to_owned(), "lane full"), ("23".to_owned(), "lane full")]);
     assert_eq!(log.column("turn.shed", "where"), ["lane"; 3]);
+    let mut counted = Vec::new();
+    while let Some(RateLimiterMsg::Settle { turn, .. }) = world.rate_limiter.now().await {
+        counted.push(turn.id.id);
+    }
+    counted.sort();
+    assert_eq!(counted, ["14", "23"], "they count as messages");
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,6 +211,8 @@ async fn a_cancelled_turn_ends_without_an_answer_and_the_next_begins() {
     }
     assert_eq!(world.answer().await.0, "12");
     assert_eq!(world.asked(), ["question 10", "question 12"]);
+    let Some(RateLimiterMsg::Cancel(never_begun)) = world.rate_limiter.now().await else { panic!() };
+    assert_eq!(never_begun.id.id, "11", "what never began costs nothing");
 }
 
 #[tokio::test(start_paused = true)]

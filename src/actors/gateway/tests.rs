@@ -1,8 +1,8 @@
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::actors::receipt::Outcome as Told;
 use crate::actors::busy::BUSY_NOTICE_EVERY;
+use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::ManualClock;
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
@@ -30,7 +30,8 @@ async fn world(permits: usize) -> World {
 
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
     let (outboxes, clock) = (Outboxes::new(outbox, Vec::new()), Arc::new(ManualClock::new()));
-    Gateway { live: usual(), permits, journal, outboxes, commands: at("commands"), busy: Arc::default(), clock }
+    let sweeper = at("restriction_sweeper");
+    Gateway { live: usual(), permits, journal, sweeper, outboxes, commands: at("commands"), busy: Arc::default(), clock }
 }
 
 impl World {
@@ -154,4 +155,18 @@ async fn another_bot_is_answered_so_often_in_its_window() {
     tokio::time::sleep(usual().now().settings.bots.window).await;
     world.receive(beep("600"));
     assert!(world.journal.now().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_we_may_not_answer_the_log_says_so_once_an_hour() {
+    let (log, mut world) = (Log::capture(), world(1).await);
+    for (id, to) in [("10", "42"), ("11", "42"), ("12", "43")] {
+        let mut posted = mention(id, "7", to);
+        posted.may_answer = false;
+        world.receive(Incoming::Posted(posted));
+    }
+    assert_eq!(world.told().await, Some(Told::Settled));
+    assert!(world.journal.now().await.is_none());
+    assert_eq!(log.column("gateway.dropped", "reason"), ["no_permission"; 3]);
+    assert_eq!(log.column("gateway.forbidden", "place"), ["discord:42", "discord:43"]);
 }

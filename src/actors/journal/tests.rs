@@ -9,14 +9,15 @@ use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
-use crate::domain::turn::Exchange;
+use crate::domain::completion::Usage;
+use crate::domain::turn::{Effort, Exchange};
 use crate::ports::Fault;
 
 struct World {
     store: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
     permits: Arc<Semaphore>,
-    conversations: Heard<ConversationsMsg>,
+    rate_limiter: Heard<RateLimiterMsg>,
     outbox: Heard<OutboxMsg>,
     journal: Handle<JournalMsg>,
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
@@ -27,7 +28,7 @@ struct World {
 
 async fn world(store: MemoryStore) -> World {
     let (store, clock) = (Arc::new(store), Arc::new(ManualClock::new()));
-    let (journal, conversations, outbox) = (at("journal"), at("conversations"), at("outbox"));
+    let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
         forgotten: Arc::default(),
@@ -35,16 +36,16 @@ async fn world(store: MemoryStore) -> World {
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
         live: usual(),
-        conversations: conversations.clone(),
+        rate_limiter: rate_limiter.clone(),
         outboxes: Outboxes::new(outbox.clone(), Vec::new()),
     };
     let faults = Arc::clone(&stage.faults);
-    let (conversations, outbox) = (stage.probe(&conversations), stage.probe(&outbox));
+    let (rate_limiter, outbox) = (stage.probe(&rate_limiter), stage.probe(&outbox));
     stage.actor(row(LEAF), &journal, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
     let permits = Arc::new(Semaphore::new(100));
-    World { store, clock, permits, conversations, outbox, journal, faults, told, receipts, _tree: tree }
+    World { store, clock, permits, rate_limiter, outbox, journal, faults, told, receipts, _tree: tree }
 }
 
 impl World {
@@ -58,12 +59,30 @@ impl World {
         self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
     }
 
+    /// The next turn that is offered or withdrawn; what ended is passed over.
     async fn offered(&mut self) -> Option<String> {
-        match self.conversations.now().await? {
-            ConversationsMsg::Offer(turn) => Some(turn.turn.id.id),
-            ConversationsMsg::Cancel(_, id) => Some(format!("cancel {}", id.id)),
-            _ => None,
+        loop {
+            match self.rate_limiter.now().await? {
+                RateLimiterMsg::Admit(offered) => return Some(offered.turn.id.id),
+                RateLimiterMsg::Withdraw(turn) => return Some(format!("cancel {}", turn.id.id)),
+                _ => {}
+            }
         }
+    }
+
+    /// What becomes of the reservation of the turn that ended last.
+    async fn charged(&mut self) -> Option<String> {
+        let mut charged = None;
+        while let Some(message) = self.rate_limiter.now().await {
+            match message {
+                RateLimiterMsg::Settle { turn, effort } => {
+                    charged = Some(format!("settle {} {:?}", turn.id.id, effort.usage.prompt));
+                }
+                RateLimiterMsg::Cancel(turn) => charged = Some(format!("cancel {}", turn.id.id)),
+                _ => {}
+            }
+        }
+        charged
     }
 
     /// The next delivery: turn, text, and whether the channel is looked at first.
@@ -119,6 +138,30 @@ async fn a_turn_goes_from_record_to_offer_to_delivery_to_its_end() {
     assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("closed", 100));
     let [line] = &log.of("turn.replied")[..] else { panic!("{:?}", log.of("turn.replied")) };
     assert_eq!((line["turn"].as_str(), line["outcome"].as_str()), ("discord:10", "replied"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    world.offered().await;
+    let usage = Usage { prompt: 100, completion: 10, ..Usage::default() };
+    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, ..Effort::default() };
+    let answer = Answer { effort, ..answer(&question, "hello") };
+    world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(answer))).unwrap();
+    world.delivery().await;
+    let counted = |world: &World| world.store.entries.lock().get("token_stats:total:5:7").cloned();
+    assert_eq!(counted(&world), None, "it is not over yet");
+    for _ in 0..3 {
+        world.delivered("10");
+    }
+    world.journal.cast(JournalMsg::Undeliverable(question.id, "gone".to_owned())).unwrap();
+    settle().await;
+    assert_eq!((world.record("10").as_str(), counted(&world).as_deref()), ("closed", Some("110")));
+    let entries = world.store.entries.lock().clone();
+    let micros: Vec<_> = entries.iter().filter(|(key, _)| key.ends_with(":7:micros")).map(|(_, sum)| sum).collect();
+    assert_eq!(micros, ["21", "21"], "of the day and of all time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +250,7 @@ async fn a_crash_forgets_nothing() {
     world.accept(&second);
     world.answered(&second, "known");
     settle().await;
-    while world.conversations.now().await.is_some() || world.outbox.now().await.is_some() {}
+    while world.rate_limiter.now().await.is_some() || world.outbox.now().await.is_some() {}
     world.faults.inject("staffai/journal", Fault::Panic);
     world.accept(&turn("12", "9", "42"));
     assert_eq!(world.offered().await.as_deref(), Some("10"));
@@ -280,7 +323,7 @@ async fn recovered_actors_are_offered_what_they_may_have_held_and_nobody_else() 
     }
     world.answered(&known, "known");
     settle().await;
-    while world.conversations.now().await.is_some() || world.outbox.now().await.is_some() {}
+    while world.rate_limiter.now().await.is_some() || world.outbox.now().await.is_some() {}
     let recovered = |path: &str| world.journal.cast(JournalMsg::ActorRecovered(path.to_owned())).unwrap();
     recovered("staffai/conversations/conversation:discord:43");
     recovered("staffai/gateway");
@@ -301,7 +344,7 @@ async fn a_lane_gets_its_turns_back_in_the_order_in_which_they_were_asked() {
         world.accept(&turn(id, "7", "42"));
     }
     settle().await;
-    while world.conversations.now().await.is_some() {}
+    while world.rate_limiter.now().await.is_some() {}
     world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations/conversation:discord:42".into())).unwrap();
     let mut offered = Vec::new();
     while let Some(id) = world.offered().await {
@@ -402,4 +445,57 @@ async fn who_asks_for_the_end_of_a_turn_is_told_once_its_exchange_can_be_found()
     assert!(world.store.json(&keys::answered(&message("900"))).is_some());
     assert_eq!(ask("10").await, Err(CallError::Down), "it is closed");
     assert_eq!(ask("77").await, Err(CallError::Down), "nobody knows it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_took_is_settled_when_it_ends_and_a_fault_of_ours_is_taken_back() {
+    let mut world = world(MemoryStore::new()).await;
+    let (answered, failed, posted_nowhere) = (turn("10", "7", "42"), turn("11", "7", "42"), turn("12", "7", "42"));
+    for question in [&answered, &failed, &posted_nowhere] {
+        world.accept(question);
+    }
+    let mut found = answer(&answered, "hello");
+    found.effort.usage.prompt = 70;
+    world.journal.cast(JournalMsg::Answered(answered.id.clone(), Box::new(found.clone()))).unwrap();
+    assert_eq!(world.charged().await.as_deref(), Some("settle 10 70"));
+    world.delivered("10");
+    assert_eq!(world.charged().await, None, "once");
+    world.journal.cast(JournalMsg::Answered(failed.id.clone(), Box::new(failed.apology("sorry", "deadline")))).unwrap();
+    assert_eq!(world.charged().await.as_deref(), Some("cancel 11"));
+    world.journal.cast(JournalMsg::Answered(posted_nowhere.id.clone(), Box::new(found))).unwrap();
+    world.journal.cast(JournalMsg::Undeliverable(posted_nowhere.id, "gone".to_owned())).unwrap();
+    assert_eq!(world.charged().await.as_deref(), Some("settle 12 70"), "the tokens were spent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_turn_ends_with_its_reason_and_costs_nothing() {
+    let log = Log::capture();
+    let mut world = world(MemoryStore::new()).await;
+    let (told, silent) = (turn("10", "7", "42"), turn("11", "7", "42"));
+    world.accept(&told);
+    world.accept(&silent);
+    let mut refused = answer(&told, "enough");
+    refused.outcome = crate::domain::turn::Outcome::Refused("message limit".to_owned());
+    world.journal.cast(JournalMsg::Answered(told.id.clone(), Box::new(refused))).unwrap();
+    world.delivered("10");
+    world.journal.cast(JournalMsg::Dropped(silent.id.clone(), "message limit")).unwrap();
+    assert_eq!(world.charged().await, None);
+    assert_eq!((world.record("10").as_str(), world.record("11").as_str()), ("closed", "closed"));
+    let lines = log.of("turn.refused");
+    let told: Vec<_> = lines.iter().map(|line| (line["outcome"].as_str(), line["reason"].as_str())).collect();
+    assert_eq!(told, [("refused", "message limit"), ("dropped", "message limit")]);
+    assert!(log.of("turn.replied").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_nobody_heard_is_offered_again() {
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    for _ in 0..2 * OFFERS_MAX {
+        assert_eq!(world.offered().await.as_deref(), Some("10"));
+        world.journal.cast(JournalMsg::Unheard(question.id.clone())).unwrap();
+        tokio::time::sleep(SWEEP_EVERY).await;
+    }
+    assert_eq!(world.delivery().await, None, "it is no fault of the turn");
 }

@@ -17,8 +17,10 @@ use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
+use crate::domain::limits;
+use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
-use crate::domain::outgoing::Capabilities;
+use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
     Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
@@ -92,6 +94,11 @@ pub struct MemoryStore {
     pub broken_scans: AtomicUsize,
     /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
+    /// What counts for members.
+    pub book: Mutex<Book>,
+    /// Answers about limits wait while this is not set.
+    answering: watch::Sender<bool>,
+    clock: ManualClock,
 }
 
 impl MemoryStore {
@@ -101,7 +108,15 @@ impl MemoryStore {
             durable: watch::channel(true).0,
             broken_scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
+            book: Mutex::default(),
+            answering: watch::channel(true).0,
+            clock: ManualClock::new(),
         }
+    }
+
+    /// Answers about limits come, or wait.
+    pub fn answering(&self, answering: bool) {
+        self.answering.send_replace(answering);
     }
 
     pub fn durable(&self, durable: bool) {
@@ -152,6 +167,16 @@ impl Store for MemoryStore {
         }
         let mut durable = self.durable.subscribe();
         async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        let answer = self.book.lock().decide(self.clock.now(), &request);
+        let mut answering = self.answering.subscribe();
+        async move {
+            let _ = answering.wait_for(|answering| *answering).await;
+            answer
+        }
+        .boxed()
     }
 
     fn status(&self) -> StoreStatus {
@@ -256,6 +281,8 @@ pub enum Go {
     Panic,
     /// It happens, then comes a panic.
     PanicAfter,
+    /// Whom it is about is not there.
+    Absent,
     /// It goes well, and the platform says that its bucket is empty for so long.
     EmptyBucket(Duration),
 }
@@ -269,7 +296,12 @@ pub struct ScriptedPoster {
     nonces: Mutex<HashMap<String, MessageId>>,
     posts: Mutex<VecDeque<Go>>,
     reads: Mutex<VecDeque<Go>>,
+    roles: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
+    /// What each of our messages carries beside its text.
+    pub carried: Mutex<HashMap<MessageId, Piece>>,
+    /// What the platform shows.
+    pub shows: Mutex<Capabilities>,
 }
 
 impl ScriptedPoster {
@@ -280,7 +312,10 @@ impl ScriptedPoster {
             nonces: Mutex::default(),
             posts: Mutex::default(),
             reads: Mutex::default(),
+            roles: Mutex::default(),
             slow: Mutex::default(),
+            carried: Mutex::default(),
+            shows: Mutex::new(Capabilities::text_only(100)),
         }
     }
 
@@ -292,6 +327,11 @@ impl ScriptedPoster {
     /// The next read goes like this.
     pub fn read_goes(&self, go: Go) {
         self.reads.lock().push_back(go);
+    }
+
+    /// The next change of a role goes like this.
+    pub fn role_goes(&self, go: Go) {
+        self.roles.lock().push_back(go);
     }
 
     /// Requests to this place take so long.
@@ -316,7 +356,7 @@ impl ScriptedPoster {
         self.messages.lock().push(ours(MessageId::new(super::DOOR, id), place.clone(), reply_to, text.to_owned()));
     }
 
-    fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
+    fn create(&self, place: &Place, piece: &Piece, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
         assert!(nonce.len() <= 25, "{nonce}");
         if let Some(known) = self.nonces.lock().get(nonce) {
             return known.clone();
@@ -324,7 +364,8 @@ impl ScriptedPoster {
         let mut messages = self.messages.lock();
         let id = MessageId::new(super::DOOR, (9000 + messages.len()).to_string());
         let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: None });
-        messages.push(ours(id.clone(), place.clone(), reply_to, text.to_owned()));
+        messages.push(ours(id.clone(), place.clone(), reply_to, piece.text.clone()));
+        self.carried.lock().insert(id.clone(), piece.clone());
         self.nonces.lock().insert(nonce.to_owned(), id.clone());
         id
     }
@@ -332,16 +373,19 @@ impl ScriptedPoster {
     fn perform_now(&self, request: &PostRequest) -> PostResult {
         match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
+                PostResult::Message(self.create(place, piece, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { message, piece, .. } => {
                 let mut messages = self.messages.lock();
                 if let Some(posted) = messages.iter_mut().find(|posted| posted.id == *message) {
                     posted.text.clone_from(&piece.text);
                 }
+                self.carried.lock().insert(message.clone(), piece.clone());
                 PostResult::Message(message.clone())
             }
             PostRequest::Typing { .. }
+            | PostRequest::AddRole(_)
+            | PostRequest::RemoveRole(_)
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Respond { .. }
@@ -364,13 +408,24 @@ impl ScriptedPoster {
 fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
     let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
     let guild = Some("5".to_owned());
-    Posted { id, place, parent: None, guild, author, text, mentions_us: false, reply_to, at: BEGINNING }
+    Posted {
+        id,
+        place,
+        parent: None,
+        guild,
+        author,
+        text,
+        mentions_us: false,
+        reply_to,
+        may_answer: true,
+        at: BEGINNING,
+    }
 }
 
 #[async_trait]
 impl Poster for ScriptedPoster {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::text_only(100)
+        *self.shows.lock()
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
@@ -379,6 +434,7 @@ impl Poster for ScriptedPoster {
             PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
             PostRequest::Typing { place } => (Some(place), None),
+            PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
             PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
@@ -392,6 +448,7 @@ impl Poster for ScriptedPoster {
                 Err(PostError::Transient("the answer was lost".to_owned()))
             }
             Some(Go::Panic) => panic!("the poster panicked"),
+            Some(Go::Absent) => Ok(PostReply { result: PostResult::Absent, bucket: None }),
             Some(Go::PanicAfter) => {
                 self.perform_now(request);
                 panic!("the poster panicked")

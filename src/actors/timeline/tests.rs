@@ -14,6 +14,7 @@ fn turn(number: usize) -> Turn {
         guild: Some("535353".to_owned()),
         person: Person::new(DOOR, "646464"),
         name: "Adalbert".to_owned(),
+        roles: Vec::new(),
         trigger: Trigger::Mention,
         text: "a secret question".to_owned(),
         quoted: None,

@@ -1,14 +1,13 @@
-//! Commands over the request API: what is offered, and how one is answered. Answers need no token of the bot but the one of the
-//! interaction, and Discord counts them against no budget.
+//! Commands over the request API: what is offered, and how one is answered. Discord counts answers against no budget.
 
 use http::Method;
-use http::header::{CONTENT_TYPE, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Rest, answer, foreign, number};
+use super::super::message::{self, Body};
+use super::{Rest, foreign, number};
 use crate::domain::command::{CHOICES_MAX, Callback, Choice, OptionKind, Spec};
-use crate::domain::outgoing::{Card, Piece};
+use crate::domain::outgoing::Piece;
 use crate::ports::{PostError, PostReply, PostResult};
 
 /// Only whoever ran the command sees the answer.
@@ -94,7 +93,7 @@ impl Rest {
             return Ok(listed.reply(PostResult::Already));
         }
         let body = serde_json::to_vec(&wanted).map_err(|error| PostError::Transient(error.to_string()))?;
-        Ok(self.send(Method::PUT, &path, Some(body)).await?.reply(PostResult::Done))
+        Ok(self.send(Method::PUT, &path, Some(Body::Json(body))).await?.reply(PostResult::Done))
     }
 
     /// The id of our application; asked once. It need not be that of our account.
@@ -126,7 +125,7 @@ impl Rest {
     async fn call_back(&self, callback: &Callback, body: &Value) -> Result<PostReply, PostError> {
         let id = number(&callback.id.id).ok_or_else(|| foreign("the command"))?;
         let path = format!("/interactions/{id}/{}/callback", token(callback)?);
-        match self.send(Method::POST, &path, Some(body.to_string().into_bytes())).await {
+        match self.send(Method::POST, &path, Some(Body::Json(body.to_string().into_bytes()))).await {
             Ok(answer) => Ok(answer.reply(PostResult::Done)),
             Err(PostError::Refused { status: 400, message }) if message.starts_with(ACKNOWLEDGED) => {
                 Ok(PostReply { result: PostResult::Already, bucket: None })
@@ -139,31 +138,8 @@ impl Rest {
     pub(super) async fn respond(&self, to: &Callback, piece: &Piece) -> Result<PostReply, PostError> {
         let application = number(&to.application).ok_or_else(|| foreign("the application"))?;
         let path = format!("/webhooks/{application}/{}/messages/@original", token(to)?);
-        let files: Vec<Value> = piece
-            .files
-            .iter()
-            .enumerate()
-            .map(|(id, file)| json!({"id": id, "filename": file.name}))
-            .collect();
-        let body = json!({
-            "content": piece.text,
-            "embeds": piece.cards.iter().map(embed).collect::<Vec<_>>(),
-            "allowed_mentions": {"parse": []},
-            "attachments": files,
-        });
-        if piece.files.is_empty() {
-            return Ok(self.send(Method::PATCH, &path, Some(body.to_string().into_bytes())).await?.reply(PostResult::Done));
-        }
-        let form = Form::new(&body, piece);
-        let request = self
-            .client
-            .request(Method::PATCH, format!("{}{path}", self.base))
-            .header(CONTENT_TYPE, form.kind()?)
-            .body(form.body);
-        let response = request.send().await.map_err(answer::lost)?;
-        let answer = answer::Answer::read(response).await?;
-        metrics::counter!("staffai_discord_requests_total", "status" => answer.status.as_str().to_owned()).increment(1);
-        Ok(answer.success()?.reply(PostResult::Done))
+        let body = message::edit(piece)?;
+        Ok(self.send(Method::PATCH, &path, Some(body)).await?.reply(PostResult::Done))
     }
 }
 
@@ -173,70 +149,6 @@ fn token(callback: &Callback) -> Result<&str, PostError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=');
     let whole = !token.is_empty() && token.chars().all(fits) && !token.contains("..");
     if whole { Ok(token) } else { Err(foreign("the token")) }
-}
-
-fn embed(card: &Card) -> Value {
-    let field = |field: &crate::domain::outgoing::Field| {
-        json!({"name": field.name, "value": field.value, "inline": field.inline})
-    };
-    let mut embed = json!({"description": card.text, "fields": card.fields.iter().map(field).collect::<Vec<_>>()});
-    let more = [
-        ("title", card.title.as_ref().map(|title| json!(title))),
-        ("url", card.url.as_ref().map(|url| json!(url))),
-        ("image", card.image.as_ref().map(|url| json!({"url": url}))),
-        ("color", card.colour.map(|colour| json!(colour))),
-    ];
-    for (name, value) in more {
-        if let Some(value) = value {
-            embed[name] = value;
-        }
-    }
-    embed
-}
-
-/// A body of several parts: the message, then its files.
-struct Form {
-    boundary: String,
-    body: Vec<u8>,
-}
-
-impl Form {
-    fn new(message: &Value, piece: &Piece) -> Self {
-        let message = message.to_string();
-        let within = |boundary: &str| {
-            let inside = |bytes: &[u8]| memchr::memmem::find(bytes, boundary.as_bytes()).is_some();
-            inside(message.as_bytes()) || piece.files.iter().any(|file| inside(&file.bytes))
-        };
-        let mut boundary = "staffai-part".to_owned();
-        // Each longer one occurs less often; the content is finite.
-        while within(&boundary) {
-            boundary.push('x');
-        }
-        let mut body = Vec::new();
-        let mut part = |head: String, content: &[u8]| {
-            body.extend_from_slice(format!("--{boundary}\r\n{head}\r\n\r\n").as_bytes());
-            body.extend_from_slice(content);
-            body.extend_from_slice(b"\r\n");
-        };
-        let json = "Content-Disposition: form-data; name=\"payload_json\"\r\nContent-Type: application/json";
-        part(json.to_owned(), message.as_bytes());
-        for (id, file) in piece.files.iter().enumerate() {
-            let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/' | '+');
-            let name: String = file.name.chars().filter(plain).collect();
-            let mime: String = file.mime.chars().filter(plain).collect();
-            let head = format!(
-                "Content-Disposition: form-data; name=\"files[{id}]\"; filename=\"{name}\"\r\nContent-Type: {mime}"
-            );
-            part(head, &file.bytes);
-        }
-        body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-        Self { boundary, body }
-    }
-
-    fn kind(&self) -> Result<HeaderValue, PostError> {
-        let kind = format!("multipart/form-data; boundary={}", self.boundary);
-        HeaderValue::from_str(&kind).map_err(|error| PostError::Transient(error.to_string()))
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::domain::ids::Timestamp;
 use crate::domain::ledger::Sums;
+use crate::domain::limits::Standing;
 
 /// How the whole bot is.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,23 +47,8 @@ pub struct Overview {
 /// Where a member stands against the limits and what they used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usage {
-    /// Where they stand; none when nobody counts.
+    /// Where they stand; none when nobody could be asked.
     pub standing: Option<Standing>,
     /// What they used, whatever the limits are.
     pub sums: Sums,
-}
-
-/// Where a member stands against the limits of a sliding window.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// Messages used, and the limit.
-    pub messages: (u64, u64),
-    /// Tokens used, and the limit.
-    pub tokens: (u64, u64),
-    /// When something of it is free again.
-    pub frees_at: Option<Timestamp>,
-    /// The length of the window.
-    pub window: Duration,
-    /// The limits do not hold for them.
-    pub exempt: bool,
 }

@@ -11,8 +11,8 @@ use crate::domain::ids::{Door, Person};
 /// How all our counters begin.
 pub const PREFIX: &str = "staffai:ledger:";
 
-/// How all counters begin that the Python bot kept of all time.
-const TOTAL_PREFIX: &str = "token_stats:total:";
+/// How all counters of all time begin that the Python bot has too.
+pub const TOTAL_PREFIX: &str = "token_stats:total:";
 
 /// How all counters of days begin that the Python bot has too.
 pub const DAILY_PREFIX: &str = "token_stats:daily:";

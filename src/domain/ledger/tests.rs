@@ -17,6 +17,7 @@ fn turn(guild: Option<&str>) -> Turn {
         guild: guild.map(str::to_owned),
         person: ada(),
         name: "Ada".to_owned(),
+        roles: Vec::new(),
         trigger: Trigger::Mention,
         text: "hi".to_owned(),
         quoted: None,

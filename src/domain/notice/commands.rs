@@ -212,18 +212,18 @@ pub fn usage(usage: &Usage, whose: Option<&str>) -> String {
         let window = span(standing.window);
         lines.push(format!(
             "{who} {has} used {} of {} messages and {} of {} tokens in the last {window}.",
-            number(messages.0),
-            number(messages.1),
+            number(messages.0.into()),
+            number(messages.1.into()),
             number(tokens.0),
             number(tokens.1)
         ));
         if standing.exempt {
             lines.push("These limits do not hold here: a super role is exempt.".to_owned());
         } else if let Some(at) = standing.frees_at {
-            lines.push(format!("The next of it is free {}.", moment(at)));
+            lines.push(format!("The next message will be accepted {}.", moment(at)));
         }
     } else {
-        lines.push(format!("{who} {has} no open window: nothing counts against a limit."));
+        lines.push("I cannot tell at the moment how much of the limits is used.".to_owned());
     }
     let sums = &usage.sums;
     for (when, tally) in [("Today", &sums.today), ("Seven days", &sums.week), ("In all", &sums.total)] {

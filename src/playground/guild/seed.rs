@@ -111,6 +111,7 @@ fn text(id: u64, name: &str) -> Channel {
         recipient: None,
         parent: None,
         opener: None,
+        overwrites: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::command::ToolServer;
-use crate::domain::command::overview::Standing;
 use crate::domain::ledger::Sums;
+use crate::domain::limits::Standing;
 
 #[test]
 fn durations_and_numbers_are_short() {
@@ -57,13 +57,13 @@ fn usage_shows_windows_and_sums() {
     let own = Usage { standing: Some(standing), sums: Sums { today, week: today, total } };
     insta::assert_snapshot!(usage(&own, None), @r"
     You have used 3 of 15 messages and 1,250 of 20,000 tokens in the last 1 min.
-    The next of it is free <t:1800000001:R>.
+    The next message will be accepted <t:1800000001:R>.
     Today: 1,250 tokens for 3 messages, $0.0021
     Seven days: 1,250 tokens for 3 messages, $0.0021
     In all: 91,250 tokens for 1 message, $3.0021 and more that has no price
     ");
     insta::assert_snapshot!(usage(&Usage::default(), Some("<@8>")), @r"
-    <@8> has no open window: nothing counts against a limit.
+    I cannot tell at the moment how much of the limits is used.
     Today: nothing
     Seven days: nothing
     In all: nothing
