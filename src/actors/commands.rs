@@ -201,13 +201,7 @@ impl Commands {
     }
 
     /// Says why a command is not run, if there is room for that.
-    fn refuse(
-        &self,
-        me: &mut Me<CommandsMsg>,
-        state: &CommandsState,
-        command: Box<Command>,
-        sentence: &'static str,
-    ) {
+    fn refuse(&self, me: &mut Me<CommandsMsg>, state: &CommandsState, command: Box<Command>, sentence: &'static str) {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
         let parts = Arc::clone(&self.parts);
         me.background(async move {

@@ -278,7 +278,15 @@ impl Wiring {
         parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
         parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
         let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
-        Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)), tooling: Arc::default() }
+        Self {
+            parts,
+            handles,
+            turn_parts,
+            open_turns,
+            model_permits,
+            pacer: Arc::new(Mutex::new(pacer)),
+            tooling: Arc::default(),
+        }
     }
 
     /// The child that a row stands for, with its own children.

@@ -162,9 +162,7 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
             let rights = || rights::wire::guild(data, filter.me()).ok().map(Box::new);
             places.map_or(Event::Other, |places| Event::Places(places, rights()))
         }),
-        "INTERACTION_CREATE" => {
-            interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction))
-        }
+        "INTERACTION_CREATE" => interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction)),
         "THREAD_CREATE" | "THREAD_UPDATE" => events::thread(data)
             .map(|thread| thread.map_or(Event::Other, |(thread, parent)| Event::Thread(thread, parent))),
         _ => rights::wire::change(kind, data, filter.me())

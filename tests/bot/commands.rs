@@ -114,9 +114,7 @@ fn commands_are_offered_and_again_only_when_they_change() {
         world.stop().await;
         world.start().await;
         world
-            .until("another look", || {
-                (world.counted("GET /applications/{application}/commands") >= 2).then_some(())
-            })
+            .until("another look", || (world.counted("GET /applications/{application}/commands") >= 2).then_some(()))
             .await;
         assert_eq!(world.counted(OFFER), 1);
     });
@@ -271,7 +269,8 @@ fn rows_are_offered_while_somebody_types() {
             let id = world.service.interacts(world.member("Ada"), world.channel("general"), deed).unwrap();
             let form = world.until("choices", || world.service.interaction(id)?.form).await;
             let data: Value = serde_json::from_str(&form).unwrap();
-            let names = data["choices"].as_array().unwrap().iter().map(|choice| choice["value"].as_str().unwrap().to_owned());
+            let names =
+                data["choices"].as_array().unwrap().iter().map(|choice| choice["value"].as_str().unwrap().to_owned());
             names.collect::<Vec<_>>()
         };
         assert_eq!(choices("").await, ["scripted", "deep", "default"]);
@@ -444,7 +443,8 @@ fn answers_to_commands_take_nothing_from_the_budget_of_requests() {
         world.offers().await;
         world.crowd(12);
         let before = tokio::time::Instant::now();
-        let ran: Vec<MessageId> = (0..12).map(|n| world.runs(&format!("member-{n}"), "general", "tools", &[])).collect();
+        let ran: Vec<MessageId> =
+            (0..12).map(|n| world.runs(&format!("member-{n}"), "general", "tools", &[])).collect();
         for command in ran {
             world.told(command).await;
         }

@@ -78,7 +78,9 @@ impl<'a> Desk<'a> {
             let pause = match &reason {
                 PostError::Refused { .. } => left,
                 PostError::RateLimited { retry_after, .. } => *retry_after,
-                PostError::Transient(_) | PostError::NoReply(_) => RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll()),
+                PostError::Transient(_) | PostError::NoReply(_) => {
+                    RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll())
+                }
             };
             if Instant::now() + pause >= until {
                 tracing::warn!(event = "command.lost", %reason, "the answer to a command cannot be shown");

@@ -80,7 +80,9 @@ async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option
     let mut found = BTreeSet::from([None, command.guild.clone()]);
     for prefix in keys::ledger::of_all_time() {
         let counters = parts.store.scan(&prefix, COUNTERS_MAX).await;
-        found.extend(counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some));
+        found.extend(
+            counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some),
+        );
     }
     found
 }

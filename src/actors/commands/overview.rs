@@ -56,7 +56,6 @@ fn flatten<'a>(node: &'a TreeNode, all: &mut Vec<&'a TreeNode>) {
 
 /// The actors with most of something; those with nothing of it are left out. No channel is named.
 fn most(actors: &[&TreeNode], count: impl Fn(&TreeNode) -> u64) -> Vec<(String, u64)> {
-
     let some = actors.iter().filter(|node| count(node) > 0 && !node.name.starts_with("conversation:"));
     let mut some: Vec<(String, u64)> = some.map(|node| (node.name.clone(), count(node))).collect();
     some.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));

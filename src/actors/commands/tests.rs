@@ -3,10 +3,13 @@ use crate::actors::handle::Reply;
 use crate::actors::running::Live;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, ScriptedModels};
-use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle};
+use crate::actors::testing::{
+    BEGINNING, DOOR, Heard, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle,
+};
 use crate::domain::command::{Callback, CallbackToken, Caller};
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
+use crate::domain::limits;
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{StoreStatus, Write};
 use futures_util::FutureExt;
@@ -57,6 +60,10 @@ impl Store for Odd {
 
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
         self.inner.write(writes)
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        self.inner.limit(request)
     }
 
     fn status(&self) -> StoreStatus {

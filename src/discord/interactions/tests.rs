@@ -24,9 +24,15 @@ fn command(event: &Value) -> Command {
 #[test]
 fn a_command_is_read_with_all_that_decides_about_it() {
     let options = json!([{"name": "user", "type": 6, "value": "8"}, {"name": "count", "type": 4, "value": 3}]);
-    let command = command(&event(2, json!({"id": "1", "name": "usage", "type": 1, "options": options,
-        "resolved": {"users": {"8": {"id": "8", "username": "ben"}}, "members": {"8": {"roles": ["4"], "permissions": "0"}}}})));
-    assert_eq!((command.name.as_str(), command.option("user"), command.option("count")), ("usage", Some("8"), Some("3")));
+    let command = command(&event(
+        2,
+        json!({"id": "1", "name": "usage", "type": 1, "options": options,
+        "resolved": {"users": {"8": {"id": "8", "username": "ben"}}, "members": {"8": {"roles": ["4"], "permissions": "0"}}}}),
+    ));
+    assert_eq!(
+        (command.name.as_str(), command.option("user"), command.option("count")),
+        ("usage", Some("8"), Some("3"))
+    );
     assert_eq!((command.place.id.as_str(), command.guild.as_deref(), command.parent.as_ref()), ("42", Some("5"), None));
     assert_eq!(command.named, [(events::person(UserId::new(8)), vec!["4".to_owned()])]);
     let caller = &command.caller;

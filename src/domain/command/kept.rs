@@ -76,7 +76,8 @@ impl Kept {
     /// How much of each kind there is.
     #[must_use]
     pub fn counts(&self) -> Wiped {
-        let messages = |conversation: &Conversation| conversation.history.as_ref().map_or(0, |kept| kept.entries().len());
+        let messages =
+            |conversation: &Conversation| conversation.history.as_ref().map_or(0, |kept| kept.entries().len());
         Wiped {
             conversations: self.conversations.len(),
             messages: self.conversations.iter().map(messages).sum(),
@@ -168,8 +169,13 @@ mod tests {
     fn conversation(place: &str, second: u64, asked: &str) -> Conversation {
         let mut history = History::default();
         let at = Timestamp(second * 1_000);
-        let exchange =
-            Exchange { person: ada(), asked: asked.to_owned(), asked_at: at, answered: "aye".to_owned(), answered_at: at };
+        let exchange = Exchange {
+            person: ada(),
+            asked: asked.to_owned(),
+            asked_at: at,
+            answered: "aye".to_owned(),
+            answered_at: at,
+        };
         history.add(&exchange, 20);
         Conversation { key: format!("discord_context:7:{place}"), place: place.to_owned(), history: Some(history) }
     }

@@ -100,7 +100,10 @@ pub fn forgotten(wiped: &Wiped, sound: bool) -> String {
         lines.push(format!("what you asked behind {} of mine", many(wiped.answers, "message")));
     }
     if wiped.quotes > 0 {
-        lines.push(format!("your words in {} of others who replied to my answers to you", many(wiped.quotes, "conversation")));
+        lines.push(format!(
+            "your words in {} of others who replied to my answers to you",
+            many(wiped.quotes, "conversation")
+        ));
     }
     if wiped.preferences {
         lines.push("your choice of a model".to_owned());
@@ -148,7 +151,9 @@ pub fn exported(counts: &Wiped, sound: bool) -> String {
         if counts.preferences { ", your choice of a model" } else { "" },
     );
     if !sound {
-        text.push_str("\n**My memory does not answer at the moment**, so there may be more. Please run `/export` again later.");
+        text.push_str(
+            "\n**My memory does not answer at the moment**, so there may be more. Please run `/export` again later.",
+        );
     }
     text
 }
@@ -184,7 +189,8 @@ pub fn models(rows: &[&str], default: &str, chosen: Option<&str>) -> String {
 /// Says that a choice was taken.
 #[must_use]
 pub fn model_chosen(row: &str, sound: bool) -> String {
-    let later = if sound { "" } else { " My memory does not answer at the moment, so I may lose this when I am restarted." };
+    let later =
+        if sound { "" } else { " My memory does not answer at the moment, so I may lose this when I am restarted." };
     format!("From your next message on `{row}` answers you, in every channel.{later}")
 }
 
@@ -283,7 +289,8 @@ pub fn status_facts(overview: &Overview) -> Vec<(&'static str, String)> {
         0 => "none".to_owned(),
         all => format!("{all} ({})", listed(&overview.restarted)),
     };
-    let bounds: Vec<String> = overview.bounds.iter().map(|(what, used, most)| format!("{what} {used}/{most}")).collect();
+    let bounds: Vec<String> =
+        overview.bounds.iter().map(|(what, used, most)| format!("{what} {used}/{most}")).collect();
     let (messages, tokens, window) = overview.limits;
     let mut facts = vec![
         ("Up for", span(overview.uptime)),

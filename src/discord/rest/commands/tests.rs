@@ -62,7 +62,10 @@ async fn an_answer_takes_the_place_of_the_first_word_and_pings_nobody() {
     assert_eq!(seen[0].line, format!("PATCH /api/v10/webhooks/5/{SECRET}/messages/@original"));
     let body: Value = serde_json::from_str(&seen[0].body).unwrap();
     let embed = &body["embeds"][0];
-    assert_eq!((&body["content"], &embed["title"], &embed["color"]), (&json!("hello @everyone"), &json!("staffai"), &json!(7)));
+    assert_eq!(
+        (&body["content"], &embed["title"], &embed["color"]),
+        (&json!("hello @everyone"), &json!("staffai"), &json!(7))
+    );
     assert_eq!(embed["fields"][0]["name"], "Up for");
     assert_eq!(body["allowed_mentions"]["parse"], json!([]), "nobody is pinged");
 }
@@ -101,7 +104,11 @@ async fn commands_are_replaced_only_when_they_differ() {
     let lines: Vec<&str> = seen.iter().map(|request| request.line.as_str()).collect();
     assert_eq!(
         lines,
-        ["GET /api/v10/applications/@me", "GET /api/v10/applications/5/commands", "PUT /api/v10/applications/5/commands"]
+        [
+            "GET /api/v10/applications/@me",
+            "GET /api/v10/applications/5/commands",
+            "PUT /api/v10/applications/5/commands"
+        ]
     );
 
     // Discord gives back more than it was told, in an order of its own, and leaves out what is usual.

@@ -14,7 +14,8 @@ fn durations_and_numbers_are_short() {
 
 #[test]
 fn forgetting_names_what_went_and_what_stays() {
-    let wiped = Wiped { conversations: 2, messages: 8, answers: 1, preferences: true, in_flight: 1, ..Wiped::default() };
+    let wiped =
+        Wiped { conversations: 2, messages: 8, answers: 1, preferences: true, in_flight: 1, ..Wiped::default() };
     insta::assert_snapshot!(forgotten(&wiped, true), @r"
     **Forgotten**
     - 2 conversations with 8 messages
@@ -34,7 +35,10 @@ fn forgetting_names_what_went_and_what_stays() {
 
 #[test]
 fn a_choice_whose_row_is_gone_is_said() {
-    assert_eq!(models(&["fast"], "fast", None), "You are answered by the default model, `fast`. There is no other to choose.");
+    assert_eq!(
+        models(&["fast"], "fast", None),
+        "You are answered by the default model, `fast`. There is no other to choose."
+    );
     insta::assert_snapshot!(models(&["fast", "deep"], "fast", Some("gone")), @r"
     You chose `gone`, which is not there any more. You are answered by the default model, `fast`. You can choose with `/model row:`
     - `fast` (default)
@@ -89,7 +93,8 @@ fn status_says_what_is_wrong_first() {
     };
     assert_eq!(status_title(&overview), "staffai 1.0.0: degraded");
     assert_eq!(status_text(&overview), "**store is down**: connection refused");
-    let facts: Vec<String> = status_facts(&overview).into_iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
+    let facts: Vec<String> =
+        status_facts(&overview).into_iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
     insta::assert_snapshot!(facts.join("\n"), @r"
     Up for: 1 h 1 min
     Configuration: abc
@@ -120,8 +125,11 @@ fn tools_and_approvals_are_told_as_they_are() {
 #[test]
 fn every_answer_fits_one_message() {
     let long = "x".repeat(5_000);
-    let wiped = Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
-    for text in [help(&Kind::ALL, true), forgotten(&wiped, false), exported(&wiped, false), no_such_model(&long, &["a"])] {
+    let wiped =
+        Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
+    for text in
+        [help(&Kind::ALL, true), forgotten(&wiped, false), exported(&wiped, false), no_such_model(&long, &["a"])]
+    {
         assert!(text.chars().count() < 2_000, "{text}");
     }
 }
