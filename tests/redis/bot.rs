@@ -30,25 +30,16 @@ pub struct World {
 
 impl World {
     pub async fn start(redis: &str) -> Self {
-        Self::start_on(redis, |_| ()).await
+        Self::start_on(redis, |_| Vec::new()).await
     }
 
-    /// The same with further variables.
-    async fn start_with(redis: &str, more: &[(&str, &str)]) -> Self {
-        Self::begin(redis, more, |_| ()).await
-    }
-
-    /// The same on a server that is filled before the bot runs.
-    pub async fn start_on(redis: &str, fill: impl FnOnce(&Service)) -> Self {
-        Self::begin(redis, &[], fill).await
-    }
-
-    async fn begin(redis: &str, more: &[(&str, &str)], fill: impl FnOnce(&Service)) -> Self {
+    /// The same on a server that is filled before the bot runs, with more variables.
+    pub async fn start_on(redis: &str, fill: impl FnOnce(&Service) -> Vec<(&'static str, String)>) -> Self {
         // Another test of this process may have done it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
         let service = Service::start(options).await.unwrap();
-        fill(&service);
+        let more = fill(&service);
         let model = DemoModel::start(Duration::ZERO).await.unwrap();
         let dir = TempDir::new().unwrap();
         let data = dir.path().join("data").display().to_string();
@@ -61,8 +52,10 @@ impl World {
             ("STAFFAI_HTTP_ADDR", "127.0.0.1:0"),
             ("STAFFAI_DATA_DIR", &data),
         ];
-        let environment = environment.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let loaded = config::load(&Sources::from_maps(environment.collect(), BTreeMap::new()));
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let more = more.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let environment = environment.into_iter().chain(more).collect();
+        let loaded = config::load(&Sources::from_maps(environment, BTreeMap::new()));
         let launch = Launch {
             settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
             lookup: Arc::new(|_| None),
@@ -208,7 +201,8 @@ async fn a_limit_holds_while_the_server_is_dead_and_is_merged_back() {
     let log = Log::listen();
     let mut server = Server::start();
     let setup = [("RATE_LIMIT_COUNT", "3"), ("RATE_LIMIT_WINDOW_SECONDS", "600")];
-    let world = World::start_with(&server.url(), &setup).await;
+    let setup = setup.map(|(name, value)| (name, value.to_owned())).to_vec();
+    let world = World::start_on(&server.url(), |_| setup).await;
     let guild = world.service.guilds()[0].id;
     let keys = [format!("msg_rl:{guild}:{}", world.member("Ada")), format!("token_rl:{guild}:{}", world.member("Ada"))];
     let held = |server: &Server| keys.each_ref().map(|key| server.ask::<usize>(&format!("LLEN {key}")));
