@@ -15,11 +15,9 @@ use crate::actors::running::Running;
 use crate::config::Settings;
 use crate::config::community::LimitFor;
 use crate::config::edges::DirectMessages;
-use crate::discord;
-use crate::domain::ids::Place;
 use crate::domain::limits::estimate::CHARS_A_TOKEN;
 use crate::domain::limits::{self, Limits};
-use crate::domain::prompt::{self, Scene};
+use crate::domain::prompt;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
@@ -125,9 +123,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     (format!("{settings:?}"), &prompts, schema.document().to_string(), rows).hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
     let limits = limits(&settings);
-    let anywhere = Place::new(discord::DOOR, "0");
-    let told = prompt::system(&prompts, ReplyContract::Typed, &Scene::nobody(&anywhere));
-    let fixed = told.chars().count() + schema.document().to_string().len();
+    let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.document().to_string().len();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
     Ok(Running { settings, prompts, schema, rules, limits, fixed_prompt, models: Arc::new(models), version })
 }

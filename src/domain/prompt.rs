@@ -127,16 +127,26 @@ pub fn transcript(prompts: &Prompts, question: &Question<'_>) -> Vec<Item> {
 pub fn system(prompts: &Prompts, contract: ReplyContract, scene: &Scene<'_>) -> String {
     let personality = prompts.personality_in(scene.place, scene.parent).trim();
     let persona = fill::fill(personality, prompts, scene);
-    let form = match contract {
-        ReplyContract::Typed => typed_form(prompts.words),
-        ReplyContract::Plain => String::new(),
-    };
+    let form = form(prompts, contract);
     let blocks = if fill::is_stable(personality) {
         [persona.as_str(), MANNERS, &form]
     } else {
         [MANNERS, &form, persona.as_str()]
     };
     blocks.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// About how many characters our instructions have where no channel has its own.
+#[must_use]
+pub fn usual_chars(prompts: &Prompts, contract: ReplyContract) -> usize {
+    [&prompts.personality, MANNERS, &form(prompts, contract)].iter().map(|text| text.chars().count()).sum()
+}
+
+fn form(prompts: &Prompts, contract: ReplyContract) -> String {
+    match contract {
+        ReplyContract::Typed => typed_form(prompts.words),
+        ReplyContract::Plain => String::new(),
+    }
 }
 
 /// What holds for every persona.
