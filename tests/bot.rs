@@ -61,5 +61,8 @@ mod operations;
 #[path = "bot/reload.rs"]
 mod reload;
 
+#[path = "bot/python_bot.rs"]
+mod python_bot;
+
 #[path = "bot/traces.rs"]
 mod traces;

@@ -395,6 +395,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             door: self.parts.door.clone(),
             outbox: self.handles.outbox.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 

@@ -312,9 +312,9 @@ impl WireMessage<'_> {
             text: self.content,
             mentions_us,
             reply_to,
-            may_answer: true,
             attachments: attachments(self.attachments),
             locale: None,
+            may_answer: true,
             at,
         }
     }

@@ -33,12 +33,12 @@ pub struct Posted {
     pub mentions_us: bool,
     /// The message it replies to.
     pub reply_to: Option<Quoted>,
-    /// Our own permissions allow an answer there; true when they are not known.
-    pub may_answer: bool,
     /// The files that came with it, at most [`MAX_ATTACHMENTS`].
     pub attachments: Vec<Attachment>,
     /// The platform's tag of the language that its place or its author prefers, such as `de` or `es-419`.
     pub locale: Option<String>,
+    /// Our own permissions allow an answer there; true when they are not known.
+    pub may_answer: bool,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
 }

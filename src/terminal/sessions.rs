@@ -148,9 +148,9 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: true,
             reply_to: None,
-            may_answer: true,
             attachments: Vec::new(),
             locale: None,
+            may_answer: true,
             at: self.clock.now(),
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
@@ -185,9 +185,9 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: false,
             reply_to,
-            may_answer: true,
             attachments: Vec::new(),
             locale: None,
+            may_answer: true,
             at: self.clock.now(),
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });

@@ -421,9 +421,9 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         text,
         mentions_us: false,
         reply_to,
-        may_answer: true,
         attachments: Vec::new(),
         locale: None,
+        may_answer: true,
         at: BEGINNING,
     }
 }
