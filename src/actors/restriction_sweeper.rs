@@ -100,7 +100,7 @@ pub struct SweeperState {
     /// Who was told, and until when that counts.
     told: HashMap<Member, Timestamp>,
     /// Messages that came before the records were read; none afterwards.
-    early: Option<Vec<Box<Turn>>>,
+    early: Option<Vec<Turn>>,
     /// When the records were last read; none while that goes on.
     read_at: Option<Instant>,
     reading: bool,
@@ -140,7 +140,7 @@ impl Actor for RestrictionSweeper {
                 self.act(me, state);
             }
             SweeperMsg::Spoke(turn) => match &mut state.early {
-                Some(early) if early.len() < EARLY_MAX => early.push(turn),
+                Some(early) if early.len() < EARLY_MAX => early.push(*turn),
                 Some(_) => {}
                 None => self.spoke(state, &turn),
             },
