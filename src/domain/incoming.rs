@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::command::{Command, Typing};
 use super::ids::{MessageId, Person, Place, Timestamp};
 
 /// Something that happened at a door.
@@ -12,6 +13,10 @@ pub enum Incoming {
     Posted(Posted),
     /// A message was deleted; a turn that it triggered is cancelled.
     Deleted(MessageId),
+    /// Somebody ran a command.
+    Command(Box<Command>),
+    /// Somebody types a command and wants to be offered choices.
+    Typing(Box<Typing>),
 }
 
 /// A posted message.

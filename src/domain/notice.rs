@@ -42,6 +42,8 @@ const fn words(locale: Locale) -> &'static Words {
     }
 }
 
+pub mod commands;
+
 pub mod limit;
 
 pub mod report;

@@ -247,6 +247,11 @@ impl Poster for Sessions {
                 let all = self.history(place, None, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
+            // Sessions have no commands: none is offered, so none is ever run.
+            PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
     }
