@@ -114,8 +114,7 @@ pub fn forgotten(wiped: &Wiped, sound: bool) -> String {
     let mut text = if lines.is_empty() {
         "I kept nothing about you that could be forgotten.".to_owned()
     } else {
-        let lines: String = lines.iter().map(|line| format!("\n- {line}")).collect();
-        format!("**Forgotten**{lines}")
+        format!("**Forgotten**\n- {}", lines.join("\n- "))
     };
     if wiped.in_flight > 0 {
         let _ = write!(
@@ -341,8 +340,7 @@ pub fn approvals(tooling: &Tooling) -> String {
     if tooling.waiting.is_empty() {
         return "Nothing waits for approval.".to_owned();
     }
-    let lines: String = tooling.waiting.iter().map(|line| format!("\n- {line}")).collect();
-    format!("**Waiting for approval**{lines}")
+    format!("**Waiting for approval**\n- {}", tooling.waiting.join("\n- "))
 }
 
 /// Says that prompts and settings are being read again.
