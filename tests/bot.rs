@@ -22,6 +22,9 @@ mod attachments;
 #[path = "bot/prompts.rs"]
 mod prompts;
 
+#[path = "bot/commands.rs"]
+mod commands;
+
 #[path = "bot/ledger.rs"]
 mod ledger;
 
@@ -60,6 +63,9 @@ mod operations;
 
 #[path = "bot/reload.rs"]
 mod reload;
+
+#[path = "bot/python_bot.rs"]
+mod python_bot;
 
 #[path = "bot/traces.rs"]
 mod traces;

@@ -229,6 +229,11 @@ fn bounded(value: &dyn fmt::Display, most: usize, redactor: &Redactor) -> (Strin
         let sure = text.len().saturating_sub(redactor.longest());
         text.truncate(floor(&text, sure));
     }
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') || byte == b' ';
+    if !full && text.len() <= most && text.bytes().all(plain) {
+        let cost = text.len();
+        return (text, cost);
+    }
     let (mut end, mut cost, mut fits) = (0, 0, !full);
     let ellipsis = '…'.len_utf8();
     for (at, character) in text.char_indices() {
