@@ -153,13 +153,9 @@ async fn restrictions_go_on(server: &Server, names: &Names, world: &World) {
 /// In the very form of the Python bot, each message with its own moment.
 async fn conversations_are_saved_as_before(server: &Server, names: &Names) {
     let key = |who: &str, place: &str| names.filled(&format!("discord_context:${{{who}}}:${{{place}}}"));
-    for (who, place, entries) in [
-        ("ADA", "GENERAL", 4),
-        ("BEN", "GENERAL", 5),
-        ("ADA", "RANDOM", 2),
-        ("ADA", "HELP", 2),
-        ("BEN", "RANDOM", 2),
-    ] {
+    for (who, place, entries) in
+        [("ADA", "GENERAL", 4), ("BEN", "GENERAL", 5), ("ADA", "RANDOM", 2), ("ADA", "HELP", 2), ("BEN", "RANDOM", 2)]
+    {
         let key = key(who, place);
         until(&format!("{who} in {place} is saved"), || {
             server.ask::<String>(&format!("TYPE {key}")) == "string" && history(server, &key).len() == entries
