@@ -4,6 +4,8 @@ pub mod attachments;
 
 mod model_error;
 
+pub mod pictures;
+
 pub mod vitals;
 
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use self::model_error::{ModelError, ModelErrorKind};
+pub use self::pictures::{NotDrawn, Renderer};
 use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
@@ -456,28 +459,6 @@ pub enum PostError {
     /// It may work later; it may even have worked and only the answer was lost.
     #[error("{0}")]
     Transient(String),
-}
-
-// === Pictures ===
-
-/// Draws what no platform shows by itself. Work in memory alone: no file is read and no address is asked.
-pub trait Renderer: Send + Sync {
-    /// A formula in LaTeX as a PNG picture, bounded in time and size.
-    ///
-    /// # Errors
-    /// There is no picture; the formula is shown as text then.
-    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
-}
-
-/// Why there is no picture.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotDrawn {
-    /// It cannot be drawn, for this reason.
-    #[error("{0}")]
-    Unable(String),
-    /// It took too long, or others took all the time.
-    #[error("it took too long")]
-    Late,
 }
 
 // === Pages ===

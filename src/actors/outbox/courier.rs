@@ -356,8 +356,8 @@ impl Courier {
             match self.perform(&request).await {
                 // Somebody removed our message: it was answered all the same.
                 Ok(_) | Err(PostError::Refused { status: 404, .. }) => break,
-                // It may no longer be edited.
-                Err(PostError::Refused { status: 400..=404, .. }) if piece.is_plain() => break,
+                // It may no longer be edited, which is as good.
+                Err(PostError::Refused { status: 400..=403, .. }) if piece.is_plain() => break,
                 Err(error) => self.wait_or_refuse(error, piece, attempt, until).await?,
             }
         }
