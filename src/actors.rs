@@ -40,6 +40,8 @@ pub mod conversation;
 
 pub mod turn;
 
+pub mod forgotten;
+
 pub mod draft;
 
 pub mod restriction_sweeper;
@@ -52,6 +54,8 @@ pub mod ledger;
 pub mod reporter;
 
 pub mod config_watcher;
+
+pub mod commands;
 
 pub mod ops;
 

@@ -14,6 +14,8 @@ pub mod attachments;
 
 pub mod events;
 
+pub mod interactions;
+
 pub mod prefilter;
 
 pub mod close;

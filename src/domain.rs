@@ -30,6 +30,8 @@ pub mod partial;
 
 pub mod draft;
 
+pub mod command;
+
 pub mod outgoing;
 
 pub mod code;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use self::model_error::{ModelError, ModelErrorKind};
+use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
@@ -371,6 +372,26 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
+    /// Offers these commands to members and no others. Nothing is changed where they are offered already.
+    RegisterCommands(Vec<Spec>),
+    /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
+    /// said so before.
+    Defer(Callback),
+    /// Answers a command, to whoever ran it alone, in the place of what [`PostRequest::Defer`] said. Repeating it changes
+    /// nothing.
+    Respond {
+        /// The command.
+        to: Callback,
+        /// The answer.
+        piece: Piece,
+    },
+    /// Offers choices to somebody who is typing a command.
+    Suggest {
+        /// What is typed.
+        to: Callback,
+        /// The choices, the best first.
+        choices: Vec<Choice>,
+    },
     /// Gives a role to somebody, who may hold it already.
     AddRole(Appointment),
     /// Takes a role from somebody, who need not hold it.
@@ -391,6 +412,8 @@ pub struct PostReply {
 pub enum PostResult {
     /// Nothing but success.
     Done,
+    /// It was done before; nothing was done now.
+    Already,
     /// The posted or edited message.
     Message(MessageId),
     /// Messages, oldest first.
@@ -484,4 +507,9 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// Memory in use by this process, in bytes; none where the system does not tell.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 }

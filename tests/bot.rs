@@ -22,6 +22,9 @@ mod attachments;
 #[path = "bot/prompts.rs"]
 mod prompts;
 
+#[path = "bot/commands.rs"]
+mod commands;
+
 #[path = "bot/ledger.rs"]
 mod ledger;
 

@@ -2,8 +2,8 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, busy notices to the outbox, messages of restricted members to the
-//! sweeper.
+//! Sends: accepted turns and cancellations to the journal, commands to commands, busy notices to the outbox, messages of restricted
+//! members to the sweeper.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
 use std::collections::HashMap;
@@ -14,7 +14,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::busy::Busy;
-use super::handle::Handle;
+use super::commands::CommandsMsg;
+use super::handle::{Down, Handle};
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
@@ -56,6 +57,8 @@ pub struct Gateway {
     pub busy: Arc<Busy>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// Who runs commands.
+    pub commands: Handle<CommandsMsg>,
 }
 
 /// What the gateway holds.
@@ -89,6 +92,9 @@ impl Actor for Gateway {
                         receipt.settle();
                     }
                 }
+                // Who runs a command sees that it was not answered, so it is handed on but never kept.
+                Incoming::Command(command) => settle(self.commands.cast(CommandsMsg::Run(command)), receipt),
+                Incoming::Typing(typing) => settle(self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }
         Ok(())
@@ -152,6 +158,13 @@ impl Gateway {
         };
         // A journal that is down drops the receipt, and the event comes back.
         let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer, permit, receipt })));
+    }
+}
+
+/// An event is taken when its receiver lives; otherwise it comes back in a moment.
+fn settle(cast: Result<(), Down>, receipt: Receipt) {
+    if cast.is_ok() {
+        receipt.settle();
     }
 }
 

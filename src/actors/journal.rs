@@ -1,12 +1,13 @@
 //! journal: custody of every accepted turn until its answer is posted.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: accepted turns from the gateway, answers from conversations and the limiter, deliveries from the outbox, news of
-//! restarts.
+//! Receives: accepted turns from the gateway, answers from conversations and the limiter, wishes to be forgotten from
+//! commands, deliveries from the outbox, news of restarts.
 //! Sends: open turns to the limiter, and what became of them; known answers to the outbox.
 //! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
 //! the channel before it posts, so that nothing is said twice.
 
+mod memory;
 mod records;
 mod remembered;
 mod report;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use self::records::{oldest_first, record};
 use self::remembered::Remembered;
 use super::conversations::Offered;
+use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg, Outboxes};
 use super::rate_limiter::{self, RateLimiterMsg};
@@ -29,7 +31,7 @@ use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::timeline::Timeline;
 use crate::domain::ids;
-use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::ids::{MessageId, Person, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
@@ -71,6 +73,9 @@ pub enum JournalMsg {
     Dropped(TurnId, &'static str),
     /// Nobody was there for an offered turn: it is offered again with the next look at deadlines.
     Unheard(TurnId),
+    /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
+    /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
+    Forget(Person, Timestamp, Reply<usize>),
     /// The actor at this path runs anew or is gone: what it may have held is offered again.
     ActorRecovered(String),
     /// Time to look at deadlines.
@@ -107,6 +112,8 @@ pub struct Journal {
     pub rate_limiter: Handle<RateLimiterMsg>,
     /// Who posts them.
     pub outboxes: Outboxes,
+    /// What may not be remembered any more.
+    pub forgotten: Arc<Forgotten>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
 }
@@ -190,6 +197,7 @@ impl JournalMsg {
             | Self::Cancel(_)
             | Self::Dropped(..)
             | Self::Unheard(_)
+            | Self::Forget(..)
             | Self::Undelivered(_)
             | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
@@ -227,6 +235,12 @@ impl Journal {
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
             JournalMsg::Cancel(id) => self.cancel(state, &id),
             JournalMsg::Dropped(id, reason) => drop(self.drop_turn(state, &id, "dropped", reason)),
+            JournalMsg::Forget(person, cut, reply) => {
+                let writes = memory::forget(state, &person, cut);
+                let many = writes.len();
+                drop(self.store.write(writes));
+                let _ = reply.send(many);
+            }
             JournalMsg::Unheard(id) => {
                 if let Some(entry) = state.open.get_mut(&id).filter(|entry| entry.answer.is_none()) {
                     entry.unheard = true;
@@ -394,7 +408,7 @@ impl Journal {
         }
         // What it took is known, and the person may ask again as soon as they see the answer.
         rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
-        entry.answer = Some(answer);
+        entry.answer = Some(memory::keep(&entry.turn, answer));
         entry.answered = Instant::now();
         self.timeline.answered(id);
         drop(self.store.write(vec![record(entry)]));
@@ -412,16 +426,9 @@ impl Journal {
         } else {
             self.timeline.posted(id, &Outcome::Replied, delivery.first_visible);
         }
-        let mut writes = Vec::with_capacity(1 + delivery.posted.len());
-        if let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref())
-            && let Ok(value) = serde_json::to_string(exchange)
-        {
-            let ttl = self.live.now().settings.history.ttl;
-            let ttl = if ttl.is_zero() { keys::ANSWERED_TTL } else { ttl };
-            for message in &delivery.posted {
-                writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
-            }
-        }
+        let saving = self.forgotten.saving();
+        let ttl = self.live.now().settings.history.ttl;
+        let writes = memory::index(&entry, &saving, &delivery.posted, ttl);
         self.close(state, &entry, delivery.posted.clone(), writes);
     }
 

@@ -319,9 +319,9 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         text: "<@1> what is up?".to_owned(),
         mentions_us: true,
         reply_to: None,
-        may_answer: true,
         attachments: Vec::new(),
         locale: None,
+        may_answer: true,
         at: BEGINNING,
     }
 }

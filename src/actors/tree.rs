@@ -42,6 +42,7 @@ pub enum Kind {
     LlmDispatcher,
     Conversations,
     Conversation,
+    Commands,
     Reporter,
     ConfigWatcher,
     Gateway,
@@ -97,6 +98,11 @@ pub static TREE: Row = Row {
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
         },
+        leaf(
+            Kind::Commands,
+            "commands",
+            "what members run beside talking: a task for each, answered to its caller alone",
+        ),
         leaf(Kind::Reporter, "reporter", "posts what was used, once in each interval"),
         leaf(
             Kind::ConfigWatcher,

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::ask::Asked;
 use super::busy::Busy;
 use super::draft::Slot;
+use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
@@ -62,6 +63,8 @@ pub struct TurnParts {
     pub attachment_kib: Arc<Semaphore>,
     /// Who has custody.
     pub journal: Handle<JournalMsg>,
+    /// What may not be remembered any more.
+    pub forgotten: Arc<Forgotten>,
     /// Who hears of turns that ended before they began.
     pub rate_limiter: Handle<RateLimiterMsg>,
     /// How many turns are in flight.
@@ -115,7 +118,7 @@ pub struct Started {
 
 /// Finds the answer to one turn, within its deadline. None when it was cancelled.
 pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Option<Answer> {
-    let Started { turn, again, waited_since, slot } = started;
+    let Started { mut turn, again, waited_since, slot } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
@@ -126,6 +129,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     // Typing is a courtesy: an outbox that is down shows none.
     let outbox = parts.outboxes.of(&turn.place.door);
     let _ = outbox.cast(typing);
+    if turn.policy.model.is_none() {
+        turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
+    }
     let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
     let answer = tokio::select! {
         biased;
@@ -144,8 +150,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
         && turn.policy.history == HistoryScope::PersonInPlace
     {
+        let read = parts.forgotten.now();
         let history = memory::load(parts, &turn).await;
-        memory::remember(parts, &running, &turn, exchange, history);
+        memory::remember(parts, &running, &turn, exchange, (history, read));
     }
     Some(answer)
 }
@@ -231,7 +238,7 @@ impl Thinking<'_> {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
                     effort.usage = usage;
-                    return self.finish(&reply, effort, recalled.history);
+                    return self.finish(&reply, effort, (recalled.history, recalled.read));
                 }
                 Step::GiveUp(reason) => {
                     effort.usage = dialogue.usage();
@@ -242,7 +249,7 @@ impl Thinking<'_> {
         }
     }
 
-    fn finish(&self, reply: &Reply, effort: Effort, history: History) -> Answer {
+    fn finish(&self, reply: &Reply, effort: Effort, history: (History, Moment)) -> Answer {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {

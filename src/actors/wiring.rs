@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::board::Board;
+use super::commands::{CommandParts, Commands, CommandsMsg};
 use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
 use super::conversations::{Conversations, ConversationsMsg};
 use super::discord::{Discord, DiscordMsg};
+use super::forgotten::Forgotten;
 use super::gateway::{Gateway, GatewayMsg};
 use super::handle::Handle;
 use super::identify_queue::{IdentifyQueue, IdentifyQueueMsg};
@@ -31,7 +33,9 @@ use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
+use super::vitals::TreeVitals;
 use crate::config::edges::Shards;
+use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
 use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
@@ -95,6 +99,7 @@ pub struct Handles {
     restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
+    commands: Handle<CommandsMsg>,
     reporter: Handle<ReporterMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
@@ -117,6 +122,7 @@ impl Handles {
             restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
+            commands: Handle::new(&at("commands")),
             reporter: Handle::new(&at("reporter")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
@@ -248,6 +254,8 @@ struct Wiring {
     open_turns: Arc<Semaphore>,
     model_permits: Arc<Semaphore>,
     pacer: Arc<Mutex<Pacer>>,
+    /// The tools that are connected, for the commands about them.
+    tooling: Arc<RwLock<Tooling>>,
 }
 
 impl Wiring {
@@ -264,6 +272,7 @@ impl Wiring {
             attachments: Arc::clone(&parts.attachments),
             attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
+            forgotten: Arc::new(Forgotten::default()),
             rate_limiter: handles.rate_limiter.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
@@ -274,7 +283,15 @@ impl Wiring {
         parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
         parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
         let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
-        Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)) }
+        Self {
+            parts,
+            handles,
+            turn_parts,
+            open_turns,
+            model_permits,
+            pacer: Arc::new(Mutex::new(pacer)),
+            tooling: Arc::default(),
+        }
     }
 
     /// The child that a row stands for, with its own children.
@@ -290,6 +307,7 @@ impl Wiring {
             restriction_sweeper,
             llm_dispatcher,
             conversations,
+            commands,
             reporter,
             config_watcher,
             gateway,
@@ -306,6 +324,7 @@ impl Wiring {
             Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::Commands => ChildSpec::new(row, commands, self.commands(), below),
             Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
@@ -326,6 +345,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             outboxes: self.handles.outboxes(&self.parts),
+            forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
         }
     }
@@ -388,6 +408,34 @@ impl Wiring {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
+    fn commands(&self) -> Commands {
+        let parts = &self.parts;
+        let vitals = TreeVitals {
+            roster: Arc::clone(&parts.roster),
+            board: Arc::clone(&parts.board),
+            timeline: Arc::clone(&parts.timeline),
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            live: parts.live.clone(),
+        };
+        let parts = CommandParts {
+            live: parts.live.clone(),
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            dice: Arc::clone(&parts.dice),
+            vitals: Arc::new(vitals),
+            door: parts.door.clone(),
+            outboxes: self.handles.outboxes(parts),
+            journal: self.handles.journal.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
+            config_watcher: self.handles.config_watcher.clone(),
+            forgotten: Arc::clone(&self.turn_parts.forgotten),
+            in_flight: Arc::clone(&self.turn_parts.in_flight),
+            tooling: Arc::clone(&self.tooling),
+        };
+        Commands { parts: Arc::new(parts) }
+    }
+
     fn reporter(&self) -> Reporter {
         Reporter {
             live: self.parts.live.clone(),
@@ -412,6 +460,7 @@ impl Wiring {
             outboxes: self.handles.outboxes(&self.parts),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),
+            commands: self.handles.commands.clone(),
         }
     }
 

@@ -158,15 +158,15 @@ pub fn id_of(json: &str) -> Result<MessageId, serde_json::Error> {
     deleted(json)
 }
 
-fn message_id(id: WireMessageId) -> MessageId {
+pub(super) fn message_id(id: WireMessageId) -> MessageId {
     MessageId::new(DOOR, id.to_string())
 }
 
-fn place(id: ChannelId) -> Place {
+pub(super) fn place(id: ChannelId) -> Place {
     Place::new(DOOR, id.to_string())
 }
 
-fn person(id: UserId) -> Person {
+pub(super) fn person(id: UserId) -> Person {
     Person::new(DOOR, id.to_string())
 }
 
@@ -216,8 +216,8 @@ struct WireMessage<'a> {
 }
 
 #[derive(Deserialize)]
-struct WireUser {
-    id: UserId,
+pub(super) struct WireUser {
+    pub(super) id: UserId,
     username: String,
     #[serde(default)]
     global_name: Option<String>,
@@ -312,9 +312,9 @@ impl WireMessage<'_> {
             text: self.content,
             mentions_us,
             reply_to,
-            may_answer: true,
             attachments: attachments(self.attachments),
             locale: None,
+            may_answer: true,
             at,
         }
     }
@@ -372,8 +372,12 @@ fn attachments(raw: Tolerant<'_>) -> Vec<Attachment> {
 }
 
 impl WireUser {
+    pub(super) fn name(&self) -> &str {
+        self.global_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.username)
+    }
+
     fn into_name(self) -> String {
-        self.global_name.filter(|name| !name.is_empty()).unwrap_or(self.username)
+        self.name().to_owned()
     }
 }
 
@@ -393,7 +397,7 @@ fn milliseconds(time: WireTime) -> Timestamp {
 }
 
 /// An id holds the moment when it was made.
-fn time_of(id: WireMessageId) -> Timestamp {
+pub(super) fn time_of(id: WireMessageId) -> Timestamp {
     Timestamp((id.get() >> 22) + DISCORD_EPOCH)
 }
 

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serenity::model::id::UserId;
 
 use super::events::{self, GuildPlaces, Ready};
+use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
 use crate::domain::ids::{MessageId, Place};
@@ -53,6 +54,8 @@ pub(super) enum Event {
     Rights(Box<Change>),
     /// A thread and the channel it belongs to.
     Thread(Place, Place),
+    /// Somebody ran or types a command.
+    Interaction(Interaction),
     /// Nothing for us.
     Other,
 }
@@ -159,6 +162,7 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
             let rights = || rights::wire::guild(data, filter.me()).ok().map(Box::new);
             places.map_or(Event::Other, |places| Event::Places(places, rights()))
         }),
+        "INTERACTION_CREATE" => interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction)),
         "THREAD_CREATE" | "THREAD_UPDATE" => events::thread(data)
             .map(|thread| thread.map_or(Event::Other, |(thread, parent)| Event::Thread(thread, parent))),
         _ => rights::wire::change(kind, data, filter.me())
@@ -201,6 +205,7 @@ fn is_read(kind: &str) -> bool {
             | "GUILD_ROLE_DELETE"
             | "GUILD_MEMBER_UPDATE"
             | "THREAD_CREATE"
+            | "INTERACTION_CREATE"
             | "THREAD_UPDATE"
     )
 }

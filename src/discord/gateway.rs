@@ -13,6 +13,7 @@ use serenity::model::id::UserId;
 
 use super::events::{GuildPlaces, Ready};
 use super::frame::{self, Dropped, Event, Reading};
+use super::interactions::Interaction;
 use super::prefilter::Filter;
 use super::rest::Rest;
 use super::{Access, DOOR, address, close};
@@ -299,6 +300,16 @@ impl Stream {
                         incoming: Box::new(Incoming::Deleted(message)),
                     });
                 }
+            }
+            Event::Interaction(interaction) => {
+                let incoming = Box::new(match interaction {
+                    Interaction::Command(mut command) => {
+                        command.parent = command.parent.or_else(|| self.shared.rest.threads.parent(&command.place));
+                        Incoming::Command(command)
+                    }
+                    Interaction::Typing(typing) => Incoming::Typing(typing),
+                });
+                self.tell_now(StreamEvent::Incoming { sequence, incoming });
             }
             Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
                 if let Some(rights) = rights {

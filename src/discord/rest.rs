@@ -25,6 +25,8 @@ use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
 
+mod commands;
+
 mod answer;
 
 mod roles;
@@ -50,6 +52,8 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
+    /// The id of our application, once something told it.
+    application: OnceLock<String>,
     /// What we may do where, as the gateway learns it.
     pub(super) rights: Rights,
     /// What the gateway told of places and guilds, and messages that are read here do not say.
@@ -83,6 +87,7 @@ impl Rest {
             base: format!("{base}/api/v10"),
             authorization,
             me: OnceLock::new(),
+            application: OnceLock::new(),
             rights: Rights::default(),
             threads: Threads::default(),
         })
@@ -238,6 +243,10 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+            PostRequest::RegisterCommands(specs) => self.register(specs).await,
+            PostRequest::Defer(callback) => self.defer(callback).await,
+            PostRequest::Respond { to, piece } => self.respond(to, piece).await,
+            PostRequest::Suggest { to, choices } => self.suggest(to, choices).await,
             PostRequest::AddRole(appointment) => self.set_role(Method::PUT, appointment).await,
             PostRequest::RemoveRole(appointment) => self.set_role(Method::DELETE, appointment).await,
         }

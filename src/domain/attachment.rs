@@ -12,11 +12,11 @@ use super::prompt::clean;
 /// The most pictures of one question, those of a quoted message included.
 pub const MAX_PICTURES: usize = 4;
 
-/// The longest picture, in bytes.
-pub const MAX_PICTURE_BYTES: u64 = 4 << 20;
+/// The longest picture, in bytes: written as text in a request it stays below the 5 MB that some providers take.
+pub const MAX_PICTURE_BYTES: u64 = 3_584 << 10;
 
 /// All pictures of one question together, in bytes.
-pub const MAX_PICTURES_BYTES: u64 = 8 << 20;
+pub const MAX_PICTURES_BYTES: u64 = 2 * MAX_PICTURE_BYTES;
 
 /// The longest side of a picture, in pixels.
 pub const MAX_SIDE: usize = 8_000;
@@ -73,6 +73,24 @@ pub struct Allowance {
     picture_bytes: u64,
     texts: usize,
     text_bytes: u64,
+}
+
+/// About how many tokens one picture costs: providers count 85 to some thousands.
+const PICTURE_TOKENS: u64 = 1_000;
+
+/// About how many bytes of text make a token.
+const BYTES_A_TOKEN: u64 = 4;
+
+/// About how many tokens these files cost at most, if the model that is asked can see.
+#[must_use]
+pub fn estimate(files: &[Attachment]) -> u64 {
+    let mut allowance = Allowance::new(true);
+    let cost = |file: &Attachment| match allowance.plan(file) {
+        Plan::Picture => PICTURE_TOKENS,
+        Plan::Text => file.size / BYTES_A_TOKEN,
+        Plan::Name(_) => 0,
+    };
+    files.iter().map(cost).sum()
 }
 
 /// What shall be done with one file.

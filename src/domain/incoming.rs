@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::command::{Command, Typing};
 use super::ids::{MessageId, Person, Place, Timestamp};
 
 /// Something that happened at a door.
@@ -12,6 +13,10 @@ pub enum Incoming {
     Posted(Posted),
     /// A message was deleted; a turn that it triggered is cancelled.
     Deleted(MessageId),
+    /// Somebody ran a command.
+    Command(Box<Command>),
+    /// Somebody types a command and wants to be offered choices.
+    Typing(Box<Typing>),
 }
 
 /// A posted message.
@@ -33,12 +38,12 @@ pub struct Posted {
     pub mentions_us: bool,
     /// The message it replies to.
     pub reply_to: Option<Quoted>,
-    /// Our own permissions allow an answer there; true when they are not known.
-    pub may_answer: bool,
     /// The files that came with it, at most [`MAX_ATTACHMENTS`].
     pub attachments: Vec<Attachment>,
     /// The platform's tag of the language that its place or its author prefers, such as `de` or `es-419`.
     pub locale: Option<String>,
+    /// Our own permissions allow an answer there; true when they are not known.
+    pub may_answer: bool,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
 }

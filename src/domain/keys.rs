@@ -47,6 +47,18 @@ pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
 
+/// How all choices of members begin.
+pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
+
+/// The life of a member's choices from their last change.
+pub const PREFERENCES_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How the index begins of which answers are whose.
+const ANSWERS_OF_PREFIX: &str = "staffai:answers_of:";
+
+/// How the index begins of which histories hold whose words besides their owner's.
+const QUOTES_OF_PREFIX: &str = "staffai:quotes_of:";
+
 /// How all lists of counted messages begin.
 pub const MESSAGE_LIMIT_PREFIX: &str = "msg_rl:";
 
@@ -90,6 +102,42 @@ pub const PROBE: &str = "staffai:probe";
 #[must_use]
 pub fn history(person: &Person, place: &Place) -> String {
     format!("{HISTORY_PREFIX}{}:{}", legacy(&person.door, &person.id), legacy(&place.door, &place.id))
+}
+
+/// How all histories of one person begin; what follows names the place.
+#[must_use]
+pub fn histories_of(person: &Person) -> String {
+    format!("{HISTORY_PREFIX}{}:", legacy(&person.door, &person.id))
+}
+
+/// What a member chose for themselves. It lives for [`PREFERENCES_TTL`] after each change.
+#[must_use]
+pub fn preferences(person: &Person) -> String {
+    format!("{PREFERENCES_PREFIX}{person}")
+}
+
+/// Says that this message of ours answered this person. It lives as long as [`answered`].
+#[must_use]
+pub fn answer_of(person: &Person, message: &MessageId) -> String {
+    format!("{}{message}", answers_of(person))
+}
+
+/// How all of the index begins that says which messages of ours answered this person.
+#[must_use]
+pub fn answers_of(person: &Person) -> String {
+    format!("{ANSWERS_OF_PREFIX}{}:{}:", person.door, part(&person.id))
+}
+
+/// Says that the history of this key holds words of this person, who is not its owner. It lives as long as that history.
+#[must_use]
+pub fn quote_of(person: &Person, history: &str) -> String {
+    format!("{}{history}", quotes_of(person))
+}
+
+/// How all of the index begins that says which histories hold words of this person.
+#[must_use]
+pub fn quotes_of(person: &Person) -> String {
+    format!("{QUOTES_OF_PREFIX}{}:{}:", person.door, part(&person.id))
 }
 
 /// The journal entry of one turn. It lives for [`TURN_TTL`] after each change.
@@ -286,6 +334,18 @@ mod tests {
         assert_eq!(watermark(&DISCORD, "5"), "staffai:watermark:discord:5");
         assert!(watermark(&DISCORD, "5").starts_with(&watermarks_of(&DISCORD)));
         assert_eq!(answered(&message), "staffai:answered:discord:9");
+    }
+
+    #[test]
+    fn what_is_kept_about_somebody_is_found_by_its_beginning() {
+        let (ada, seven) = (Person::new(DISCORD, "7"), Person::new(DISCORD, "77"));
+        let place = Place::new(DISCORD, "42");
+        assert!(history(&ada, &place).starts_with(&histories_of(&ada)));
+        assert!(!history(&seven, &place).starts_with(&histories_of(&ada)));
+        let message = MessageId::new(DISCORD, "9");
+        assert_eq!(answer_of(&ada, &message), "staffai:answers_of:discord:7:discord:9");
+        assert_eq!(quote_of(&ada, "discord_context:8:42"), "staffai:quotes_of:discord:7:discord_context:8:42");
+        assert_eq!(preferences(&ada), "staffai:preferences:discord:7");
     }
 
     #[test]

@@ -21,6 +21,17 @@ struct Words {
     busy: &'static str,
     lane_full: &'static str,
     lane_busy: &'static str,
+    /// Stands for the operator's notice as long as that is the one of `config/default.toml`; so do the others of its kind.
+    limit_over: &'static str,
+    limit_over_without_channel: &'static str,
+    limit_never: &'static str,
+    limit_wait: &'static str,
+    restricted: &'static str,
+    restricted_without_channel: &'static str,
+    /// Stands for `{until}` when nobody knows the moment.
+    until_lifted: &'static str,
+    /// Stands for `{retry_at}` when nobody knows the moment.
+    later: &'static str,
 }
 
 const fn words(locale: Locale) -> &'static Words {
@@ -30,6 +41,8 @@ const fn words(locale: Locale) -> &'static Words {
         Locale::German => &german::WORDS,
     }
 }
+
+pub mod commands;
 
 pub mod limit;
 
@@ -147,10 +160,10 @@ mod tests {
             Apology::Interrupted,
             Apology::Internal,
         ];
-        let mut notices: Vec<&str> = vec![limit::wait()];
+        let mut notices: Vec<&str> = Vec::new();
         for locale in Locale::ALL {
             notices.extend(apologies.map(|why| apology(why, locale)));
-            notices.extend([hint(locale), busy(locale), lane_full(locale), lane_busy(locale)]);
+            notices.extend([hint(locale), busy(locale), lane_full(locale), lane_busy(locale), limit::wait(locale)]);
         }
         for (index, notice) in notices.iter().enumerate() {
             assert!(notice.chars().count() < 120 && notice.ends_with('.'), "{notice}");
@@ -158,6 +171,14 @@ mod tests {
             for word in ["error", "model", "timeout", "server", "token", "json", "@", "queue", "{"] {
                 assert!(!notice.to_lowercase().contains(word), "{word} in: {notice}");
             }
+        }
+    }
+
+    #[test]
+    fn the_operators_notices_are_ours_until_somebody_writes_others() {
+        let defaults = include_str!("../../config/default.toml");
+        for sentence in [english::WORDS.limit_over, english::WORDS.restricted] {
+            assert!(defaults.contains(&format!("notice = \"{sentence}\"")), "{sentence}");
         }
     }
 

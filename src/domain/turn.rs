@@ -146,6 +146,9 @@ pub enum HistoryScope {
     PersonInPlace,
     /// Nothing is remembered.
     Nothing,
+    /// The person asked to be forgotten after they asked this: nothing is recalled, and nothing is kept of it, not even which
+    /// message answered it.
+    Forgotten,
 }
 
 /// What a turn does that finds its lane busy.

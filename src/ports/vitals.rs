@@ -45,6 +45,19 @@ pub enum Status {
 }
 
 impl Status {
+    /// The word for it, the same as in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::Standby => "standby",
+            Self::Starting => "starting",
+            Self::Draining => "draining",
+            Self::Down => "down",
+        }
+    }
+
     /// Counts as able to serve.
     #[must_use]
     pub const fn serves(self) -> bool {

@@ -148,9 +148,9 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: true,
             reply_to: None,
-            may_answer: true,
             attachments: Vec::new(),
             locale: None,
+            may_answer: true,
             at: self.clock.now(),
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
@@ -185,9 +185,9 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: false,
             reply_to,
-            may_answer: true,
             attachments: Vec::new(),
             locale: None,
+            may_answer: true,
             at: self.clock.now(),
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
@@ -247,6 +247,11 @@ impl Poster for Sessions {
                 let all = self.history(place, None, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
+            // Sessions have no commands: none is offered, so none is ever run.
+            PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
     }

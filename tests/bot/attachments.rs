@@ -1,7 +1,12 @@
 //! Pictures and files that come with messages: what a model is shown of them, and what nobody looks at.
 
+use std::time::Duration;
+
+use staffai::playground::faults::FileFault;
+use tokio::net::TcpListener;
+
 use crate::model::Act;
-use crate::support::{Setup, World, story};
+use crate::support::{Said, Setup, World, story};
 
 /// A picture of one pixel.
 const DOT: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xf7\x03AC\x00\x00\x00\x00IEND\xaeB`\x82";
@@ -13,12 +18,16 @@ const ROWS: &str = r#"{"models": {
     "seer": {"model_id": "seer", "vision": true, "fallback": ["blind"]},
     "blind": {"model_id": "blind"}}}"#;
 
-/// A world whose default row sees and falls back to one that does not.
-async fn sighted() -> (World, tempfile::TempDir) {
+fn rows() -> (Setup, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let rows = folder.path().join("models.json");
     std::fs::write(&rows, ROWS).unwrap();
-    let setup = Setup::new().set("STAFFAI_MODELS", rows.display()).set("LITELLM_MODEL", "seer");
+    (Setup::new().set("STAFFAI_MODELS", rows.display()).set("LITELLM_MODEL", "seer"), folder)
+}
+
+/// A world whose default row sees and falls back to one that does not.
+async fn sighted() -> (World, tempfile::TempDir) {
+    let (setup, folder) = rows();
     (World::with(setup).await, folder)
 }
 
@@ -160,5 +169,56 @@ fn a_reply_shows_the_files_of_the_message_that_it_is_about() {
         assert!(quoted.contains("> my day\n[End of the quoted message.]") && quoted.contains("> eggs"), "{quoted}");
         assert!(quoted.ends_with("[Attached picture dot.png (image/png, 1 x 1 pixels).]"), "{quoted}");
         assert!(ask.body.to_string().contains(DOT_URL) && ask.question() == "what does Ben show?");
+    });
+}
+
+#[test]
+fn a_content_server_that_points_elsewhere_or_never_ends_is_left() {
+    story(async {
+        let (setup, _folder) = rows();
+        let world = World::with(setup.set("STAFFAI_TURN__DEADLINE", "100s")).await;
+        let inside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = format!("http://{}/attachments/1/2/x", inside.local_addr().unwrap());
+        for fault in [
+            FileFault::Redirect(near),
+            FileFault::Redirect("http://169.254.169.254/attachments/meta-data".to_owned()),
+            FileFault::Endless,
+            FileFault::Drip,
+        ] {
+            world.service.faults().files(Some(fault.clone()));
+            let said = world.sends("Ada", "general", "@staffai look", &[("dot.png", "image/png", DOT)]);
+            world.answer_to(said).await;
+            let question = world.model.last().question().to_owned();
+            let too_large = fault == FileFault::Endless;
+            let why = if too_large { "it is too large" } else { "it could not be fetched" };
+            assert!(question.ends_with(&format!("not shown: {why}.]")), "{fault:?}: {question}");
+        }
+        let knocked = tokio::time::timeout(Duration::from_millis(100), inside.accept()).await;
+        assert!(knocked.is_err(), "the redirect was followed");
+    });
+}
+
+#[test]
+fn all_questions_together_hold_only_so_many_bytes() {
+    story(async {
+        let (setup, _folder) = rows();
+        let world = World::with(setup.set("STAFFAI_TURN__DEADLINE", "100s").set("STAFFAI_LLM__TIMEOUT", "90s")).await;
+        world.crowd(8);
+        // Nobody's picture leaves memory before everybody has asked.
+        world.model.does(|_| Act::SaysAfter(Duration::from_secs(12), "nice".to_owned()));
+        let mut large = DOT.to_vec();
+        large.resize(3_500 << 10, 0);
+        let files = [("a.png", "image/png", large.as_slice()), ("b.png", "image/png", large.as_slice())];
+        let said: Vec<Said> =
+            (0..8).map(|n| world.sends(&format!("member-{n}"), "general", "@staffai look", &files)).collect();
+        world.until("everybody's question", || (world.model.calls() >= 8).then_some(())).await;
+        let asks = world.model.asks();
+        let shown = asks.iter().filter(|ask| ask.pictures().len() == 2).count();
+        let named = asks.iter().filter(|ask| ask.shows("too many files are being read right now")).count();
+        assert_eq!((shown, named), (4, 4), "7 MB each fit four times into 32 MiB");
+        world.all_answered(&said, Duration::from_secs(60)).await;
+        let later = world.sends("Ada", "general", "@staffai and mine?", &files);
+        world.answer_to(later).await;
+        assert_eq!(world.model.last().pictures().len(), 2, "the room is given back");
     });
 }

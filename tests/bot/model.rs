@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -150,6 +150,7 @@ impl Model {
         let inner =
             Arc::new(Inner { script: RwLock::new(script), asks: Mutex::default(), calls: AtomicUsize::default() });
         let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&inner));
+        let app = app.layer(DefaultBodyLimit::disable());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app).await });

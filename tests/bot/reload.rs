@@ -76,31 +76,6 @@ fn a_turn_keeps_the_prompt_that_it_began_with() {
 }
 
 #[test]
-fn a_changed_limit_holds_at_once() {
-    story(async {
-        let world =
-            World::without_bot(Setup::new().set("RATE_LIMIT_COUNT", "").set("RATE_LIMIT_WINDOW_SECONDS", 600)).await;
-        let file = world.dir.path().join("staffai.toml");
-        std::fs::write(&file, "[rate_limiter]\nmessages = 1\n").unwrap();
-        let mut process = world.process("limited").await;
-        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
-        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
-        assert_eq!(world.model.calls(), 1, "the second got a notice");
-        let before = configuration(&world, |_| true).await;
-
-        std::fs::write(&file, "[rate_limiter]\nmessages = 3\n").unwrap();
-        configuration(&world, |now| now["rejected"].is_null() && now["version"] != before["version"]).await;
-        for _ in 0..2 {
-            world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
-        }
-        assert_eq!(world.model.calls(), 3, "what was counted before counts, and no more than that");
-        world.ignores(world.says("Ada", "general", "@staffai hello")).await;
-        process.terminate();
-        assert_eq!(process.exit(crate::support::SOON).await, 0);
-    });
-}
-
-#[test]
 fn rows_that_a_reload_brings_are_shown_and_those_that_it_takes_away_are_not() {
     story(async {
         let folder = tempfile::tempdir().unwrap();
@@ -129,6 +104,31 @@ async fn models(world: &World) -> Vec<String> {
     let mut names: Vec<String> = rows.map(|part| part["name"].as_str().unwrap_or_default().to_owned()).collect();
     names.sort();
     names
+}
+
+#[test]
+fn a_changed_limit_holds_at_once() {
+    story(async {
+        let world =
+            World::without_bot(Setup::new().set("RATE_LIMIT_COUNT", "").set("RATE_LIMIT_WINDOW_SECONDS", 600)).await;
+        let file = world.dir.path().join("staffai.toml");
+        std::fs::write(&file, "[rate_limiter]\nmessages = 1\n").unwrap();
+        let mut process = world.process("limited").await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        assert_eq!(world.model.calls(), 1, "the second got a notice");
+        let before = configuration(&world, |_| true).await;
+
+        std::fs::write(&file, "[rate_limiter]\nmessages = 3\n").unwrap();
+        configuration(&world, |now| now["rejected"].is_null() && now["version"] != before["version"]).await;
+        for _ in 0..2 {
+            world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        }
+        assert_eq!(world.model.calls(), 3, "what was counted before counts, and no more than that");
+        world.ignores(world.says("Ada", "general", "@staffai hello")).await;
+        process.terminate();
+        assert_eq!(process.exit(crate::support::SOON).await, 0);
+    });
 }
 
 #[test]

@@ -49,6 +49,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let in_flight = Arc::new(InFlight::default());
     let live = live(variables, Arc::clone(&models) as _);
     let parts = Arc::new(TurnParts {
+        forgotten: Arc::default(),
         timeline: Arc::default(),
         live: live.clone(),
         store: Arc::new(MemoryStore::new()),

@@ -32,7 +32,16 @@ async fn world(permits: usize) -> World {
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
     let (outboxes, clock) = (Outboxes::new(outbox, Vec::new()), Arc::new(ManualClock::new()));
     let sweeper = at("restriction_sweeper");
-    Gateway { live: usual(), permits, journal, sweeper, outboxes, busy: Arc::default(), clock }
+    Gateway {
+        live: usual(),
+        permits,
+        journal,
+        sweeper,
+        outboxes,
+        commands: at("commands"),
+        busy: Arc::default(),
+        clock,
+    }
 }
 
 impl World {

@@ -32,6 +32,7 @@ async fn world(store: MemoryStore) -> World {
     let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
+        forgotten: Arc::default(),
         timeline: Arc::default(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,

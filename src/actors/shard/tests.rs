@@ -68,6 +68,8 @@ impl World {
             GatewayMsg::Received(incoming, _, receipt) => match *incoming {
                 Incoming::Posted(posted) => Some((posted.id.id, receipt)),
                 Incoming::Deleted(message) => Some((message.id, receipt)),
+                Incoming::Command(command) => Some((command.callback.id.id, receipt)),
+                Incoming::Typing(_) => None,
             },
         }
     }

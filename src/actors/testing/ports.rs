@@ -393,7 +393,13 @@ impl ScriptedPoster {
                 self.carried.lock().insert(message.clone(), piece.clone());
                 PostResult::Message(message.clone())
             }
-            PostRequest::Typing { .. } | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Done,
+            PostRequest::Typing { .. }
+            | PostRequest::AddRole(_)
+            | PostRequest::RemoveRole(_)
+            | PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. } => PostResult::Done,
             PostRequest::History { place, after, limit } => {
                 let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
                 let after = after.as_ref().map_or(0, number);
@@ -421,9 +427,9 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         text,
         mentions_us: false,
         reply_to,
-        may_answer: true,
         attachments: Vec::new(),
         locale: None,
+        may_answer: true,
         at: BEGINNING,
     }
 }
@@ -441,6 +447,8 @@ impl Poster for ScriptedPoster {
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
             PostRequest::Typing { place } => (Some(place), None),
             PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
+            PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
+            PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
         tokio::time::sleep(takes).await;

@@ -15,7 +15,7 @@ use crate::app::reload::{self, Lookup};
 use crate::config::Settings;
 use crate::domain::attachment::Enclosed;
 use crate::domain::completion::{Completion, Finish, Item, Request, Role};
-use crate::domain::ids::{Door, Place, Timestamp};
+use crate::domain::ids::{Door, Place};
 use crate::domain::prompt::{self, Prompts, Question, Scene};
 use crate::domain::reply::Schema;
 use crate::domain::turn::ReplyContract;
@@ -91,10 +91,8 @@ pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: 
 /// What a turn would ask if somebody said the question in a channel of its own.
 fn transcript(prompts: &Prompts) -> Vec<Item> {
     let (place, none) = (Place::new(DOOR, "0"), Enclosed::default());
-    let now = Timestamp(0);
-    let scene = Scene { place: &place, parent: None, guild: None, person: "0", name: "operator", now };
     let question = Question {
-        scene,
+        scene: Scene::nobody(&place),
         contract: ReplyContract::Typed,
         history: &[],
         quoted: None,

@@ -45,9 +45,9 @@ fn a_usual_message_is_told_whole() {
         text: "hi <@1>".to_owned(),
         mentions_us: true,
         reply_to: None,
-        may_answer: true,
         attachments: Vec::new(),
         locale: None,
+        may_answer: true,
         at: Timestamp(1_795_199_880_123),
     };
     assert_eq!(read(&plain()), expected);

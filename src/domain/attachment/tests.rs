@@ -65,6 +65,14 @@ fn the_allowance_is_bounded_by_number_and_bytes() {
 }
 
 #[test]
+fn files_are_estimated_by_what_would_be_read_of_them() {
+    let files =
+        [file("a.png", "image/png", 900), file("b.txt", "text/plain", 4_000), file("c.zip", "application/zip", 9_000)];
+    assert_eq!(estimate(&files), 1_000 + 1_000);
+    assert_eq!(estimate(&[file("d.txt", "text/plain", u64::MAX)]), 0);
+}
+
+#[test]
 fn a_picture_is_known_by_its_bytes() {
     let cat = file("cat.jpg", "image/jpeg", 33);
     let Ok(Shown::Picture(picture)) = read(&cat, Plan::Picture, png(640, 480)) else { panic!("no picture") };

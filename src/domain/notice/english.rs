@@ -13,4 +13,12 @@ pub(super) const WORDS: Words = Words {
     busy: "Sorry, too many people are asking me things right now; please try again in a minute.",
     lane_full: "I am still working on your earlier messages; please wait for those answers first.",
     lane_busy: "I am still working on your last message; please ask again when I have answered it.",
+    limit_over: "You have reached the limit for now. Please carry on in <#{channel_id}>; I can answer again {retry_at}.",
+    limit_over_without_channel: "You have reached the limit for now; I can answer again {retry_at}.",
+    limit_never: "I may not answer you here.",
+    limit_wait: "One moment please: I am still working on your earlier messages. Ask me again when I have answered those.",
+    restricted: "For now I can only answer you in <#{channel_id}>, until {until}.",
+    restricted_without_channel: "I cannot answer you for now, until {until}.",
+    until_lifted: "a moderator lifts it",
+    later: "later",
 };

@@ -13,4 +13,12 @@ pub(super) const WORDS: Words = Words {
     busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",
     lane_full: "Ich arbeite noch an deinen früheren Nachrichten; warte bitte erst auf diese Antworten.",
     lane_busy: "Ich arbeite noch an deiner letzten Nachricht; frag bitte wieder, wenn ich sie beantwortet habe.",
+    limit_over: "Du hast das Limit vorerst erreicht. Mach bitte in <#{channel_id}> weiter; {retry_at} kann ich dir wieder antworten.",
+    limit_over_without_channel: "Du hast das Limit vorerst erreicht; {retry_at} kann ich dir wieder antworten.",
+    limit_never: "Hier darf ich dir nicht antworten.",
+    limit_wait: "Einen Moment bitte: Ich arbeite noch an deinen früheren Nachrichten. Frag mich wieder, wenn ich sie beantwortet habe.",
+    restricted: "Vorerst kann ich dir nur in <#{channel_id}> antworten, bis: {until}.",
+    restricted_without_channel: "Vorerst kann ich dir nicht antworten, bis: {until}.",
+    until_lifted: "ein Moderator das aufhebt",
+    later: "später",
 };

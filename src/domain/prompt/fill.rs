@@ -22,6 +22,14 @@ pub struct Scene<'a> {
     pub now: Timestamp,
 }
 
+impl<'a> Scene<'a> {
+    /// Nobody asks in this place: for whoever wants to know what would be told there.
+    #[must_use]
+    pub const fn nobody(place: &'a Place) -> Self {
+        Self { place, parent: None, guild: None, person: "0", name: "nobody", now: Timestamp(0) }
+    }
+}
+
 /// What a place-holder stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {

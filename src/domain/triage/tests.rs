@@ -41,9 +41,9 @@ fn posted(text: &str) -> Posted {
         text: text.into(),
         mentions_us: text.contains("<@1>") || text.contains("<@!1>"),
         reply_to: None,
-        may_answer: true,
         attachments: Vec::new(),
         locale: Some("de".into()),
+        may_answer: true,
         at: Timestamp(1_700_000_000_000),
     }
 }
