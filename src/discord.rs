@@ -10,6 +10,8 @@ pub mod gateway;
 
 pub mod rest;
 
+pub mod attachments;
+
 pub mod events;
 
 pub mod interactions;

@@ -6,6 +6,8 @@ pub mod ids;
 
 pub mod incoming;
 
+pub mod attachment;
+
 pub mod triage;
 
 pub mod pairs;
@@ -37,6 +39,7 @@ pub mod code;
 pub mod split;
 
 pub mod layout;
+pub mod locale;
 
 pub mod notice;
 

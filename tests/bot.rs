@@ -19,6 +19,12 @@ mod memory;
 #[path = "bot/commands.rs"]
 mod commands;
 
+#[path = "bot/attachments.rs"]
+mod attachments;
+
+#[path = "bot/prompts.rs"]
+mod prompts;
+
 #[path = "bot/ledger.rs"]
 mod ledger;
 
@@ -57,6 +63,9 @@ mod operations;
 
 #[path = "bot/reload.rs"]
 mod reload;
+
+#[path = "bot/python_bot.rs"]
+mod python_bot;
 
 #[path = "bot/traces.rs"]
 mod traces;

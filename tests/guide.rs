@@ -131,6 +131,13 @@ fn the_keys_are_those_of_the_store() {
             "a record that could not be read, set aside for a person",
             life(keys::QUARANTINE_TTL),
         ),
+        (keys::RESTRICTED_PREFIX, "when the restriction of a member ends", "as long as the restriction".to_owned()),
+        (keys::RESTRICTING_PREFIX, "a member whose role may not have been given yet", life(keys::RESTRICTING_TTL)),
+        (
+            keys::TOLD_PREFIX,
+            "a restricted member who was told where they are answered",
+            format!("a limit window, or until the restriction ends, at most {}", life(keys::TOLD_TTL)),
+        ),
         (ledger::PREFIX, "tokens, messages and costs of one account, by day and of all time", counted),
         (
             ledger::TOTAL_PREFIX,

@@ -108,7 +108,7 @@ impl Actor for Conversation {
             ConversationMsg::Panicked(person, started, panic) => {
                 let Started { turn, slot, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
-                let apology = turn.apology(notice::apology(Apology::Internal), "panic");
+                let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), "panic");
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
                 self.next(me, state, &person);
@@ -152,7 +152,7 @@ impl Conversation {
                 let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), LANE_FULL));
                 return;
             }
-            let sentence = if full { notice::lane_full() } else { notice::lane_busy() };
+            let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
             return self.answer(turn.id.clone(), turn.apology(sentence, LANE_FULL));
         }
         lane.waiting.push_back((offered, Instant::now()));

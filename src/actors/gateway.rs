@@ -122,7 +122,7 @@ impl Gateway {
             Verdict::Turn(turn) => self.admit(turn, None, receipt),
             Verdict::Hint(turn) => {
                 let answer = Answer {
-                    outgoing: turn.reply_with(notice::hint()),
+                    outgoing: turn.reply_with(notice::hint(turn.locale())),
                     exchange: None,
                     outcome: Outcome::Hinted,
                     effort: Effort::default(),
@@ -148,8 +148,8 @@ impl Gateway {
             tracing::warn!(event = "turn.shed", r#where = "gateway", turn = %turn.id, "too many open turns");
             metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
             if self.busy.may_tell(&turn.person) {
-                let notify =
-                    OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
+                let text = notice::busy(turn.locale()).to_owned();
+                let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text };
                 // Nobody waits for this notice.
                 let _ = self.outboxes.of(&turn.id.door).cast(notify);
             }

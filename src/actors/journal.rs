@@ -316,7 +316,7 @@ impl Journal {
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
-                        None if late => Some(turn.apology(notice::interrupted(), "interrupted")),
+                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), "interrupted")),
                         known => known,
                     };
                     if let Some(answer) = &answer {
@@ -359,7 +359,9 @@ impl Journal {
             return;
         }
         if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
-            let answer = entry.turn.apology(notice::apology(Apology::Internal), "crashed again and again");
+            let turn = &entry.turn;
+            let apology = notice::apology(Apology::Internal, turn.locale());
+            let answer = turn.apology(apology, "crashed again and again");
             return self.answered(state, id, answer);
         }
         // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the first
@@ -483,7 +485,8 @@ impl Journal {
         let bound = turn.queue + turn.deadline + GRACE;
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
         for id in oldest_first(state.open.values().filter(late)) {
-            let answer = state.open[&id].turn.apology(notice::apology(Apology::TimedOut), "no progress");
+            let turn = &state.open[&id].turn;
+            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "no progress");
             self.answered(state, &id, answer);
         }
     }

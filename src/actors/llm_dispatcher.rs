@@ -82,11 +82,13 @@ pub struct Summary {
     pub finish: String,
     /// Its tokens.
     pub usage: crate::domain::completion::Usage,
+    /// How many tools it wants to have run.
+    pub calls: usize,
 }
 
 impl From<&Completion> for Summary {
     fn from(completion: &Completion) -> Self {
-        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage }
+        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage, calls: completion.calls.len() }
     }
 }
 
@@ -223,7 +225,7 @@ impl LlmDispatcher {
             Ok(summary) => {
                 let usage = summary.usage;
                 tracing::info!(
-                    event = "llm.called", turn = %turn, model = row, finish_reason = summary.finish, tool_calls = 0,
+                    event = "llm.called", turn = %turn, model = row, finish_reason = summary.finish, tool_calls = summary.calls,
                     prompt_tokens = usage.prompt, completion_tokens = usage.completion, cached_tokens = usage.cached,
                     estimated = usage.estimated, cost, tries, duration_ms = ms, "model called"
                 );

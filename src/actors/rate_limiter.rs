@@ -24,6 +24,7 @@ use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
+use crate::domain::attachment;
 use crate::domain::ids::{self, Person, Place, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge, spent};
@@ -217,7 +218,8 @@ impl RateLimiter {
                 let turn = &offered.turn;
                 let parent = turn.parent.as_ref().map(|parent| parent.id.as_str());
                 let Applied { limits, exempt } = running.limits.of(&turn.roles, &turn.place.id, parent);
-                let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
+                let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text)
+                    + attachment::estimate(&turn.attachments);
                 let lease = running.settings.turn.queue + running.settings.turn.deadline;
                 Step::Reserve(Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt })
             }

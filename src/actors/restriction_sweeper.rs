@@ -100,7 +100,7 @@ pub struct SweeperState {
     /// Who was told, and until when that counts.
     told: HashMap<Member, Timestamp>,
     /// Messages that came before the records were read; none afterwards.
-    early: Option<Vec<Box<Turn>>>,
+    early: Option<Vec<Turn>>,
     /// When the records were last read; none while that goes on.
     read_at: Option<Instant>,
     reading: bool,
@@ -140,7 +140,7 @@ impl Actor for RestrictionSweeper {
                 self.act(me, state);
             }
             SweeperMsg::Spoke(turn) => match &mut state.early {
-                Some(early) if early.len() < EARLY_MAX => early.push(turn),
+                Some(early) if early.len() < EARLY_MAX => early.push(*turn),
                 Some(_) => {}
                 None => self.spoke(state, &turn),
             },
@@ -248,7 +248,8 @@ impl RestrictionSweeper {
         let key = keys::told(&member.guild, &member.person);
         drop(self.store.write(vec![Write::Put { key, value: told_until.0.to_string(), ttl: Some(counts) }]));
         state.told.insert(member, told_until);
-        let filling = Filling { channel_id: rules.channel.as_deref(), user: &turn.name, until, retry_at: until };
+        let (channel_id, locale) = (rules.channel.as_deref(), turn.locale());
+        let filling = Filling { locale, channel_id, user: &turn.name, until, retry_at: until };
         let text = notice::elsewhere(&running.settings.restriction.channel_notice, &filling);
         let tell = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
         // Nobody waits for this notice.

@@ -42,6 +42,15 @@ impl Running {
         row.and_then(|row| row.max_context).unwrap_or(usize::MAX)
     }
 
+    /// Whether a row that may be asked (this one, none: the default row, or one of its fallbacks) sees pictures.
+    #[must_use]
+    pub fn somebody_sees(&self, row: Option<&str>) -> bool {
+        let rows = self.models.rows();
+        let find = |key: &str| rows.iter().find(|row| row.key == key);
+        let Some(first) = row.and_then(find).or(rows.first()) else { return false };
+        std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))).any(|row| row.vision)
+    }
+
     /// The prices of a row, when it has any.
     #[must_use]
     pub fn price(&self, row: &str) -> Option<Price> {

@@ -216,7 +216,13 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
         limits,
         fixed_prompt: 100,
         settings,
-        prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
+        prompts: Prompts {
+            personality: "You help.".into(),
+            interjection: "Join in.".into(),
+            bot_name: "staffai".into(),
+            words: 30,
+            channels: Arc::default(),
+        },
         schema: Arc::new(Schema::compile(&document).unwrap()),
         rules,
         models,
@@ -285,6 +291,8 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         trigger: Trigger::Mention,
         text: format!("question {id}"),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
         policy: policy(),
     }
@@ -311,6 +319,8 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         text: "<@1> what is up?".to_owned(),
         mentions_us: true,
         reply_to: None,
+        attachments: Vec::new(),
+        locale: None,
         may_answer: true,
         at: BEGINNING,
     }

@@ -7,11 +7,13 @@
 //! it. A turn whose trigger was deleted leaves its draft as it stands.
 
 mod ask;
+mod files;
 mod memory;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -33,10 +35,13 @@ use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
-use crate::domain::prompt::{self, Question};
+use crate::domain::prompt::{self, Question, Scene};
 use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
+use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, Store};
+
+pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
 /// What a turn needs of its surroundings.
 pub struct TurnParts {
@@ -52,6 +57,10 @@ pub struct TurnParts {
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Who shows typing, and reads from the platform.
     pub outboxes: Outboxes,
+    /// Where the files that came with a question are read.
+    pub attachments: Arc<dyn Attachments>,
+    /// One permit for each KiB of such files in memory.
+    pub attachment_kib: Arc<Semaphore>,
     /// Who has custody.
     pub journal: Handle<JournalMsg>,
     /// What may not be remembered any more.
@@ -113,7 +122,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        return Some(turn.apology(notice::apology(Apology::TimedOut), "waited too long"));
+        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "waited too long"));
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
@@ -129,7 +138,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => turn.apology(notice::apology(Apology::TimedOut), "deadline"),
+            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "deadline"),
         }),
     };
     let Some(answer) = answer else {
@@ -166,7 +175,19 @@ pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> A
 }
 
 fn exchange(turn: &Turn, answered: String, answered_at: Timestamp) -> Exchange {
-    Exchange { person: turn.person.clone(), asked: turn.text.clone(), asked_at: turn.at, answered, answered_at }
+    Exchange { person: turn.person.clone(), asked: turn.asked(), asked_at: turn.at, answered, answered_at }
+}
+
+/// Who asks, where and when, as prompts may tell it.
+fn scene(turn: &Turn, now: Timestamp) -> Scene<'_> {
+    Scene {
+        place: &turn.place,
+        parent: turn.parent.as_ref(),
+        guild: turn.guild.as_deref(),
+        person: &turn.person.id,
+        name: &turn.name,
+        now,
+    }
 }
 
 /// What a turn in flight works with.
@@ -185,11 +206,15 @@ impl Thinking<'_> {
         let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
         let most = running.history_most(turn.policy.model.as_deref());
+        let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
         let question = Question {
+            scene: scene(turn, parts.clock.now()),
             contract: turn.policy.reply,
             history: &live[live.len().saturating_sub(most)..],
             quoted: recalled.quoted.as_ref(),
+            quoted_files: &files.quoted,
             text: &turn.text,
+            files: &files.own,
         };
         let transcript = prompt::transcript(&running.prompts, &question);
         let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
@@ -218,7 +243,7 @@ impl Thinking<'_> {
                 Step::GiveUp(reason) => {
                     effort.usage = dialogue.usage();
                     let why = Apology::of_failure(reason.as_str());
-                    return Answer { effort, ..turn.apology(notice::apology(why), reason.as_str()) };
+                    return Answer { effort, ..turn.apology(notice::apology(why, turn.locale()), reason.as_str()) };
                 }
             }
         }

@@ -45,6 +45,10 @@ impl Vitals for TreeVitals {
         }
         let running = self.live.now();
         let rows = running.models.rows();
+        for row in rows {
+            // A row that a reload brought is well until somebody who asked it says otherwise.
+            self.board.meet(PartKind::Model, &row.key);
+        }
         let mut parts = self.board.parts();
         // A row that a reload took away is nobody's trouble any more.
         parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));

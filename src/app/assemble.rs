@@ -16,13 +16,16 @@ use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
 use crate::config::edges::DirectMessages;
+use crate::discord::attachments::ContentServers;
 use crate::discord::gateway::{Gateway, Interests};
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
-use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
+use crate::ports::attachments::Attachments;
+use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
+use crate::telemetry::Redaction;
 use crate::terminal::sessions::Sessions;
 use crate::terminal::{self, Nowhere};
 
@@ -32,6 +35,8 @@ pub struct Launch {
     pub settings: Settings,
     /// Values of variables by name.
     pub lookup: Lookup,
+    /// Told of every secret before it is used.
+    pub redaction: Redaction,
     /// How the configuration is read again; none reads only the files that the settings name.
     pub reread: Option<Watched>,
     /// Wall-clock time.
@@ -77,14 +82,14 @@ pub struct Assembled {
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, reread, clock, dice, faults, alone, page, metrics } = launch;
+    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics } = launch;
     let mut mistakes = Vec::new();
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings) };
     let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
-    let configured = Configured { settings: settings.clone(), lookup };
+    let configured = Configured { settings: settings.clone(), lookup, redaction };
     let running = reload::running(configured.clone()).map_err(|more| mistakes.extend(more)).ok();
-    let (Some((source, poster)), Some(running)) = (door, running) else {
+    let (Some(Platform { source, poster, attachments }), Some(running)) = (door, running) else {
         return Err(StartError::Configuration(mistakes));
     };
     let live = Live::new(running);
@@ -92,19 +97,19 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let store = store(&settings, &clock).await?;
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
     let timeline = Arc::new(Timeline::default());
-    let vitals = TreeVitals {
+    let vitals: Arc<dyn Vitals> = Arc::new(TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),
         timeline: Arc::clone(&timeline),
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         live: live.clone(),
-    };
+    });
     let handles = Handles::new();
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         keys: settings.http.api_keys.clone(),
-        vitals: Arc::new(vitals),
+        vitals: Arc::clone(&vitals),
         metrics,
         page,
         routes: terminal::routes::router(Arc::clone(&sessions), Arc::new(handles.intake())),
@@ -122,11 +127,13 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         door: discord::DOOR,
         source,
         poster,
+        attachments,
         terminal_door: terminal::DOOR,
         terminal: sessions,
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
+        vitals,
         roster,
         board,
         timeline,
@@ -160,12 +167,16 @@ pub(super) fn access(settings: &Settings) -> Access {
     }
 }
 
-/// A platform as the tree sees it: what it tells, and what it can be asked.
-type Platform = (Arc<dyn EventSource>, Arc<dyn Poster>);
+/// A platform as the tree sees it: what it tells, what it can be asked, and the files that it keeps.
+struct Platform {
+    source: Arc<dyn EventSource>,
+    poster: Arc<dyn Poster>,
+    attachments: Arc<dyn Attachments>,
+}
 
 /// No platform: nothing is told, and nothing is ever posted but to the terminal.
 fn alone_with(sessions: &Arc<Sessions>) -> Platform {
-    (Arc::new(Nowhere), Arc::clone(sessions) as _)
+    Platform { source: Arc::new(Nowhere), poster: Arc::clone(sessions) as _, attachments: Arc::new(Nowhere) }
 }
 
 fn door(settings: &Settings) -> Result<Platform, String> {
@@ -175,5 +186,7 @@ fn door(settings: &Settings) -> Result<Platform, String> {
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
     };
-    Ok((Arc::new(Gateway::new(access, interests, Arc::clone(&rest))), rest))
+    let attachments = ContentServers::new(&access).map_err(|error| error.to_string())?;
+    let source = Gateway::new(access, interests, Arc::clone(&rest));
+    Ok(Platform { source: Arc::new(source), poster: rest, attachments: Arc::new(attachments) })
 }

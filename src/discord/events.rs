@@ -9,10 +9,19 @@ use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId
 
 use super::DOOR;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen};
 
 /// The first millisecond of Discord's ids, since the Unix epoch.
 const DISCORD_EPOCH: u64 = 1_420_070_400_000;
+
+/// The longest name of a file and of its media type, in bytes: more than Discord allows.
+const MAX_FILE_NAME: usize = 2_048;
+
+/// The longest address of a file, in bytes; a signed one has some 300.
+const MAX_FILE_ADDRESS: usize = 4_096;
+
+/// The longest tag of a language, in bytes.
+const MAX_LOCALE: usize = 16;
 
 /// A message as the gateway or the request API tells it. Messages of the request API name no guild and no member:
 /// `guild` is what the caller knows of it.
@@ -57,6 +66,8 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
         id: GuildId,
         #[serde(default)]
         unavailable: Option<bool>,
+        #[serde(default, deserialize_with = "tolerant", borrow)]
+        preferred_locale: Tolerant<'a>,
         #[serde(default, borrow)]
         channels: Option<Vec<&'a RawValue>>,
         #[serde(default, borrow)]
@@ -66,7 +77,8 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     if guild.unavailable == Some(true) {
         return Ok(None);
     }
-    let mut places = GuildPlaces { guild: guild.id.to_string(), newest: Vec::new(), threads: Vec::new() };
+    let locale = guild.preferred_locale.read::<String>().filter(|tag| tag.len() <= MAX_LOCALE);
+    let mut places = GuildPlaces { guild: guild.id.to_string(), locale, newest: Vec::new(), threads: Vec::new() };
     let channels = [guild.channels, guild.threads].into_iter().flatten().flatten();
     for channel in channels.filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok()) {
         places.threads.extend(channel.thread());
@@ -111,6 +123,8 @@ impl Channel {
 pub struct GuildPlaces {
     /// The guild's id.
     pub guild: String,
+    /// The tag of the language that it prefers.
+    pub locale: Option<String>,
     /// The moment of the newest message in each place where somebody wrote.
     pub newest: Vec<(Place, Timestamp)>,
     /// Its threads, each with the channel it belongs to.
@@ -197,6 +211,8 @@ struct WireMessage<'a> {
     message_reference: Tolerant<'a>,
     #[serde(default, deserialize_with = "tolerant", borrow)]
     referenced_message: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    attachments: Tolerant<'a>,
 }
 
 #[derive(Deserialize)]
@@ -236,6 +252,21 @@ struct WireQuoted<'a> {
     content: String,
     #[serde(default, deserialize_with = "tolerant", borrow)]
     message_reference: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    attachments: Tolerant<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireAttachment {
+    filename: String,
+    #[serde(default)]
+    content_type: Option<String>,
+    size: u64,
+    url: String,
+    #[serde(default)]
+    width: Option<u32>,
+    #[serde(default)]
+    height: Option<u32>,
 }
 
 impl WireReference {
@@ -281,6 +312,8 @@ impl WireMessage<'_> {
             text: self.content,
             mentions_us,
             reply_to,
+            attachments: attachments(self.attachments),
+            locale: None,
             may_answer: true,
             at,
         }
@@ -316,10 +349,26 @@ impl WireMessage<'_> {
             ours: seen.author.id == me,
             name: seen.author.into_name(),
             text: seen.content,
+            attachments: attachments(seen.attachments),
             answers: seen.message_reference.read::<WireReference>().and_then(WireReference::answered).map(message_id),
         });
         Some(Quoted { id: message_id(id), seen })
     }
+}
+
+/// The files of a message; those that cannot be read are left out. Names and addresses come from members in part, so none may
+/// be longer than Discord allows.
+fn attachments(raw: Tolerant<'_>) -> Vec<Attachment> {
+    let files: Vec<&RawValue> = raw.read().unwrap_or_default();
+    let read = |raw: &&RawValue| serde_json::from_str::<WireAttachment>(raw.get()).ok();
+    let files = files.iter().filter_map(read).filter(|file| {
+        let mime = file.content_type.as_deref().unwrap_or_default();
+        file.filename.len() <= MAX_FILE_NAME && file.url.len() <= MAX_FILE_ADDRESS && mime.len() <= MAX_FILE_NAME
+    });
+    let neutral = files.map(|WireAttachment { filename: name, content_type: mime, size, url, width, height }| {
+        Attachment { name, mime, size, url, width, height }
+    });
+    neutral.take(MAX_ATTACHMENTS).collect()
 }
 
 impl WireUser {

@@ -283,7 +283,7 @@ impl Stream {
                 self.pass(sequence);
             }
             Event::Posted(mut posted) => {
-                posted.parent = self.shared.rest.threads.parent(&posted.place);
+                self.shared.rest.threads.complete(&mut posted);
                 let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
                 posted.may_answer = self.shared.rest.rights.may_answer(guild, &posted.place, parent, posted.at);
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
@@ -311,10 +311,11 @@ impl Stream {
                 });
                 self.tell_now(StreamEvent::Incoming { sequence, incoming });
             }
-            Event::Places(GuildPlaces { guild, newest, threads }, rights) => {
+            Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
                 if let Some(rights) = rights {
                     self.shared.rest.rights.learn(*rights);
                 }
+                self.shared.rest.threads.prefers(&guild, locale);
                 for (thread, parent) in threads {
                     self.shared.rest.threads.learn(thread, parent);
                 }

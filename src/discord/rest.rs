@@ -56,7 +56,7 @@ pub struct Rest {
     application: OnceLock<String>,
     /// What we may do where, as the gateway learns it.
     pub(super) rights: Rights,
-    /// Which channel each thread belongs to, as the gateway learns it.
+    /// What the gateway told of places and guilds, and messages that are read here do not say.
     pub(super) threads: Threads,
 }
 
@@ -194,10 +194,12 @@ impl Rest {
         let answer = self.send(Method::GET, &path, None).await?;
         let raws: Vec<&RawValue> = answer.json()?;
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
-        let parent = self.threads.parent(place);
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(message) => messages.push(Posted { parent: parent.clone(), ..message }),
+                Ok(mut message) => {
+                    self.threads.complete(&mut message);
+                    messages.push(message);
+                }
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
@@ -214,7 +216,8 @@ impl Rest {
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
         let raw: &RawValue = answer.json()?;
-        let message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        let mut message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        self.threads.complete(&mut message);
         Ok(answer.reply(PostResult::Messages(vec![message])))
     }
 }

@@ -52,7 +52,7 @@ pub fn parse_until(text: &str) -> Option<Timestamp> {
     let seconds: f64 = text.trim().parse().ok()?;
     let sane = seconds.is_finite() && (0.0..1e12).contains(&seconds);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was checked")]
-    sane.then(|| Timestamp((seconds * 1000.0) as u64))
+    sane.then_some(Timestamp((seconds * 1000.0) as u64))
 }
 
 /// The same as it is written: whole seconds, so that what is read back is not later than what was said.

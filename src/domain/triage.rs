@@ -93,7 +93,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         return Verdict::Ignore(Reason::NoPermission);
     }
     let text = fold(&posted.text, &us.id);
-    let bare = posted.reply_to.is_none() && says_nothing(&text, &rules.aliases);
+    let bare = posted.reply_to.is_none() && posted.attachments.is_empty() && says_nothing(&text, &rules.aliases);
     let turn = Turn {
         id: TurnId::of(&posted.id),
         place: posted.place.clone(),
@@ -105,6 +105,8 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         trigger,
         text,
         quoted: posted.reply_to.clone(),
+        attachments: posted.attachments.clone(),
+        locale: posted.locale.clone(),
         at: posted.at,
         policy: rules.policy.clone(),
     };

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::attachment;
 use super::completion::Usage;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
-use super::incoming::Quoted;
+use super::incoming::{Attachment, Quoted};
+use super::locale::Locale;
 use super::outgoing::{Outgoing, Part};
 
 /// One accepted trigger and everything needed to answer it, also after a restart.
@@ -31,6 +33,12 @@ pub struct Turn {
     pub text: String,
     /// The message that it replies to.
     pub quoted: Option<Quoted>,
+    /// The files that came with it.
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
+    /// The platform's tag of the language that its place or its author prefers.
+    #[serde(default)]
+    pub locale: Option<String>,
     /// When it was asked.
     pub at: Timestamp,
     /// What the door wants of the answer.
@@ -47,6 +55,18 @@ impl Turn {
             outcome: Outcome::Apologised(reason.to_owned()),
             effort: Effort::default(),
         }
+    }
+
+    /// The language of what the bot says by itself about this turn.
+    #[must_use]
+    pub fn locale(&self) -> Locale {
+        Locale::of(self.locale.as_deref())
+    }
+
+    /// What was asked, as it is remembered: the words and the names of files, never what is in them.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        attachment::remembered(&self.text, &self.attachments)
     }
 
     /// A text reply to this turn's trigger.

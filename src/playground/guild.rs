@@ -24,6 +24,8 @@ pub struct Guild {
     pub id: GuildId,
     /// The name people see.
     pub name: String,
+    /// The tag of the language it prefers, as Discord writes them.
+    pub locale: String,
     /// The member who owns it and may do anything.
     pub owner: UserId,
     /// Roles, `@everyone` first.

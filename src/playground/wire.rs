@@ -198,7 +198,7 @@ pub fn guild(guild: &Guild) -> Value {
         "max_members": 500_000,
         "premium_tier": 0,
         "premium_subscription_count": 0,
-        "preferred_locale": "en-US",
+        "preferred_locale": guild.locale,
         "max_video_channel_users": 25,
         "max_stage_video_channel_users": 50,
         "nsfw": false,

@@ -4,6 +4,26 @@ use serde::Serialize;
 
 use crate::domain::ids::Timestamp;
 
+/// What is told about the whole program. Each call answers at once from what is known; none of them waits.
+pub trait Vitals: Send + Sync {
+    /// The root supervisor lives.
+    fn alive(&self) -> bool;
+
+    /// Whether messages are answered now, and how each part is.
+    fn readiness(&self) -> Readiness;
+
+    /// The living tree, from its root.
+    fn tree(&self) -> TreeNode;
+
+    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
+    fn turns(&self) -> Turns;
+
+    /// Memory in use by this process, in bytes; none where the system does not tell.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+}
+
 /// Whether messages are answered now, and how each part is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Readiness {
@@ -118,6 +138,8 @@ pub struct Turns {
     pub turns: Vec<TurnTimes>,
     /// What was spent since the start of the process, by model row.
     pub spent: Vec<Spend>,
+    /// What the usage ledger says of today; none until it was read.
+    pub today: Option<Today>,
     /// Bounds and how much of each is in use.
     pub limits: Vec<Limit>,
 }
@@ -183,6 +205,27 @@ pub struct Spend {
     /// Tokens that came out.
     pub completion_tokens: u64,
     /// Dollars; none when the row has no prices.
+    pub dollars: Option<f64>,
+}
+
+/// What the usage ledger says of one day: everybody, all processes and earlier lives together. It names nobody.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Today {
+    /// The day, in UTC.
+    pub day: String,
+    /// Members who asked something.
+    pub members: u64,
+    /// Messages that a model was asked about.
+    pub messages: u64,
+    /// Tokens that went in.
+    pub prompt_tokens: u64,
+    /// Those of them that the provider had cached.
+    pub cached_tokens: u64,
+    /// Tokens that came out.
+    pub completion_tokens: u64,
+    /// Tokens of models without prices, which are not in the cost.
+    pub unpriced_tokens: u64,
+    /// Dollars; none when nothing had a price.
     pub dollars: Option<f64>,
 }
 

@@ -148,6 +148,8 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: true,
             reply_to: None,
+            attachments: Vec::new(),
+            locale: None,
             may_answer: true,
             at: self.clock.now(),
         };
@@ -183,6 +185,8 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: false,
             reply_to,
+            attachments: Vec::new(),
+            locale: None,
             may_answer: true,
             at: self.clock.now(),
         };
@@ -307,6 +311,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            attachments: posted.attachments.clone(),
             answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }

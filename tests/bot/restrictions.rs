@@ -251,3 +251,61 @@ fn without_the_right_to_read_back_the_answer_is_no_reply() {
         assert_eq!(world.spoken(help).len(), 1);
     });
 }
+
+// === How it begins ===
+
+#[test]
+fn a_broken_limit_restricts_once_and_the_restriction_ends_by_itself() {
+    story(async {
+        let setup = setup()
+            .set("RATE_LIMIT_COUNT", 2)
+            .set("RATE_LIMIT_WINDOW_SECONDS", 2)
+            .set("RATE_LIMIT_MESSAGE_USER", "Slow down, {user}.")
+            .set("RESTRICTION_DURATION_SECONDS", 3);
+        let world = World::with(setup).await;
+        let ada = world.member("Ada");
+        let burst: Vec<Said> =
+            (0..8).map(|number| world.says("Ada", "general", &format!("@staffai {number}"))).collect();
+        world.until("the role", || is_restricted(&world, ada).then_some(())).await;
+        let elsewhere = world.says("Ada", "help", "@staffai and here?");
+        let told = world.words_to(elsewhere).await;
+        assert!(told.starts_with("Please go to <#") && told.contains("UTC"), "{told}");
+        world.until("the end", || (!is_restricted(&world, ada)).then_some(())).await;
+        let given: Vec<_> = deeds(&world).into_iter().map(|change| (change.held, change.reason.unwrap())).collect();
+        let expected = [(true, "Rate limit exceeded".to_owned()), (false, "Restriction expired".to_owned())];
+        assert_eq!(given, expected, "once each");
+        let words: Vec<String> =
+            burst.iter().flat_map(|said| world.answers(*said)).map(|answer| answer.content).collect();
+        assert_eq!(words.iter().filter(|words| words.starts_with("You said")).count(), 2);
+        assert_eq!(words.iter().filter(|words| *words == "Slow down, Ada.").count(), 1);
+        let free = world.says("Ada", "general", "@staffai and now?");
+        assert_eq!(world.words_to(free).await, "You said: and now?");
+        let page = world.get("/metrics").await.1;
+        assert!(page.contains("staffai_restrictions_active"), "{page}");
+        world.stop().await;
+        assert_eq!(records(&world).await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_restriction_survives_the_end_of_the_process_in_its_middle() {
+    story(async {
+        let setup = setup().set("RATE_LIMIT_COUNT", 1).set("RESTRICTION_DURATION_SECONDS", 4);
+        let world = World::without_bot(setup).await;
+        let first = world.process("first").await;
+        let ada = world.member("Ada");
+        for number in 0..3 {
+            world.says("Ada", "general", &format!("@staffai {number}"));
+        }
+        world.until("the role", || is_restricted(&world, ada).then_some(())).await;
+        first.kill();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(is_restricted(&world, ada));
+        let _second = world.process("second").await;
+        world.until("the end", || (!is_restricted(&world, ada)).then_some(())).await;
+        assert_eq!(
+            deeds(&world).last().and_then(|change| change.reason.clone()).as_deref(),
+            Some("Restriction expired")
+        );
+    });
+}

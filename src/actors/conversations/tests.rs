@@ -14,10 +14,13 @@ use crate::actors::outbox::{OutboxMsg, Outboxes};
 use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
+use crate::actors::testing::ports::{
+    FixedDice, ManualClock, MemoryStore, NoFiles, Say, ScriptedFaults, ScriptedModels,
+};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::Kind;
 use crate::actors::turn::InFlight;
+use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{LaneRule, Outcome};
 use crate::ports::{Fault, ModelErrorKind};
@@ -57,6 +60,8 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         journal: journal.clone(),
         rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),
+        attachments: Arc::new(NoFiles),
+        attachment_kib: Arc::new(Semaphore::new(1)),
         busy: Arc::default(),
     });
     let mut stage = Stage::new();
@@ -157,7 +162,10 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     }
     let full = Outcome::Apologised("lane full".into());
     let JournalMsg::Answered(first, answer) = world.journal.next().await else { panic!("no notice") };
-    assert_eq!((first.id.as_str(), answer.outcome, answer.outgoing.text()), ("13", full, notice::lane_full().into()));
+    assert_eq!(
+        (first.id.as_str(), answer.outcome, answer.outgoing.text()),
+        ("13", full, notice::lane_full(Locale::English).into())
+    );
     let mut dropped = Vec::new();
     while let Some(JournalMsg::Dropped(id, reason)) = world.journal.now().await {
         dropped.push((id.id, reason));
@@ -194,7 +202,7 @@ async fn a_lane_that_refuses_does_not_queue() {
         turn.policy.lane = LaneRule::Refuse;
         world.offer(turn);
     }
-    assert_eq!(world.answer().await.2, notice::lane_busy());
+    assert_eq!(world.answer().await.2, notice::lane_busy(Locale::English));
     assert_eq!(world.answer().await.0, "10");
 }
 
@@ -217,13 +225,37 @@ async fn a_cancelled_turn_ends_without_an_answer_and_the_next_begins() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_apologised_for_at_its_deadline() {
+    let log = Log::capture();
     let mut world = world(&[]).await;
     world.models.takes(Duration::from_secs(1000));
     let begun = Instant::now();
     world.offer(turn("10", "7", "42"));
     let (_, outcome, said) = world.answer().await;
-    assert_eq!((outcome, said.as_str()), (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut)));
+    assert_eq!(
+        (outcome, said.as_str()),
+        (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English))
+    );
     assert_eq!(begun.elapsed().as_secs(), 120);
+    settle().await;
+    assert_eq!(log.column("llm.called", "error"), ["timeout"], "the call that was cut off is heard of");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_eats_every_deadline_is_left_alone_and_a_cancelled_call_says_nothing() {
+    let log = Log::capture();
+    let mut world = world(&[("STAFFAI_TURN__DEADLINE", "5s")]).await;
+    world.models.takes(Duration::from_secs(1000));
+    world.offer(turn("9", "7", "42"));
+    settle().await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("9"))).unwrap();
+    settle().await;
+    assert!(log.of("llm.called").is_empty());
+    for number in 0..crate::domain::breaker::OPEN_AFTER {
+        world.offer(turn(&format!("1{number}"), "7", "42"));
+        assert_eq!(world.answer().await.1, Outcome::Apologised("deadline".into()));
+    }
+    settle().await;
+    assert_eq!(log.of("breaker.opened").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +279,7 @@ async fn a_task_that_panics_costs_its_turn_an_apology_and_nobody_else_anything()
     }
     assert_eq!(
         world.answer().await,
-        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal).into())
+        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal, Locale::English).into())
     );
     assert_eq!(world.answer().await.1, Outcome::Replied);
     assert_eq!(log.column("turn.panicked", "panic"), ["the model panicked"]);

@@ -6,6 +6,7 @@ use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::ManualClock;
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
+use crate::domain::locale::Locale;
 
 struct World {
     gateway: Handle<GatewayMsg>,
@@ -102,7 +103,7 @@ async fn above_the_bound_turns_are_shed_with_one_notice_a_minute_for_each_person
     assert_eq!(world.told().await, Some(Told::Settled));
     let mut about = Vec::new();
     while let Some(OutboxMsg::Notify { about: id, text, .. }) = world.outbox.now().await {
-        assert_eq!(text, notice::busy());
+        assert_eq!(text, notice::busy(Locale::English));
         about.push(id.id);
     }
     assert_eq!(about, ["10", "12"]);

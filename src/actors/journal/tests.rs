@@ -10,6 +10,7 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
 use crate::domain::completion::Usage;
+use crate::domain::locale::Locale;
 use crate::domain::turn::{Effort, Exchange};
 use crate::ports::Fault;
 
@@ -237,7 +238,7 @@ async fn a_turn_that_is_too_old_to_be_taken_up_gets_an_apology() {
     let mut old = turn("10", "7", "42");
     old.at.0 -= 16 * 60 * 1000;
     let mut world = world(with(vec![open(&old, None)])).await;
-    assert_eq!(world.delivery().await, Some(("10".into(), notice::interrupted().to_owned(), true)));
+    assert_eq!(world.delivery().await, Some(("10".into(), notice::interrupted(Locale::English).to_owned(), true)));
     assert_eq!(world.offered().await, None);
     assert!(world.clock.now() > old.at);
 }
@@ -310,7 +311,7 @@ async fn a_turn_without_progress_gets_an_apology_when_every_bound_has_passed() {
     tokio::time::sleep(Duration::from_secs(600 + 120 + 29)).await;
     assert_eq!(world.delivery().await, None);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let apology = notice::apology(Apology::TimedOut).to_owned();
+    let apology = notice::apology(Apology::TimedOut, Locale::English).to_owned();
     assert_eq!(world.delivery().await, Some(("10".into(), apology, false)));
 }
 
@@ -364,7 +365,7 @@ async fn a_turn_that_kills_its_conversation_again_and_again_gets_an_apology() {
         world.journal.cast(JournalMsg::ActorRecovered(path)).unwrap();
     }
     assert_eq!(offers, OFFERS_MAX);
-    let apology = notice::apology(Apology::Internal).to_owned();
+    let apology = notice::apology(Apology::Internal, Locale::English).to_owned();
     assert_eq!(world.delivery().await, Some(("10".into(), apology, false)));
 }
 

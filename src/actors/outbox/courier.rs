@@ -233,7 +233,7 @@ impl Courier {
         let drawn = job.drawn.clone().unwrap_or_default();
         let mut found = Found::default();
         if let Some(message) = drawn.message {
-            found.pieces.push(Shown { message, text: drawn.text, whole: false });
+            found.pieces.push(Shown { message, text: drawn.text, whole: false, files: false });
         } else if job.check || drawn.doubtful {
             found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
         }
@@ -302,7 +302,9 @@ impl Courier {
                 }
             };
             progress.first_visible.get_or_insert_with(Instant::now);
-            progress.found.note(index, Shown { message, text: piece.text.clone(), whole: true });
+            progress
+                .found
+                .note(index, Shown { message, text: piece.text.clone(), whole: true, files: !piece.files.is_empty() });
         }
         Ok(())
     }

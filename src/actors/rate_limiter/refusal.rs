@@ -64,7 +64,7 @@ impl RateLimiter {
         if !notices.may_tell(member, refusal.unsettled, &turn.id, window) {
             return self.drop_turn(turn.id, reason);
         }
-        let text = if refusal.unsettled { notice::wait().to_owned() } else { self.over(&turn, &refusal) };
+        let text = if refusal.unsettled { notice::wait(turn.locale()).to_owned() } else { self.over(&turn, &refusal) };
         let answer = turn::Answer {
             outgoing: turn.reply_with(&text),
             exchange: None,
@@ -85,6 +85,7 @@ impl RateLimiter {
         let retry_at = refusal.retry_after.map(after);
         let restricts = restriction.role.is_some();
         let filling = Filling {
+            locale: turn.locale(),
             channel_id: channel.as_deref(),
             user: user.trim(),
             until: if restricts && !restriction.duration.is_zero() {

@@ -135,7 +135,7 @@ async fn tokens_add_up_and_what_rests_on_estimates_is_no_breach() {
     assert_eq!(world.offered().await.as_deref(), Some("10"));
     let (id, said, reason) = world.refused().await.unwrap();
     assert_eq!((id.as_str(), reason.as_str()), ("11", "token limit, by estimate"));
-    assert_eq!(said, crate::domain::notice::limit::wait());
+    assert_eq!(said, crate::domain::notice::limit::wait(crate::domain::locale::Locale::English));
     assert!(world.breached.lock().is_empty());
 
     world.took(&first, 100, 50);

@@ -21,10 +21,12 @@ use crate::domain::limits;
 use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::ports::attachments::{Attachments, FetchError};
+use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
     Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
-    StreamEvent, Write,
+    StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -213,13 +215,9 @@ impl ScriptedModels {
     /// The first row falls back to the others in order.
     pub fn new(keys: &[&str]) -> Self {
         let rows = keys.iter().enumerate().map(|(index, key)| Row {
-            key: (*key).to_owned(),
             stream: false,
-            timeout: Duration::from_secs(60),
             fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
-            temperature: None,
-            max_context: None,
-            price: None,
+            ..Row::new(*key, Duration::from_secs(60))
         });
         Self {
             rows: rows.collect(),
@@ -260,6 +258,7 @@ impl Models for ScriptedModels {
             Say::Text(text) => Ok(Completion {
                 content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
                 refusal: None,
+                calls: Vec::new(),
                 finish: Finish::Stop,
                 usage: Usage::default(),
                 raw: Value::Null,
@@ -267,6 +266,18 @@ impl Models for ScriptedModels {
             Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
             Say::Panic => panic!("the model panicked"),
         }
+    }
+}
+
+// === Files of messages ===
+
+/// No file can be had.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
     }
 }
 
@@ -417,6 +428,8 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         text,
         mentions_us: false,
         reply_to,
+        attachments: Vec::new(),
+        locale: None,
         may_answer: true,
         at: BEGINNING,
     }
@@ -558,5 +571,28 @@ impl Listener for ScriptedListener {
         }
         stop.cancelled().await;
         Ok(())
+    }
+}
+
+// === Health ===
+
+/// Nothing is asked of how everything is.
+pub struct NoVitals;
+
+impl Vitals for NoVitals {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        unreachable!()
+    }
+
+    fn tree(&self) -> TreeNode {
+        unreachable!()
+    }
+
+    fn turns(&self) -> Turns {
+        unreachable!()
     }
 }

@@ -18,6 +18,8 @@ fn turn(number: usize) -> Turn {
         trigger: Trigger::Mention,
         text: "a secret question".to_owned(),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: Timestamp(0),
         policy: Policy {
             reply: ReplyContract::Typed,

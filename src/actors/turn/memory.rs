@@ -51,7 +51,7 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
         HistoryScope::Nothing | HistoryScope::Forgotten => History::default(),
     };
     // A turn that is resumed may have got as far as its memory in an earlier life.
-    history.forget(&turn.text, turn.at);
+    history.forget(&turn.asked(), turn.at);
     let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None, read } };
     let seen = match &quoted.seen {
         Some(seen) => Some(seen.clone()),
@@ -146,6 +146,7 @@ async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Se
         author: posted.author.person,
         name: posted.author.name,
         text: posted.text,
+        attachments: posted.attachments,
         answers: posted.reply_to.map(|quoted| quoted.id),
     })
 }

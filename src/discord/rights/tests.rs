@@ -64,7 +64,8 @@ fn overwrites_apply_in_order() {
     const VIEW: u64 = 1 << 10;
     let rights = rights(&told());
     assert!(may(&rights, "42") && may_in_thread(&rights));
-    let cases: [(&[(u64, u64, u64)], bool); 8] = [
+    type Case<'a> = (&'a [(u64, u64, u64)], bool);
+    let cases: [Case<'_>; 8] = [
         (&[(GUILD, 0, SEND)], false),
         (&[(GUILD, 0, VIEW)], false),
         (&[(GUILD, 0, SEND), (6, SEND, 0)], true),

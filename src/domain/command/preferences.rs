@@ -49,15 +49,7 @@ mod tests {
     use std::time::Duration;
 
     fn rows(keys: &[&str]) -> Vec<Row> {
-        let row = |key: &&str| Row {
-            key: (*key).to_owned(),
-            timeout: Duration::from_secs(1),
-            fallback: Vec::new(),
-            stream: false,
-            temperature: None,
-            max_context: None,
-            price: None,
-        };
+        let row = |key: &&str| Row::new(*key, Duration::from_secs(1));
         keys.iter().map(row).collect()
     }
 

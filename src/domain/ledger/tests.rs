@@ -21,6 +21,8 @@ fn turn(guild: Option<&str>) -> Turn {
         trigger: Trigger::Mention,
         text: "hi".to_owned(),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: NOW,
         policy: Policy {
             reply: ReplyContract::Typed,

@@ -1,33 +1,45 @@
 //! What members hear of limits.
 
 use super::template::{Filling, fill};
+use super::words;
+use crate::domain::locale::Locale;
 
-/// Says the same as the operator's template where there is no channel that it could name.
-const WITHOUT_CHANNEL: &str = "You have reached the limit for now; I can answer again {retry_at}.";
-
-/// Says the same where the limit allows nothing at all.
-const NEVER: &str = "I may not answer you here.";
-
-/// Tells a member that they are over a limit, and when the next message will be accepted.
+/// Tells a member that they are over a limit, and when the next message will be accepted: in the operator's words where there
+/// are any. Where there is no channel that they could name, or nothing is ever allowed, it says so in ours.
 #[must_use]
 pub fn over(template: &str, filling: &Filling<'_>) -> String {
+    let (words, ours) = (words(filling.locale), words(Locale::English).limit_over);
     if filling.retry_at.is_none() {
-        return NEVER.to_owned();
+        return words.limit_never.to_owned();
     }
+    let template = if template == ours { words.limit_over } else { template };
     let names_none = filling.channel_id.is_none() && template.contains("{channel_id}");
-    fill(if names_none { WITHOUT_CHANNEL } else { template }, filling)
+    fill(if names_none { words.limit_over_without_channel } else { template }, filling)
 }
 
 /// Tells a member that their earlier messages may use up all that is left.
 #[must_use]
-pub const fn wait() -> &'static str {
-    "One moment please: I am still working on your earlier messages. Ask me again when I have answered those."
+pub const fn wait(locale: Locale) -> &'static str {
+    words(locale).limit_wait
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::ids::Timestamp;
+
+    #[test]
+    fn the_notice_that_nobody_wrote_is_in_the_language_of_the_place() {
+        let retry_at = Some(Timestamp(1_800_000_000_000));
+        let german =
+            Filling { channel_id: Some("42"), user: "Ada", retry_at, locale: Locale::German, ..Filling::default() };
+        let told = over(words(Locale::English).limit_over, &german);
+        assert!(
+            told.starts_with("Du hast das Limit") && told.contains("<#42>") && told.contains("<t:1800000000:R>"),
+            "{told}"
+        );
+        assert_eq!(over("My own, {user}.", &german), "My own, Ada.");
+    }
 
     #[test]
     fn members_hear_when_they_are_answered_again() {
@@ -39,6 +51,6 @@ mod tests {
         let said = "You have reached the limit for now; I can answer again <t:1800000000:R>.";
         assert_eq!(over(template, &nowhere), said);
         assert_eq!(over("Enough, {user}.", &nowhere), "Enough, Ada.");
-        assert_eq!(over(template, &Filling { retry_at: None, ..known }), NEVER);
+        assert_eq!(over(template, &Filling { retry_at: None, ..known }), "I may not answer you here.");
     }
 }

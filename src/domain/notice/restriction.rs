@@ -1,17 +1,19 @@
 //! What members and moderators hear of restrictions.
 
 use super::template::{Filling, fill, moment};
+use super::words;
 use crate::domain::ids::Timestamp;
+use crate::domain::locale::Locale;
 use crate::domain::restriction::Member;
 
-/// Says the same as the operator's template where there is no channel that it could name.
-const WITHOUT_CHANNEL: &str = "I cannot answer you for now, until {until}.";
-
-/// Tells a restricted member where they are answered, or that they are not.
+/// Tells a restricted member where they are answered, or that they are not: in the operator's words where there are any and they
+/// fit.
 #[must_use]
 pub fn elsewhere(template: &str, filling: &Filling<'_>) -> String {
+    let (words, ours) = (words(filling.locale), words(Locale::English).restricted);
+    let template = if template == ours { words.restricted } else { template };
     let names_none = filling.channel_id.is_none() && template.contains("{channel_id}");
-    fill(if names_none { WITHOUT_CHANNEL } else { template }, filling)
+    fill(if names_none { words.restricted_without_channel } else { template }, filling)
 }
 
 /// Reports a restriction to moderators.

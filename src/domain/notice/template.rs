@@ -1,10 +1,14 @@
 //! Sentences that operators write, with places for what is only known when they are said.
 
+use super::words;
 use crate::domain::ids::Timestamp;
+use crate::domain::locale::Locale;
 
 /// What is put into a template.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filling<'a> {
+    /// The language of what is filled in.
+    pub locale: Locale,
     /// For `{channel_id}`: the channel in which restricted members are answered.
     pub channel_id: Option<&'a str>,
     /// For `{user}`: the name of the member.
@@ -27,8 +31,12 @@ pub fn fill(template: &str, filling: &Filling<'_>) -> String {
         match &rest[..end] {
             "{channel_id}" => text.push_str(filling.channel_id.unwrap_or_default()),
             "{user}" => text.push_str(filling.user),
-            "{until}" => text.push_str(&filling.until.map_or_else(|| "a moderator lifts it".to_owned(), moment)),
-            "{retry_at}" => text.push_str(&filling.retry_at.map_or_else(|| "later".to_owned(), countdown)),
+            "{until}" => {
+                text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment))
+            }
+            "{retry_at}" => {
+                text.push_str(&filling.retry_at.map_or_else(|| words(filling.locale).later.to_owned(), countdown))
+            }
             other => text.push_str(other),
         }
         rest = &rest[end..];
@@ -95,6 +103,7 @@ mod tests {
     #[test]
     fn everything_known_is_filled_in_once_and_nothing_else_is_touched() {
         let filling = Filling {
+            locale: Locale::English,
             channel_id: Some("42"),
             user: "{until}",
             until: Some(Timestamp(1_800_000_000_000)),

@@ -41,6 +41,8 @@ fn posted(text: &str) -> Posted {
         text: text.into(),
         mentions_us: text.contains("<@1>") || text.contains("<@!1>"),
         reply_to: None,
+        attachments: Vec::new(),
+        locale: Some("de".into()),
         may_answer: true,
         at: Timestamp(1_700_000_000_000),
     }
@@ -54,6 +56,7 @@ fn quoted(ours: bool) -> Quoted {
             name: "Bob".into(),
             ours,
             text: "the sky is green".into(),
+            attachments: Vec::new(),
             answers: None,
         }),
     }
@@ -89,6 +92,8 @@ fn a_mention_becomes_a_whole_turn() {
             trigger: Trigger::Mention,
             text: "how are <@42> and you?".into(),
             quoted: None,
+            attachments: Vec::new(),
+            locale: Some("de".into()),
             at: Timestamp(1_700_000_000_000),
             policy: rules().policy,
         }

@@ -90,6 +90,7 @@ fn guild(number: u32, name: &str, bot: UserId) -> Guild {
     Guild {
         id,
         name: name.to_owned(),
+        locale: "en-US".to_owned(),
         owner: chloe.id,
         members: vec![
             person(2, "Ada", Vec::new()),
