@@ -16,14 +16,14 @@ mod talk;
 #[path = "bot/memory.rs"]
 mod memory;
 
-#[path = "bot/commands.rs"]
-mod commands;
-
 #[path = "bot/attachments.rs"]
 mod attachments;
 
 #[path = "bot/prompts.rs"]
 mod prompts;
+
+#[path = "bot/commands.rs"]
+mod commands;
 
 #[path = "bot/ledger.rs"]
 mod ledger;

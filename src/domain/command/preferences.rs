@@ -49,8 +49,7 @@ mod tests {
     use std::time::Duration;
 
     fn rows(keys: &[&str]) -> Vec<Row> {
-        let row = |key: &&str| Row::new(*key, Duration::from_secs(1));
-        keys.iter().map(row).collect()
+        keys.iter().map(|key| Row::new(*key, Duration::from_secs(1))).collect()
     }
 
     #[test]
