@@ -27,7 +27,6 @@ use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::restriction::Appointment;
-use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
 
@@ -475,22 +474,4 @@ pub trait Listener: Send + Sync {
 
 // === Health ===
 
-/// What is told about the whole program. Each call answers at once from what is known; none of them waits.
-pub trait Vitals: Send + Sync {
-    /// The root supervisor lives.
-    fn alive(&self) -> bool;
-
-    /// Whether messages are answered now, and how each part is.
-    fn readiness(&self) -> Readiness;
-
-    /// The living tree, from its root.
-    fn tree(&self) -> TreeNode;
-
-    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
-    fn turns(&self) -> Turns;
-
-    /// Memory in use by this process, in bytes; none where the system does not tell.
-    fn memory(&self) -> Option<u64> {
-        None
-    }
-}
+pub use self::vitals::Vitals;

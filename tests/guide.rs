@@ -128,7 +128,7 @@ fn the_keys_are_those_of_the_store() {
         (
             keys::PREFERENCES_PREFIX,
             "the model that a member chose",
-            format!("{} after the last choice", life(keys::PREFERENCES_TTL)),
+            format!("{} days after the last choice", keys::PREFERENCES_TTL.as_secs() / 86_400),
         ),
         (
             keys::SESSION_PREFIX,

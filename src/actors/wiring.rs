@@ -33,12 +33,11 @@ use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
-use super::vitals::TreeVitals;
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
 use crate::ports::attachments::Attachments;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store, Vitals};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
@@ -77,6 +76,8 @@ pub struct Parts {
     pub handles: Handles,
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,
+    /// How everything is, as the listener tells it.
+    pub vitals: Arc<dyn Vitals>,
     /// Who lives; the listener reads it.
     pub roster: Arc<Roster>,
     /// How the parts are; the listener reads it.
@@ -410,20 +411,12 @@ impl Wiring {
 
     fn commands(&self) -> Commands {
         let parts = &self.parts;
-        let vitals = TreeVitals {
-            roster: Arc::clone(&parts.roster),
-            board: Arc::clone(&parts.board),
-            timeline: Arc::clone(&parts.timeline),
-            store: Arc::clone(&parts.store),
-            clock: Arc::clone(&parts.clock),
-            live: parts.live.clone(),
-        };
         let parts = CommandParts {
             live: parts.live.clone(),
             store: Arc::clone(&parts.store),
             clock: Arc::clone(&parts.clock),
             dice: Arc::clone(&parts.dice),
-            vitals: Arc::new(vitals),
+            vitals: Arc::clone(&parts.vitals),
             door: parts.door.clone(),
             outboxes: self.handles.outboxes(parts),
             journal: self.handles.journal.clone(),
