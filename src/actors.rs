@@ -9,6 +9,8 @@ pub mod supervisor;
 pub mod handle;
 
 pub mod receipt;
+pub mod busy;
+pub mod recent;
 pub mod roster;
 
 pub mod board;

@@ -8,6 +8,8 @@ pub mod incoming;
 
 pub mod triage;
 
+pub mod pairs;
+
 pub mod turn;
 
 pub mod history;
@@ -37,5 +39,7 @@ pub mod keys;
 pub mod breaker;
 
 pub mod budget;
+
+pub mod fair;
 
 pub mod restart;

@@ -34,6 +34,9 @@ mod process_faults;
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
 
+#[path = "bot/floods.rs"]
+mod floods;
+
 #[path = "bot/operations.rs"]
 mod operations;
 

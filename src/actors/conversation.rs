@@ -135,6 +135,12 @@ impl Conversation {
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
+            // Who may not queue waits for each answer; who may is told once in a while.
+            if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&person) {
+                // A journal that is down offers the turn again.
+                let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), "lane full"));
+                return;
+            }
             let sentence = if full { notice::lane_full() } else { notice::lane_busy() };
             return self.answer(turn.id.clone(), turn.apology(sentence, "lane full"));
         }

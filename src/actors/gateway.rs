@@ -5,13 +5,11 @@
 //! Sends: accepted turns and cancellations to the journal, busy notices to the outbox.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
+use super::busy::Busy;
 use super::handle::Handle;
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
@@ -19,15 +17,12 @@ use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Person, TurnId};
-use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::notice;
-use crate::domain::triage::{self, Verdict};
+use crate::domain::pairs::Pairs;
+use crate::domain::triage::{self, Reason, Verdict};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
-
-/// At most one busy notice for each person in this time.
-const BUSY_NOTICE_EVERY: Duration = Duration::from_secs(60);
-/// The most people remembered as having had a busy notice.
-const BUSY_NOTICES_MAX: usize = 10_000;
+use crate::ports::Clock;
 
 /// What the gateway is told.
 pub enum GatewayMsg {
@@ -45,12 +40,17 @@ pub struct Gateway {
     pub journal: Handle<JournalMsg>,
     /// Who says that we are busy.
     pub outboxes: Outboxes,
+    /// Who was told so lately.
+    pub busy: Arc<Busy>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// What the gateway holds.
 #[derive(Default)]
 pub struct GatewayState {
-    told_busy: HashMap<Person, Instant>,
+    /// How often other bots were answered lately.
+    pairs: Pairs,
 }
 
 impl Actor for Gateway {
@@ -84,11 +84,11 @@ impl Actor for Gateway {
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
         match triage::triage(posted, &self.live.now().rules, us) {
-            Verdict::Ignore(reason) => {
-                tracing::debug!(event = "gateway.dropped", reason = reason.as_str(), "message dropped");
-                receipt.settle();
+            Verdict::Ignore(reason) => ignore(reason, receipt),
+            Verdict::Turn(turn) | Verdict::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
+                ignore(Reason::PairWindow, receipt);
             }
-            Verdict::Turn(turn) => self.admit(state, turn, None, receipt),
+            Verdict::Turn(turn) => self.admit(turn, None, receipt),
             Verdict::Hint(turn) => {
                 let answer = Answer {
                     outgoing: turn.reply_with(notice::hint()),
@@ -96,16 +96,27 @@ impl Gateway {
                     outcome: Outcome::Hinted,
                     effort: Effort::default(),
                 };
-                self.admit(state, turn, Some(answer), receipt);
+                self.admit(turn, Some(answer), receipt);
             }
         }
     }
 
-    fn admit(&self, state: &mut GatewayState, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
+    /// Another bot is answered so often in a while; people always.
+    fn may_talk_with(&self, state: &mut GatewayState, posted: &Posted, turn: &Turn) -> bool {
+        match posted.author.kind {
+            AuthorKind::Bot | AuthorKind::Webhook => {
+                let bots = &self.live.now().settings.bots;
+                state.pairs.admit(&turn.person, &turn.id, self.clock.now(), bots.max_turns, bots.window)
+            }
+            AuthorKind::Member | AuthorKind::System | AuthorKind::Ourselves => true,
+        }
+    }
+
+    fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             tracing::warn!(event = "turn.shed", r#where = "gateway", turn = %turn.id, "too many open turns");
             metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
-            if state.may_tell_busy(&turn.person) {
+            if self.busy.may_tell(&turn.person) {
                 let notify =
                     OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
                 // Nobody waits for this notice.
@@ -119,19 +130,9 @@ impl Gateway {
     }
 }
 
-impl GatewayState {
-    fn may_tell_busy(&mut self, person: &Person) -> bool {
-        let now = Instant::now();
-        if self.told_busy.len() >= BUSY_NOTICES_MAX {
-            self.told_busy.retain(|_, at| now.duration_since(*at) < BUSY_NOTICE_EVERY);
-        }
-        let told = self.told_busy.get(person).is_some_and(|at| now.duration_since(*at) < BUSY_NOTICE_EVERY);
-        if told || self.told_busy.len() >= BUSY_NOTICES_MAX {
-            return false;
-        }
-        self.told_busy.insert(person.clone(), now);
-        true
-    }
+fn ignore(reason: Reason, receipt: Receipt) {
+    tracing::debug!(event = "gateway.dropped", reason = reason.as_str(), "message dropped");
+    receipt.settle();
 }
 
 #[cfg(test)]

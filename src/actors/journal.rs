@@ -62,6 +62,8 @@ pub enum JournalMsg {
     Undeliverable(TurnId, String),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
+    /// The turn is closed without an answer, for this reason: the person was told enough already.
+    Dropped(TurnId, &'static str),
     /// The actor at this path runs anew or is gone: what it may have held is offered again.
     ActorRecovered(String),
     /// Time to look at deadlines.
@@ -179,6 +181,7 @@ impl JournalMsg {
             | Self::Delivered(..)
             | Self::Undeliverable(..)
             | Self::Cancel(_)
+            | Self::Dropped(..)
             | Self::Undelivered(_)
             | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
@@ -214,7 +217,8 @@ impl Journal {
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.cancel(state, &id),
+            JournalMsg::Cancel(id) => self.cancel(state, &id, "cancelled", "trigger deleted"),
+            JournalMsg::Dropped(id, reason) => self.cancel(state, &id, "dropped", reason),
             JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
             JournalMsg::Sweep => {
                 self.sweep(state);
@@ -413,14 +417,14 @@ impl Journal {
         self.close(state, id, Vec::new(), Vec::new());
     }
 
-    fn cancel(&self, state: &mut JournalState, id: &TurnId) {
+    fn cancel(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::info!(
             event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
-            outcome = "cancelled", ms = ids::millis(entry.taken.elapsed()), reason = "trigger deleted", "turn cancelled"
+            outcome, ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
         );
-        report::count(&entry, "cancelled");
-        self.timeline.closed(id, "cancelled", "trigger deleted");
+        report::count(&entry, outcome);
+        self.timeline.closed(id, outcome, reason);
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));

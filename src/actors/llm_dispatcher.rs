@@ -3,7 +3,10 @@
 //! Supervised by: staffai (permanent).
 //! Receives: requests for a permit and reports of calls, both from turns.
 //! Sends: answers to those requests only.
-//! A restart loses: what the breakers had learned. Permits live outside and survive.
+//! A restart loses: what the breakers had learned, and who waited; they ask again. Permits live outside and survive.
+//!
+//! While there are not enough permits, the first question of everybody comes before the second of anybody, in whatever places
+//! they were asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,8 +21,9 @@ use super::supervisor::{Actor, Crash, Me};
 use super::timeline::{Called, Timeline};
 use crate::domain::breaker::{Breaker, Change};
 use crate::domain::completion::Completion;
+use crate::domain::fair::Fair;
 use crate::domain::ids;
-use crate::domain::ids::TurnId;
+use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
 use crate::ports::{ModelError, ModelErrorKind};
 
@@ -27,6 +31,8 @@ use crate::ports::{ModelError, ModelErrorKind};
 pub enum LlmDispatcherMsg {
     /// A turn wants to ask a model. The answer comes when a permit is free.
     Acquire {
+        /// For whom.
+        person: Person,
         /// The row asked for; none means the default row.
         row: Option<String>,
         /// Rows that this turn has tried in vain.
@@ -36,13 +42,15 @@ pub enum LlmDispatcherMsg {
     },
     /// A turn tells how its call went.
     Report(Report),
+    /// A permit came back while somebody waited.
+    Freed(OwnedSemaphorePermit),
 }
 
 /// The right to make one call to one model. Dropping it gives the permit back.
 pub struct Lease {
     /// The model.
     pub row: Row,
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 /// Why no model can be asked.
@@ -98,6 +106,16 @@ pub struct LlmDispatcher {
 pub struct LlmDispatcherState {
     breakers: HashMap<String, Breaker>,
     origin: Instant,
+    /// Who waits for a permit; bounded by the open turns.
+    waiting: Fair<Person, Waiting>,
+    /// Somebody waits for the next permit to come back.
+    looking: bool,
+}
+
+/// A turn that waits for a permit.
+struct Waiting {
+    row: Row,
+    reply: Reply<Result<Lease, NoModel>>,
 }
 
 impl Actor for LlmDispatcher {
@@ -108,7 +126,12 @@ impl Actor for LlmDispatcher {
         for row in self.live.now().models.rows() {
             self.board.up(PartKind::Model, &row.key);
         }
-        Ok(LlmDispatcherState { breakers: HashMap::new(), origin: Instant::now() })
+        Ok(LlmDispatcherState {
+            breakers: HashMap::new(),
+            origin: Instant::now(),
+            waiting: Fair::default(),
+            looking: false,
+        })
     }
 
     async fn handle(
@@ -118,7 +141,18 @@ impl Actor for LlmDispatcher {
         state: &mut LlmDispatcherState,
     ) -> Result<(), Crash> {
         match message {
-            LlmDispatcherMsg::Acquire { row, tried, reply } => self.acquire(me, state, row.as_deref(), &tried, reply),
+            LlmDispatcherMsg::Acquire { person, row, tried, reply } => {
+                match self.choose(state, row.as_deref(), &tried) {
+                    Ok(row) => state.waiting.push(person, Waiting { row, reply }),
+                    // A turn that stopped waiting needs no answer.
+                    Err(none) => drop(reply.send(Err(none))),
+                }
+                self.hand_out(me, state, None);
+            }
+            LlmDispatcherMsg::Freed(permit) => {
+                state.looking = false;
+                self.hand_out(me, state, Some(permit));
+            }
             LlmDispatcherMsg::Report(report) => self.report(state, &report),
         }
         Ok(())
@@ -126,36 +160,34 @@ impl Actor for LlmDispatcher {
 }
 
 impl LlmDispatcher {
-    fn acquire(
+    /// Gives permits to those who wait, as long as there are both.
+    fn hand_out(
         &self,
         me: &mut Me<LlmDispatcherMsg>,
         state: &mut LlmDispatcherState,
-        row: Option<&str>,
-        tried: &[String],
-        mut reply: Reply<Result<Lease, NoModel>>,
+        mut free: Option<OwnedSemaphorePermit>,
     ) {
-        let row = match self.choose(state, row, tried) {
-            Ok(row) => row,
-            Err(none) => {
-                // A turn that stopped waiting needs no answer.
-                let _ = reply.send(Err(none));
-                return;
+        while !state.waiting.is_empty() {
+            let permit = free.take().or_else(|| Arc::clone(&self.permits).try_acquire_owned().ok());
+            let Some(permit) = permit else { return self.look(me, state) };
+            let Some(Waiting { row, reply }) = state.waiting.pop() else { return };
+            // Whoever stopped waiting gives it back.
+            if let Err(Ok(unwanted)) = reply.send(Ok(Lease { row, permit })) {
+                free = Some(unwanted.permit);
             }
-        };
-        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-            let _ = reply.send(Ok(Lease { row, _permit: permit }));
+        }
+    }
+
+    /// Waits for the next permit that comes back. Every holder gives it back by its own deadline.
+    fn look(&self, me: &mut Me<LlmDispatcherMsg>, state: &mut LlmDispatcherState) {
+        if std::mem::replace(&mut state.looking, true) {
             return;
         }
-        let permits = Arc::clone(&self.permits);
+        let (permits, handle) = (Arc::clone(&self.permits), me.handle().clone());
         me.background(async move {
-            tokio::select! {
-                // The turn's own deadline bounds this wait.
-                () = reply.closed() => {}
-                permit = permits.acquire_owned() => {
-                    if let Ok(permit) = permit {
-                        let _ = reply.send(Ok(Lease { row, _permit: permit }));
-                    }
-                }
+            if let Ok(permit) = permits.acquire_owned().await {
+                // A dispatcher that went down has nobody who waits.
+                let _ = handle.cast(LlmDispatcherMsg::Freed(permit));
             }
         });
     }

@@ -32,6 +32,7 @@ pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
+use super::recent::Recent;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
@@ -47,6 +48,8 @@ const TYPING_SPARES: u32 = 20;
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// How many of a second's requests drafts leave free for answers.
 const DRAFT_SPARES: u32 = 10;
+/// The most answered turns remembered, to pass over drafts that come late: more than can be open at once by default.
+const ANSWERED_MAX: usize = 4_000;
 /// How long a place that refused us (gone, forbidden) is left alone.
 const CLOSED_FOR: Duration = Duration::from_secs(60);
 
@@ -85,7 +88,7 @@ pub enum OutboxMsg {
     Draft(Draft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
-    /// The trigger was deleted: an answer that nobody has begun to post is dropped, a draft is no longer changed.
+    /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
     /// Somebody wants to read from the platform, within its budgets.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
@@ -145,7 +148,12 @@ pub struct OutboxState {
     typing: HashMap<Place, HashMap<TurnId, Instant>>,
     /// Places that refused us: no typing is shown there until then.
     mute: HashMap<Place, Instant>,
+    /// Turns whose answer came: nothing is drafted for them any more.
+    answered: Answered,
 }
+
+/// The last answered turns.
+type Answered = Recent<TurnId, ANSWERED_MAX>;
 
 #[derive(Default)]
 struct PlaceQueue {
@@ -173,7 +181,8 @@ impl Actor for Outbox {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
-                self.enqueue(me, state, place, Job { task: Task::Turn(turn), outgoing, check, drawn });
+                state.answered.insert(turn.clone());
+                self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
             OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
@@ -184,6 +193,8 @@ impl Actor for Outbox {
                     self.show_typing(me, place);
                 }
             }
+            // Nothing may be drawn over an answer.
+            OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
             OutboxMsg::Draft(draft) => {
                 state.drafts.note(draft);
                 self.sample(me, state);
@@ -192,7 +203,10 @@ impl Actor for Outbox {
                 }
             }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
-            OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
+            OutboxMsg::Forget(place, turn) => {
+                state.forget(&place, &turn);
+                self.poster.delivered(&place, &turn.trigger());
+            }
             OutboxMsg::Read(request, reply) => self.read(me, request, reply),
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
             OutboxMsg::Drew(drew) => self.drew(me, state, drew),
@@ -231,7 +245,7 @@ impl Outbox {
         state.notices += 1;
         let parts = vec![Part::Text { text }];
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
-        self.enqueue(me, state, place, Job { task: Task::Notice(about), outgoing, check: false, drawn: None });
+        self.enqueue(me, state, place, Job::new(Task::Notice(about), outgoing));
     }
 
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
@@ -271,10 +285,10 @@ impl Outbox {
         }
         queue.out = Some(job.task.clone());
         let courier = self.courier(queue.pace);
-        let task = job.task.clone();
+        let spare = job.clone();
         let (there, back) = (place.clone(), place);
         me.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
-            OutboxMsg::CourierReturned(back, courier::Returned::panicked(task, &panic))
+            OutboxMsg::CourierReturned(back, courier::Returned::panicked(spare, &panic))
         });
     }
 
@@ -331,7 +345,7 @@ impl Outbox {
         place: Place,
         returned: courier::Returned,
     ) {
-        let courier::Returned { task, result, pace, closed } = returned;
+        let courier::Returned { task, result, pace, closed, again } = returned;
         if let Some(queue) = state.lanes.get_mut(&place) {
             queue.out = None;
             queue.pace = pace;
@@ -339,7 +353,13 @@ impl Outbox {
                 queue.closed = Some((Instant::now() + CLOSED_FOR, reason.clone()));
             }
         }
-        self.report(state, &place, task, result);
+        match (again, state.lanes.get_mut(&place)) {
+            (Some(job), Some(queue)) => {
+                tracing::error!(event = "outbox.retried", place = %place, reason = ?result, "a courier panicked");
+                queue.jobs.push_front(*job);
+            }
+            _ => self.report(state, &place, task, result),
+        }
         self.send_courier(me, state, place);
     }
 

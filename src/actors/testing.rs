@@ -218,7 +218,7 @@ fn rules() -> Rules {
     Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
-        allowed_bots: std::collections::HashSet::default(),
+        allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
         policy: policy(),
     }

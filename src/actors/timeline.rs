@@ -176,7 +176,7 @@ impl Timeline {
         });
     }
 
-    /// It ended without an answer: `outcome` is `failed` or `cancelled`.
+    /// It ended without an answer: `outcome` is `failed`, `cancelled` or `dropped`.
     pub fn closed(&self, turn: &TurnId, outcome: &'static str, reason: &str) {
         self.with(turn, |line, now| line.end(now, outcome, Some(reason)));
     }

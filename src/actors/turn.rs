@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::ask::Asked;
+use super::busy::Busy;
 use super::draft::Slot;
 use super::handle::Handle;
 use super::journal::JournalMsg;
@@ -54,6 +55,8 @@ pub struct TurnParts {
     pub in_flight: Arc<InFlight>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
+    /// Who was told lately that there is too much to do.
+    pub busy: Arc<Busy>,
 }
 
 /// How many turns are in flight in this process.

@@ -250,6 +250,7 @@ impl Wiring {
             journal: handles.journal.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
+            busy: Arc::default(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -348,6 +349,8 @@ impl Wiring {
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
             outboxes: self.handles.outboxes(&self.parts),
+            busy: Arc::clone(&self.turn_parts.busy),
+            clock: Arc::clone(&self.parts.clock),
         }
     }
 

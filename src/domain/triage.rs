@@ -49,6 +49,8 @@ pub enum Reason {
     DirectMessage,
     /// Nobody addressed us.
     NotAddressed,
+    /// Another bot was answered often enough in its window.
+    PairWindow,
 }
 
 impl Reason {
@@ -63,6 +65,7 @@ impl Reason {
             Self::IgnoredRole => "ignored_role",
             Self::DirectMessage => "direct_message",
             Self::NotAddressed => "not_addressed",
+            Self::PairWindow => "pair_window",
         }
     }
 }

@@ -52,6 +52,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         outboxes: Outboxes::new(outbox.clone(), Vec::new()),
         journal: journal.clone(),
         in_flight: Arc::clone(&in_flight),
+        busy: Arc::default(),
     });
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
@@ -138,16 +139,35 @@ async fn a_turn_that_is_offered_twice_runs_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_lane_sheds_with_a_notice() {
+async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     let log = Log::capture();
     let mut world = world(&[("STAFFAI_TURN__LANE", "2")]).await;
     world.models.takes(Duration::from_secs(10));
-    for id in ["10", "11", "12", "13"] {
+    for id in ["10", "11", "12", "13", "14"] {
         world.offer(turn(id, "7", "42"));
     }
+    for id in ["20", "21", "22", "23"] {
+        world.offer(turn(id, "7", "43"));
+    }
     let full = Outcome::Apologised("lane full".into());
-    assert_eq!(world.answer().await, ("13".into(), full, notice::lane_full().into()));
-    assert_eq!(log.column("turn.shed", "where"), ["lane"]);
+    let JournalMsg::Answered(first, answer) = world.journal.next().await else { panic!("no notice") };
+    assert_eq!((first.id.as_str(), answer.outcome, answer.outgoing.text()), ("13", full, notice::lane_full().into()));
+    let mut dropped = Vec::new();
+    while let Some(JournalMsg::Dropped(id, reason)) = world.journal.now().await {
+        dropped.push((id.id, reason));
+    }
+    dropped.sort();
+    assert_eq!(dropped, [("14".to_owned(), "lane full"), ("23".to_owned(), "lane full")]);
+    assert_eq!(log.column("turn.shed", "where"), ["lane"; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fits_into_a_lane_is_answered_in_order() {
+    let mut world = world(&[("STAFFAI_TURN__LANE", "2")]).await;
+    world.models.takes(Duration::from_secs(10));
+    for id in ["10", "11", "12"] {
+        world.offer(turn(id, "7", "42"));
+    }
     for id in ["10", "11", "12"] {
         assert_eq!(world.answer().await.0, id);
     }

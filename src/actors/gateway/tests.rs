@@ -2,7 +2,9 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::actors::receipt::Outcome as Told;
+use crate::actors::busy::BUSY_NOTICE_EVERY;
 use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::ManualClock;
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
 
 struct World {
@@ -19,11 +21,16 @@ async fn world(permits: usize) -> World {
     let mut stage = Stage::new();
     let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(permits));
-    let actor = Gateway { live: usual(), permits, journal, outboxes: Outboxes::new(outbox, Vec::new()) };
+    let actor = gateway_with(permits, journal, outbox);
     stage.actor(row(LEAF), &gateway, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
     World { gateway, journal: accepted, outbox: heard, told, receipts, _tree: tree }
+}
+
+fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
+    let (outboxes, clock) = (Outboxes::new(outbox, Vec::new()), Arc::new(ManualClock::new()));
+    Gateway { live: usual(), permits, journal, outboxes, busy: Arc::default(), clock }
 }
 
 impl World {
@@ -109,11 +116,7 @@ async fn while_the_journal_is_down_events_go_back() {
     let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
     let mut stage = Stage::new();
     let permits = Arc::new(Semaphore::new(1));
-    stage.actor(
-        row(LEAF),
-        &gateway,
-        Gateway { live: usual(), permits: Arc::clone(&permits), journal, outboxes: Outboxes::new(outbox, Vec::new()) },
-    );
+    stage.actor(row(LEAF), &gateway, gateway_with(Arc::clone(&permits), journal, outbox));
     let _tree = stage.go().await;
     let (told, mut receipts) = mpsc::unbounded_channel();
     for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(message("10"))] {
@@ -128,17 +131,27 @@ async fn while_the_journal_is_down_events_go_back() {
     assert_eq!(permits.available_permits(), 1);
 }
 
-#[test]
-fn the_memory_of_notices_is_bounded() {
-    let mut state = GatewayState::default();
-    let tell = |state: &mut GatewayState, number: usize| {
-        state.may_tell_busy(&crate::actors::testing::person(&number.to_string()))
+#[tokio::test(start_paused = true)]
+async fn another_bot_is_answered_so_often_in_its_window() {
+    let (log, mut world) = (Log::capture(), world(100).await);
+    let beep = |id: &str| {
+        let mut beep = mention(id, "77", "42");
+        beep.author.kind = AuthorKind::Bot;
+        Incoming::Posted(beep)
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).enable_time().build().unwrap();
-    let _guard = runtime.enter();
-    for number in 0..BUSY_NOTICES_MAX {
-        assert!(tell(&mut state, number));
+    let most = usual().now().settings.bots.max_turns;
+    for number in 0..most + 3 {
+        world.receive(beep(&(100 + number).to_string()));
     }
-    assert!(!tell(&mut state, BUSY_NOTICES_MAX));
-    assert_eq!(state.told_busy.len(), BUSY_NOTICES_MAX);
+    let mut accepted = 0;
+    while world.journal.now().await.is_some() {
+        accepted += 1;
+    }
+    assert_eq!(accepted, most);
+    assert_eq!(log.column("gateway.dropped", "reason"), ["pair_window"; 3]);
+    world.receive(Incoming::Posted(mention("500", "7", "42")));
+    assert!(world.journal.now().await.is_some(), "people are not concerned");
+    tokio::time::sleep(usual().now().settings.bots.window).await;
+    world.receive(beep("600"));
+    assert!(world.journal.now().await.is_some());
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::actors::handle::Handle;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ScriptedFaults, ScriptedModels};
-use crate::actors::testing::{LEAF, Stage, Tree, at, live, row, settle, turn_id};
+use crate::actors::testing::{LEAF, Stage, Tree, at, live, person, row, settle, turn_id};
 use crate::domain::breaker::{OPEN_AFTER, OPEN_FOR};
 use crate::ports::Fault;
 
@@ -30,8 +30,12 @@ async fn world(permits: usize) -> World {
 
 impl World {
     async fn acquire(&self, row: Option<&str>, tried: &[&str]) -> Result<Lease, NoModel> {
+        self.acquire_for("7", row, tried).await
+    }
+
+    async fn acquire_for(&self, who: &str, row: Option<&str>, tried: &[&str]) -> Result<Lease, NoModel> {
         let (row, tried) = (row.map(str::to_owned), tried.iter().map(|key| (*key).to_owned()).collect());
-        let ask = |reply| LlmDispatcherMsg::Acquire { row, tried, reply };
+        let ask = |reply| LlmDispatcherMsg::Acquire { person: person(who), row, tried, reply };
         self.dispatcher.call(ask, Duration::from_secs(1000)).await.unwrap()
     }
 
@@ -75,10 +79,34 @@ async fn permits_are_handed_out_and_waited_for_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_burst_of_one_person_stands_behind_the_first_question_of_others() {
+    let world = world(1).await;
+    let first = world.acquire_for("7", None, &[]).await.ok().unwrap();
+    let served = parking_lot::Mutex::new(Vec::new());
+    let wait = |who: &'static str| {
+        let (world, served) = (&world, &served);
+        async move {
+            let lease = world.acquire_for(who, None, &[]).await.ok().unwrap();
+            served.lock().push(who);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(lease);
+        }
+    };
+    let waiting = ["7", "7", "7", "8", "9"].map(wait);
+    let free = async {
+        settle().await;
+        drop(first);
+    };
+    tokio::join!(futures_util::future::join_all(waiting), free);
+    assert_eq!(*served.lock(), ["7", "8", "9", "7", "7"]);
+    assert_eq!(world.permits.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_stopped_waiting_holds_no_permit() {
     let world = world(1).await;
     let first = world.acquire(None, &[]).await.ok().unwrap();
-    let ask = |reply| LlmDispatcherMsg::Acquire { row: None, tried: Vec::new(), reply };
+    let ask = |reply| LlmDispatcherMsg::Acquire { person: person("7"), row: None, tried: Vec::new(), reply };
     assert!(world.dispatcher.call(ask, Duration::from_secs(1)).await.is_err());
     drop(first);
     settle().await;

@@ -36,12 +36,22 @@ pub(super) const EDIT_EVERY: Duration = Duration::from_secs(1);
 const DRAFTS_LEAVE: u32 = 1;
 
 /// One answer on its way.
+#[derive(Clone)]
 pub(super) struct Job {
     pub task: Task,
     pub outgoing: Outgoing,
     pub check: bool,
     /// What the channel shows of it already, when it was drafted.
     pub drawn: Option<Drawn>,
+    /// A courier panicked with it.
+    pub panicked: bool,
+}
+
+impl Job {
+    /// A job that nobody has begun.
+    pub(super) fn new(task: Task, outgoing: Outgoing) -> Self {
+        Self { task, outgoing, check: false, drawn: None, panicked: false }
+    }
 }
 
 /// What a place allows, as far as it is known; handed from courier to courier.
@@ -114,11 +124,18 @@ pub struct Returned {
     pub(super) pace: Pace,
     /// The place itself refused us.
     pub(super) closed: bool,
+    /// The job shall be tried once more.
+    pub(super) again: Option<Box<Job>>,
 }
 
 impl Returned {
-    pub(super) fn panicked(task: Task, panic: &str) -> Self {
-        Self { task, result: Err(format!("the courier panicked: {panic}")), pace: Pace::default(), closed: false }
+    /// A courier panicked. Nobody knows what it had posted by then, so the one further try looks into the channel first.
+    pub(super) fn panicked(job: Job, panic: &str) -> Self {
+        let (task, first) = (job.task.clone(), !job.panicked);
+        let drawn = job.drawn.map(|drawn| Drawn { message: None, text: String::new(), doubtful: true, ..drawn });
+        let again = first.then(|| Box::new(Job { check: true, drawn, panicked: true, ..job }));
+        let result = Err(format!("the courier panicked: {panic}"));
+        Self { task, result, pace: Pace::default(), closed: false, again }
     }
 }
 
@@ -191,7 +208,7 @@ impl Courier {
         let result = self.post(&job).await;
         let closed = matches!(result, Err(Refusal::Place(_)));
         let result = result.map_err(|(Refusal::Place(reason) | Refusal::Request(reason))| reason);
-        Returned { task: job.task, result, pace: self.pace, closed }
+        Returned { task: job.task, result, pace: self.pace, closed, again: None }
     }
 
     async fn post(&mut self, job: &Job) -> Result<Delivery, Refusal> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::actors::draft::Slot;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
@@ -205,14 +206,49 @@ async fn a_refused_request_fails_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_courier_that_panics_fails_its_answer_and_the_next_goes_out() {
+async fn a_courier_that_panics_is_followed_by_one_more_that_looks_first() {
+    for go in [Go::Panic, Go::PanicAfter] {
+        let mut world = world().await;
+        world.poster.post_goes(go);
+        for id in ["10", "11"] {
+            world.deliver(id, "42", id);
+        }
+        assert_eq!(world.told().await, ("10".into(), Ok(1)));
+        assert_eq!(world.told().await, ("11".into(), Ok(1)));
+        assert_eq!(world.poster.ours(&place("42")), ["10", "11"], "in order, each once");
+        assert_eq!(world.poster.count(|request| matches!(request, PostRequest::History { .. })), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_courier_that_panics_twice_fails_its_answer_and_the_next_goes_out() {
     let mut world = world().await;
     world.poster.post_goes(Go::Panic);
+    world.poster.read_goes(Go::Panic);
     for id in ["10", "11"] {
         world.deliver(id, "42", id);
     }
     assert_eq!(world.told().await, ("10".into(), Err("the courier panicked: the poster panicked".into())));
     assert_eq!(world.told().await, ("11".into(), Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_that_comes_after_the_answer_is_passed_over() {
+    let mut world = world().await;
+    world.deliver("10", "42", "hello");
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    let slot = Slot::default();
+    slot.write("hel lo");
+    slot.watch().take();
+    slot.write("hel lo wor");
+    let until = Instant::now() + Duration::from_secs(60);
+    let (turn, place) = (turn_id("10"), place("42"));
+    let reply_to = Some(turn.trigger());
+    let late = Draft { turn, place: place.clone(), reply_to, slot, again: true, until };
+    world.outbox.cast(OutboxMsg::Draft(late)).unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.poster.ours(&place), ["hello"]);
+    assert_eq!(world.poster.requests.lock().len(), 1, "nothing was even looked for");
 }
 
 #[tokio::test(start_paused = true)]

@@ -250,6 +250,8 @@ pub enum Go {
     /// It happens, but the answer is lost.
     LoseAnswer,
     Panic,
+    /// It happens, then comes a panic.
+    PanicAfter,
     /// It goes well, and the platform says that its bucket is empty for so long.
     EmptyBucket(Duration),
 }
@@ -380,6 +382,10 @@ impl Poster for ScriptedPoster {
                 Err(PostError::Transient("the answer was lost".to_owned()))
             }
             Some(Go::Panic) => panic!("the poster panicked"),
+            Some(Go::PanicAfter) => {
+                self.perform_now(request);
+                panic!("the poster panicked")
+            }
             Some(Go::EmptyBucket(reset_after)) => {
                 let bucket = Some(crate::ports::Bucket { remaining: 0, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })

@@ -119,7 +119,8 @@ async fn permit(
     loop {
         let row = turn.policy.model.clone();
         let tried = tried.to_vec();
-        let ask = |reply| LlmDispatcherMsg::Acquire { row, tried, reply };
+        let person = turn.person.clone();
+        let ask = |reply| LlmDispatcherMsg::Acquire { person, row, tried, reply };
         let within = deadline.saturating_duration_since(Instant::now());
         if within.is_zero() {
             return Err("deadline");

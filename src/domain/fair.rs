@@ -1,0 +1,139 @@
+//! Whose turn it is when there is not enough for all: everybody's first before anybody's second.
+//!
+//! Each who waits belongs to somebody. What somebody adds while already waiting goes a round later than what they added before,
+//! so a burst of one never stands before a single question of another. Rounds alone could keep a second question waiting for
+//! as long as new people come, so every eighth turn goes to whoever came first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+/// Every so many turns one goes by age alone.
+const BY_AGE: u64 = 8;
+
+/// Those who wait. Its size is bounded by whoever lets them in.
+#[derive(Debug)]
+pub struct Fair<K, T> {
+    /// By round, then by age.
+    waiting: BTreeMap<(u64, u64), (K, T)>,
+    /// The rounds of those who wait, by age.
+    rounds: BTreeMap<u64, u64>,
+    /// The last round of each who waits, and how often they wait.
+    known: HashMap<K, (u64, usize)>,
+    round: u64,
+    came: u64,
+    taken: u64,
+}
+
+impl<K, T> Default for Fair<K, T> {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            rounds: BTreeMap::new(),
+            known: HashMap::new(),
+            round: 0,
+            came: 0,
+            taken: 0,
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash, T> Fair<K, T> {
+    /// Nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// One more waits.
+    pub fn push(&mut self, who: K, what: T) {
+        let current = self.round;
+        let (last, many) = self.known.entry(who.clone()).or_insert((current, 0));
+        *last = if *many == 0 { current } else { (*last + 1).max(current) };
+        *many += 1;
+        let place = (*last, self.came);
+        self.came += 1;
+        self.rounds.insert(place.1, place.0);
+        self.waiting.insert(place, (who, what));
+    }
+
+    /// Whose turn it is.
+    pub fn pop(&mut self) -> Option<T> {
+        self.taken += 1;
+        let by_age = self.taken.is_multiple_of(BY_AGE);
+        let first = if by_age {
+            self.rounds.first_key_value().map(|(came, round)| (*round, *came))
+        } else {
+            self.waiting.first_key_value().map(|(place, _)| *place)
+        }?;
+        let (who, what) = self.waiting.remove(&first)?;
+        self.rounds.remove(&first.1);
+        if !by_age {
+            self.round = first.0;
+        }
+        if let Some((_, many)) = self.known.get_mut(&who) {
+            *many -= 1;
+            if *many == 0 {
+                self.known.remove(&who);
+            }
+        }
+        Some(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(queue: &mut Fair<&'static str, &'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| queue.pop()).collect()
+    }
+
+    #[test]
+    fn people_who_wait_once_are_served_as_they_came() {
+        let mut queue = Fair::default();
+        for who in ["ada", "ben", "chloe"] {
+            queue.push(who, who);
+        }
+        assert_eq!(order(&mut queue), ["ada", "ben", "chloe"]);
+        assert!(queue.is_empty() && queue.known.is_empty() && queue.rounds.is_empty());
+    }
+
+    #[test]
+    fn a_burst_of_one_stands_behind_the_first_of_everybody() {
+        let mut queue = Fair::default();
+        for what in ["a1", "a2", "a3"] {
+            queue.push("ada", what);
+        }
+        queue.push("ben", "b1");
+        queue.push("chloe", "c1");
+        queue.push("ben", "b2");
+        assert_eq!(order(&mut queue), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+    }
+
+    #[test]
+    fn who_comes_later_still_stands_before_the_rest_of_a_burst() {
+        let mut queue = Fair::default();
+        for what in ["a1", "a2", "a3", "a4"] {
+            queue.push("ada", what);
+        }
+        assert_eq!((queue.pop(), queue.pop()), (Some("a1"), Some("a2")));
+        queue.push("ben", "b1");
+        assert_eq!(order(&mut queue), ["b1", "a3", "a4"]);
+    }
+
+    #[test]
+    fn new_people_never_keep_a_second_question_waiting_for_ever() {
+        let mut queue = Fair::default();
+        queue.push("ada", "a1");
+        queue.push("ada", "a2");
+        let names: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+        let mut served = Vec::new();
+        for name in &names {
+            queue.push(name.as_str(), "other");
+            queue.push(name.as_str(), "more");
+            served.extend(queue.pop());
+        }
+        let at = served.iter().position(|what| *what == "a2").expect("it came");
+        assert!(at < usize::try_from(BY_AGE).unwrap(), "{at}");
+    }
+}
