@@ -10,6 +10,8 @@ pub mod triage;
 
 pub mod pairs;
 
+pub mod manners;
+
 pub mod turn;
 
 pub mod history;
@@ -31,6 +33,10 @@ pub mod outgoing;
 pub mod split;
 
 pub mod notice;
+
+pub mod presence;
+
+pub mod schedule;
 
 pub mod model;
 

@@ -201,7 +201,13 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
     Live::new(Running {
         settings,
-        prompts: Prompts { personality: "You help.".into(), bot_name: "staffai".into(), words: 30 },
+        prompts: Prompts {
+            personality: "You help.".into(),
+            interjection: "You join in.".into(),
+            activity: "You write a status line.".into(),
+            bot_name: "staffai".into(),
+            words: 30,
+        },
         schema: Arc::new(Schema::compile(&document).unwrap()),
         rules: rules(),
         models,

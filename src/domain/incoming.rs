@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::{MessageId, Person, Place, Timestamp};
+use super::manners::Draw;
 
 /// Something that happened at a door.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +13,8 @@ pub enum Incoming {
     Posted(Posted),
     /// A message was deleted; a turn that it triggered is cancelled.
     Deleted(MessageId),
+    /// Somebody reacted to a message of ours in this place.
+    Reacted(Place),
 }
 
 /// A posted message.
@@ -35,6 +38,8 @@ pub struct Posted {
     pub reply_to: Option<Quoted>,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
+    /// The draws that decide whether we join in without being asked; none when nobody drew for this message.
+    pub draw: Option<Draw>,
 }
 
 /// Who wrote a message.

@@ -66,6 +66,8 @@ pub enum Trigger {
     Alias,
     /// A direct message.
     Direct,
+    /// Nothing but chance: nobody asked.
+    Interjection,
 }
 
 impl Trigger {
@@ -77,6 +79,16 @@ impl Trigger {
             Self::Mention => "mention",
             Self::Alias => "alias",
             Self::Direct => "direct",
+            Self::Interjection => "interjection",
+        }
+    }
+
+    /// Somebody wants this answer: they are told when there will be none, and breaking a limit has consequences.
+    #[must_use]
+    pub const fn is_asked(self) -> bool {
+        match self {
+            Self::Reply | Self::Mention | Self::Alias | Self::Direct => true,
+            Self::Interjection => false,
         }
     }
 }

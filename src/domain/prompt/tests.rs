@@ -4,7 +4,13 @@ use crate::domain::ids::{Door, MessageId, Person, Timestamp};
 const DOOR: Door = Door::new("discord");
 
 fn prompts() -> Prompts {
-    Prompts { personality: "You are {bot_name}, {not_ours}.\n".into(), bot_name: "Staffai".into(), words: 30 }
+    Prompts {
+        personality: "You are {bot_name}, {not_ours}.\n".into(),
+        interjection: "You, {bot_name}, join in.\n".into(),
+        activity: "unused".into(),
+        bot_name: "Staffai".into(),
+        words: 30,
+    }
 }
 
 fn entry(role: Role, content: &str) -> Entry {
