@@ -23,6 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Listener, Vitals};
 
+/// How every answer names us, so that whoever asks can tell our service from another one at the same address.
+pub const SERVER_NAME: &str = "staffai";
+
 /// How long the address may take to be looked up and bound.
 const BIND_DEADLINE: Duration = Duration::from_secs(5);
 

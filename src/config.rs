@@ -100,11 +100,29 @@ impl Loaded {
     }
 }
 
+/// All that can be said of a configuration, mistakes and all; never a secret value.
+#[derive(Debug)]
+pub struct Examined {
+    /// The settings; a value that cannot be read is left out of them. None when nothing fits together.
+    pub loaded: Option<Loaded>,
+    /// Every mistake there is, in the order of the keys.
+    pub problems: Vec<Problem>,
+    /// What is odd but does not stop the program.
+    pub warnings: Vec<String>,
+}
+
 /// Reads all layers.
 ///
 /// # Errors
 /// Every mistake there is, in the order of the keys; never a secret value.
 pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
+    let Examined { loaded, problems, .. } = examine(sources);
+    loaded.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+/// Reads all layers, and stops at no mistake.
+#[must_use]
+pub fn examine(sources: &Sources) -> Examined {
     let mut gathered = layers::gather(sources);
     let mut problems = std::mem::take(&mut gathered.problems);
     let mut warnings = std::mem::take(&mut gathered.warnings);
@@ -120,21 +138,19 @@ pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
         Ok(read) => read,
         Err(error) => {
             problems.push(whole(&error));
-            return Err(problems);
+            return Examined { loaded: None, problems, warnings };
         }
     };
     let found = check::check(&mut settings, &origins, &shown, sources.files.as_ref());
     problems.extend(found.problems);
     warnings.extend(found.warnings);
-    if !problems.is_empty() {
-        problems.sort_by(|left, right| left.key.cmp(&right.key));
-        return Err(problems);
-    }
-    let mut loaded = Loaded { settings, origins, warnings, shown, variables: gathered.variables };
+    problems.sort_by(|left, right| left.key.cmp(&right.key));
+    let told = warnings.clone();
+    let mut loaded = Loaded { settings, origins, warnings: told, shown, variables: gathered.variables };
     if sources.purpose == Purpose::Playground {
         own_folder(&mut loaded);
     }
-    Ok(loaded)
+    Examined { loaded: Some(loaded), problems, warnings }
 }
 
 /// The playground must not touch what a service on the same machine remembers.

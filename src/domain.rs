@@ -42,6 +42,8 @@ pub mod model;
 
 pub mod keys;
 
+pub mod ledger;
+
 pub mod breaker;
 
 pub mod budget;
@@ -49,3 +51,5 @@ pub mod budget;
 pub mod fair;
 
 pub mod restart;
+
+pub mod panic;

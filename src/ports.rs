@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::ledger::Increment;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
@@ -76,12 +77,29 @@ pub enum Write {
         /// The key.
         key: String,
     },
+    /// Adds to the whole number that a key holds; what holds none counts as zero, and a value of any other kind is replaced.
+    /// Increments of several processes add up. Each is counted once, also when it was made while the backend was away and
+    /// when the backend's answer was lost.
+    Add {
+        /// The key.
+        key: String,
+        /// How much.
+        by: i64,
+        /// Its life from now on; none leaves the life as it is. It may end up to a sixteenth earlier.
+        ttl: Option<Duration>,
+    },
+}
+
+impl From<Increment> for Write {
+    fn from(Increment { key, by, ttl }: Increment) -> Self {
+        Self::Add { key, by, ttl }
+    }
 }
 
 /// Text by key, with a life. Reads see every write that was begun before them, durable or not. A failing backend never
 /// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers.
 pub trait Store: Send + Sync {
-    /// The value of a live key.
+    /// The value of a live key. While the backend is away a counter tells only what was added since.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
 
     /// All live keys that begin with `prefix` and their values, by key; at most `limit`.

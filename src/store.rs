@@ -3,6 +3,8 @@
 //! A backend may fail, hang, panic or be absent; nothing of that passes the resilient layer. Backends know keys and text
 //! only: what a value means, and what to do with a value that cannot be read, is the business of whoever asked for it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::ports::Write;
@@ -37,7 +39,7 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError>;
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
 
     /// Removes a bounded number of keys whose life is over, and tells whether more are left. A backend that does this by
     /// itself has nothing to do.
@@ -50,6 +52,45 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Gives the backend's resources back. Later calls fail.
     async fn close(&self);
+}
+
+/// Writes that are applied as one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The writes, in order.
+    pub writes: Vec<Write>,
+    /// Names the increments among them; without it they are counted whenever the batch is applied.
+    pub ticket: Option<Ticket>,
+}
+
+impl Batch {
+    /// Whether there are increments in it.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.writes.iter().any(|write| matches!(write, Write::Add { .. }))
+    }
+}
+
+/// Names the increments of a batch, so that a batch whose answer was lost can be applied again without counting them twice: a
+/// backend skips increments whose number is not above the last one that it took from this writer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    /// One opened store. No two ever have the same name.
+    pub writer: Arc<str>,
+    /// Rises with each batch.
+    pub number: u64,
+}
+
+impl From<Vec<Write>> for Batch {
+    fn from(writes: Vec<Write>) -> Self {
+        Self { writes, ticket: None }
+    }
+}
+
+/// What a counter holds after an increment. Text that is no whole number in its usual form counts as zero, as on a server.
+fn counted(before: Option<&str>, by: i64) -> i64 {
+    let number = before.and_then(|text| text.parse::<i64>().ok().filter(|number| number.to_string() == text));
+    number.unwrap_or(0).saturating_add(by)
 }
 
 /// Why a backend did not do what it was asked.

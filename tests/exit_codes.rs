@@ -1,14 +1,16 @@
 //! Why `staffai run` ends, as a service manager sees it: the exit code, and the words on the way out.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use staffai::app::exit;
 use staffai::app::system::SystemClock;
 use staffai::playground::service::{Options, Service};
+use staffai::store::embedded::FILE;
 use staffai::store::embedded::opener::Opener;
 
 /// The moment at which all of this happens, in milliseconds since 1970.
@@ -120,4 +122,70 @@ async fn a_taken_port_does_not_end_a_run() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ops.unreachable"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_config_tell_what_they_can_beside_a_mistake() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let beside = |argument: &str, mistake: (&str, &str)| {
+        let mut command = program(argument, folder.path(), &service);
+        command.env(mistake.0, mistake.1).env("STAFFAI_TURM__DEADLINE", "5s");
+        command
+    };
+    // Nobody listens there, which is what health has to find out whatever else is wrong.
+    let mut health = beside("health", ("STAFFAI_TURN__DEADLINE", "soon"));
+    health.env("STAFFAI_HTTP_ADDR", "127.0.0.1:1");
+    ended(end_of(health).await, exit::NEGATIVE, "cannot be reached");
+    let health = beside("health", ("STAFFAI_HTTP_ADDR", "nowhere"));
+    ended(end_of(health).await, exit::USAGE, "http.addr");
+    let (code, text) = end_of(beside("config", ("STAFFAI_TURN__DEADLINE", "soon"))).await;
+    assert_eq!(code, i32::from(exit::USAGE), "{text}");
+    for words in ["turn.deadline", "STAFFAI_TURM__DEADLINE", "llm.model = demo"] {
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
+    let (code, text) = end_of(beside("run", ("STAFFAI_TURN__DEADLINE", "soon"))).await;
+    assert_eq!(code, i32::from(exit::USAGE), "{text}");
+    assert!(text.contains("turn.deadline") && text.contains("STAFFAI_TURM__DEADLINE"), "{text}");
+}
+
+/// Answers every request with 200, and remembers what it was sent.
+fn somebody_else() -> (String, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, heard) = (listener.local_addr().unwrap().to_string(), Arc::new(Mutex::new(String::new())));
+    let ears = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut buffer = [0; 8192];
+            let read = stream.read(&mut buffer).unwrap_or(0);
+            ears.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
+        }
+    });
+    (address, heard)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_else_answers_at_our_address_is_not_taken_for_the_service() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let (address, heard) = somebody_else();
+    let asked = |argument: &str| {
+        let mut command = program(argument, folder.path(), &service);
+        command.env("STAFFAI_HTTP_ADDR", &address).env("STAFFAI_API_KEYS", "the-key-of-the-house");
+        command
+    };
+    ended(end_of(asked("health")).await, exit::NEGATIVE, "is not staffai");
+    ended(end_of(asked("chat")).await, exit::FINE, "no service runs here");
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.contains("GET /healthz") && !heard.contains("the-key-of-the-house"), "{heard}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_conversations_without_a_service_do_not_get_in_each_others_way() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let held = Opener::new(folder.path().join("data/chat"), Arc::new(SystemClock)).open().unwrap();
+    let mut chat = program("chat", folder.path(), &service);
+    chat.env("STAFFAI_HTTP_ADDR", "127.0.0.1:1");
+    ended(end_of(chat).await, exit::FINE, "no service runs here");
+    assert!(folder.path().join("data/chat-2").join(FILE).exists());
+    drop(held);
 }

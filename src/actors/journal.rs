@@ -27,6 +27,7 @@ use super::timeline::Timeline;
 use crate::domain::ids;
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::keys;
+use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::ports::{Clock, Store, StoreStatus, Write};
@@ -401,7 +402,7 @@ impl Journal {
                 writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
             }
         }
-        self.close(state, id, delivery.posted.clone(), writes);
+        self.close(state, &entry, delivery.posted.clone(), writes);
     }
 
     fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
@@ -414,7 +415,7 @@ impl Journal {
         metrics::counter!("staffai_turns_lost_total").increment(1);
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
     fn cancel(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
@@ -428,11 +429,17 @@ impl Journal {
         // Whoever is down holds nothing of it any more.
         let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
-        self.close(state, id, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new());
     }
 
-    fn close(&self, state: &mut JournalState, id: &TurnId, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+    /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.
+    fn close(&self, state: &mut JournalState, entry: &Entry, posted: Vec<MessageId>, mut writes: Vec<Write>) {
+        let id = &entry.turn.id;
         state.closed.insert(id.clone());
+        if let Some(answer) = &entry.answer {
+            let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
+            writes.extend(used.into_iter().map(Write::from));
+        }
         if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
             writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
         }

@@ -257,13 +257,8 @@ impl LlmDispatcher {
     }
 
     /// Dollars, when the row has prices.
-    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     fn cost(&self, row: &str, usage: crate::domain::completion::Usage) -> Option<f64> {
-        let running = self.live.now();
-        let price = running.models.rows().iter().find(|known| known.key == row)?.price?;
-        let fresh = usage.prompt.saturating_sub(usage.cached) as f64;
-        let dollars = fresh * price.input + usage.cached as f64 * price.cached + usage.completion as f64 * price.output;
-        Some(dollars / 1e6)
+        Some(self.live.now().price(row)?.dollars(usage))
     }
 }
 

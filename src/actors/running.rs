@@ -6,6 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
+use crate::domain::model::Price;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::triage::Rules;
@@ -34,6 +35,12 @@ impl Running {
         let rows = self.models.rows();
         let row = row.and_then(|key| rows.iter().find(|row| row.key == key)).or(rows.first());
         row.and_then(|row| row.max_context).unwrap_or(usize::MAX)
+    }
+
+    /// The prices of a row, when it has any.
+    #[must_use]
+    pub fn price(&self, row: &str) -> Option<Price> {
+        self.models.rows().iter().find(|known| known.key == row)?.price
     }
 
     /// Settings that differ from those of the start and are only read there.

@@ -23,7 +23,7 @@ use self::children::{Children, Siblings};
 use super::handle::{Address, Envelope, Handle, Stats};
 use super::roster::Roster;
 use super::tree::Row;
-use crate::domain::restart;
+use crate::domain::{panic, restart};
 use crate::ports::{Dice, Fault, Faults};
 
 /// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
@@ -114,7 +114,7 @@ impl<M: Send + 'static> Me<M> {
         self.spawn(async move {
             let message = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(message) => message,
-                Err(payload) => on_panic(panic_text(payload.as_ref())),
+                Err(payload) => on_panic(panic::text(payload.as_ref()).to_owned()),
             };
             let _ = handle.cast(message);
         });
@@ -146,13 +146,9 @@ impl<M: Send + 'static> Me<M> {
 
     fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
-        self.tasks.spawn(work.in_current_span());
+        // In a box, so that a task that has ended holds next to nothing until it is joined: that may be much later.
+        self.tasks.spawn(Box::pin(work).in_current_span());
     }
-}
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
 /// How one child is started, and by which row of the tree it is supervised.

@@ -29,6 +29,7 @@ use crate::domain::draft;
 use crate::domain::history::History;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
+use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question};
 use crate::domain::reply::{self, Reply};
@@ -189,6 +190,7 @@ impl Thinking<'_> {
                 Step::AskModel(request) => {
                     event = match self.ask(&request).await {
                         Ok(Asked { completion, row, took }) => {
+                            ledger::charge(&mut effort, running.price(&row), completion.usage);
                             effort.model = Some(row);
                             effort.waited_ms += ids::millis(took);
                             Event::Completed(completion)

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::guard::{Access, Link, Refusal, admit};
-use crate::api::{ApiOptions, dashboard};
+use crate::api::{ApiOptions, SERVER_NAME, dashboard};
 use crate::ports::Vitals;
 use crate::ports::vitals::{TreeNode, Turns};
 
@@ -112,6 +112,7 @@ fn refused(refusal: Refusal) -> Response {
 
 async fn with_safe_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
+    headers.insert(header::SERVER, HeaderValue::from_static(SERVER_NAME));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

@@ -1,7 +1,8 @@
 //! `staffai chat`: a conversation in the terminal. It attaches to the running service if one answers, else it runs its own tree.
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,14 @@ use super::{App, Cli, exit};
 use crate::config::Loaded;
 use crate::playground::demo_model::{DemoModel, MODEL};
 use crate::ports::Clock;
+use crate::store::embedded::opener::Opener;
+use crate::store::{Backend, OpenError};
 use crate::terminal::client::Client;
 
 /// How long the service's own listener may take to be there.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
+/// The most conversations without a service at the same time in one data directory.
+const CHATS_MAX: usize = 8;
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(200);
 
@@ -24,6 +29,10 @@ pub async fn run(cli: &Cli) -> u8 {
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let address = commands::reachable(loaded.settings.http.addr);
     if commands::ask_health(&loaded.settings).await.is_ok() {
+        if !loaded.settings.http.api_keys.is_empty() && !is_own(address.ip()) {
+            eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
+            return exit::NEGATIVE;
+        }
         println!("talking to the service at http://{address}/; /quit ends");
         return talk(&loaded, address).await;
     }
@@ -39,10 +48,14 @@ pub async fn run(cli: &Cli) -> u8 {
         }
     };
     let demo_url = demo.as_ref().map(DemoModel::base_url);
+    let Some(folder) = lone_folder(loaded.settings.store.dir.join("chat")).await else {
+        eprintln!("{CHATS_MAX} conversations without a service run here already");
+        return exit::IN_USE;
+    };
     reading.adapt = Arc::new(move |settings| {
         settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
         // What a service of the same directory still owes its members is none of this one's business.
-        settings.store.dir = settings.store.dir.join("chat");
+        settings.store.dir.clone_from(&folder);
         (settings.redis.url, settings.redis.host) = (None, None);
         // Lines of the log would stand between those of the conversation.
         "error".clone_into(&mut settings.log.level);
@@ -83,6 +96,29 @@ pub async fn run(cli: &Cli) -> u8 {
         demo.stop().await;
     }
     code
+}
+
+/// Whether what is sent to this address stays on this machine: nobody can listen at an address of another one.
+fn is_own(ip: IpAddr) -> bool {
+    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// The first folder for a conversation without a service that no other such conversation uses; each remembers on its own.
+async fn lone_folder(first: PathBuf) -> Option<PathBuf> {
+    for number in 1..=CHATS_MAX {
+        let folder = if number == 1 { first.clone() } else { first.with_file_name(format!("chat-{number}")) };
+        let opener = Opener::new(folder.clone(), Arc::new(SystemClock));
+        match tokio::task::spawn_blocking(move || opener.open()).await {
+            Ok(Err(OpenError::InUse(_))) => {}
+            Ok(Ok(store)) => {
+                store.close().await;
+                return Some(folder);
+            }
+            // The start says what is wrong with it.
+            Ok(Err(OpenError::Failed(_))) | Err(_) => return Some(folder),
+        }
+    }
+    None
 }
 
 async fn talk(loaded: &Loaded, address: SocketAddr) -> u8 {

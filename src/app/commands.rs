@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{HeaderValue, SERVER};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +17,10 @@ use super::system::{SystemClock, SystemDice};
 use super::traces::{self, Traces};
 use super::{App, Cli, Ended, Format, STORE_WITHIN, exit};
 use crate::actors::tree;
+use crate::api;
+use crate::config::problem::Problem;
 use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
-use crate::config::{self, Loaded, Settings, edges, show};
+use crate::config::{self, Examined, Loaded, Settings, edges, show};
 use crate::ports::NoFaults;
 use crate::telemetry::{self, LogFormat, LogGuard, LogOptions};
 
@@ -44,7 +47,13 @@ pub async fn run(cli: &Cli) -> u8 {
 
 /// Asks the running service how it is.
 pub async fn health(cli: &Cli) -> u8 {
-    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    // Only the address matters here: a mistake elsewhere must not make a container restart a service that runs well.
+    let Examined { loaded, problems, .. } = Reading::new(cli, |sources| sources).examine();
+    let concerned: Vec<_> = problems.iter().filter(|problem| problem.key.starts_with("http.")).collect();
+    let Some(loaded) = loaded.filter(|_| concerned.is_empty()) else {
+        print_problems(&problems);
+        return exit::USAGE;
+    };
     match ask_health(&loaded.settings).await {
         Ok(()) => {
             println!("healthy");
@@ -68,7 +77,7 @@ pub(super) fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Whether a service answers at the configured address that it is healthy; if not, why.
+/// Whether our own service answers at the configured address that it is healthy; if not, why.
 pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
     let address = reachable(settings.http.addr);
     let url = format!("http://{address}/healthz");
@@ -78,6 +87,9 @@ pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
         Err(error) => Err(error),
     };
     match answer {
+        Ok(answer) if answer.headers().get(SERVER) != Some(&HeaderValue::from_static(api::SERVER_NAME)) => {
+            Err(format!("what answers at {url} is not staffai"))
+        }
         Ok(answer) if answer.status().is_success() => Ok(()),
         Ok(answer) => Err(format!("{url} answered {}", answer.status())),
         Err(error) => Err(format!("{url} cannot be reached: {}", root_cause(&error))),
@@ -99,16 +111,27 @@ pub fn tree(markdown: bool) -> u8 {
     exit::FINE
 }
 
-/// Prints the effective configuration.
+/// Prints the effective configuration, and what is wrong with it.
 pub fn config(cli: &Cli) -> u8 {
-    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    for warning in &loaded.warnings {
-        eprintln!("warning: {warning}");
-    }
-    for show::Row { key, value, origin } in show::table(&loaded) {
+    let Examined { loaded, problems, warnings } = Reading::new(cli, |sources| sources).examine();
+    print_warnings(&warnings);
+    print_problems(&problems);
+    for show::Row { key, value, origin } in loaded.iter().flat_map(show::table) {
         println!("{key} = {value}  # {origin}");
     }
-    exit::FINE
+    if problems.is_empty() { exit::FINE } else { exit::USAGE }
+}
+
+fn print_warnings(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
+fn print_problems(problems: &[Problem]) {
+    for problem in problems {
+        eprintln!("{problem}");
+    }
 }
 
 /// How a command reads its configuration: at its start, and again at each reload.
@@ -127,8 +150,8 @@ impl Reading {
         Self { config: cli.config.clone(), format: cli.log_format, sources, adapt: Arc::new(|_| {}) }
     }
 
-    /// Reads it.
-    fn read(&self) -> Result<Loaded, Vec<String>> {
+    /// Reads it, and stops at no mistake.
+    fn examine(&self) -> Examined {
         let mut sources = Sources::from_process(self.config.clone());
         if let Some(format) = self.format {
             let format = match format {
@@ -137,18 +160,25 @@ impl Reading {
             };
             sources = sources.with_option("log.format", format);
         }
-        let mut loaded = config::load(&(self.sources)(sources))
-            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        (self.adapt)(&mut loaded.settings);
-        Ok(loaded)
+        let mut examined = config::examine(&(self.sources)(sources));
+        if let Some(loaded) = &mut examined.loaded {
+            (self.adapt)(&mut loaded.settings);
+        }
+        examined
     }
 
-    /// Reads it; prints every mistake.
+    /// Reads it.
+    fn read(&self) -> Result<Loaded, Vec<String>> {
+        let Examined { loaded, problems, .. } = self.examine();
+        loaded.filter(|_| problems.is_empty()).ok_or_else(|| problems.iter().map(ToString::to_string).collect())
+    }
+
+    /// Reads it; when there are mistakes, prints every one, and what is odd beside them.
     pub fn load(&self) -> Result<Loaded, ()> {
-        self.read().map_err(|problems| {
-            for problem in problems {
-                eprintln!("{problem}");
-            }
+        let Examined { loaded, problems, warnings } = self.examine();
+        loaded.filter(|_| problems.is_empty()).ok_or_else(|| {
+            print_warnings(&warnings);
+            print_problems(&problems);
         })
     }
 

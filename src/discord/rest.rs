@@ -31,6 +31,8 @@ use answer::Answer;
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest that opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an unused connection is kept; each holds some thirty kilobytes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most messages that one read gives.
 const HISTORY_LIMIT: u8 = 100;
 /// How we name ourselves, in the form that Discord asks of bots.
@@ -63,6 +65,7 @@ impl Rest {
             .user_agent(USER_AGENT)
             .timeout(TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .redirect(Policy::none())
             .no_proxy()
             .build()

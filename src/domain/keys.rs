@@ -3,6 +3,8 @@
 //! The history key is the one of the Python bot, so that its data stays readable. Everything else of ours begins with
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
+pub mod ledger;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -44,6 +46,12 @@ pub const WATERMARK_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The life of the exchange behind one of our messages when history itself never expires.
 pub const ANSWERED_TTL: Duration = TURN_TTL;
+
+/// How all marks of counted increments begin.
+pub const APPLIED_PREFIX: &str = "staffai:applied:";
+
+/// How long a server remembers what it counted last for one store: longer than an outage that a process would live through.
+pub const APPLIED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The key that is read to find out whether a backend answers again. It is never written.
 pub const PROBE: &str = "staffai:probe";
@@ -97,6 +105,19 @@ pub fn answered(message: &MessageId) -> String {
 #[must_use]
 pub fn quarantine(key: &str) -> String {
     format!("{QUARANTINE_PREFIX}{key}")
+}
+
+/// The number of the last batch of increments that a server counted for one store. It lives for [`APPLIED_TTL`].
+#[must_use]
+pub fn applied(writer: &str) -> String {
+    format!("{APPLIED_PREFIX}{writer}")
+}
+
+/// The same for a single counter, on the server of a cluster that has that counter; none for a key that names its server
+/// in a way of its own.
+#[must_use]
+pub fn applied_to(writer: &str, key: &str) -> Option<String> {
+    (!key.contains(['{', '}'])).then(|| format!("{APPLIED_PREFIX}{writer}:{{{key}}}"))
 }
 
 /// Whether losing the key would break a promise. Histories may be dropped when memory runs short: we forget a little.

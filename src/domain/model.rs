@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::completion::Usage;
+
 /// One configured model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -32,4 +34,26 @@ pub struct Price {
     pub output: f64,
     /// Tokens in that the provider had cached.
     pub cached: f64,
+}
+
+impl Price {
+    /// What these tokens cost, in dollars.
+    #[must_use]
+    pub fn dollars(&self, usage: Usage) -> f64 {
+        self.exact_micros(usage) / 1e6
+    }
+
+    /// What these tokens cost, in whole millionths of a dollar.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, also below zero")]
+    pub fn micros(&self, usage: Usage) -> u64 {
+        self.exact_micros(usage).round() as u64
+    }
+
+    /// A dollar for a million tokens is a millionth of a dollar for a token.
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    fn exact_micros(&self, usage: Usage) -> f64 {
+        let fresh = usage.prompt.saturating_sub(usage.cached) as f64;
+        fresh * self.input + usage.cached as f64 * self.cached + usage.completion as f64 * self.output
+    }
 }

@@ -172,6 +172,12 @@ pub struct Effort {
     pub model: Option<String>,
     /// The tokens of all calls.
     pub usage: Usage,
+    /// What the calls cost in millionths of a dollar, as far as their rows have prices.
+    #[serde(default)]
+    pub micros: u64,
+    /// The tokens of calls whose rows have no prices.
+    #[serde(default)]
+    pub unpriced: u64,
     /// Milliseconds spent waiting for models.
     pub waited_ms: u64,
     /// Some of it was shown while it was being found.

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
-use redb::{Database, Durability, ReadableDatabase, StorageError, Table, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition};
 use tokio::sync::Semaphore;
 
 use self::recent::{Recent, Said};
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
-use crate::store::{Backend, BackendError};
+use crate::store::{Backend, BackendError, Batch, Ticket, counted};
 
 pub mod opener;
 
@@ -46,6 +46,13 @@ const VALUES: TableDefinition<&str, (u64, &str)> = TableDefinition::new("values"
 
 /// The keys that have an end, by that end.
 const EXPIRY: TableDefinition<(u64, &str), ()> = TableDefinition::new("expiry");
+
+/// The store that counted here last, and the number of its last batch of increments.
+const APPLIED: TableDefinition<&str, u64> = TableDefinition::new("applied");
+
+/// A counter's life is only changed when its end moves by more than this part of it: the index of ends would otherwise be
+/// written with each increment.
+const LIFE_SLACK: u64 = 16;
 
 /// An open file. Every call runs on a thread for blocking work.
 pub struct Embedded {
@@ -156,18 +163,19 @@ impl Backend for Embedded {
         .await
     }
 
-    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
         let inner = Arc::clone(&self.inner);
         self.call(move |database, now| {
-            let result = commit(database, now, &writes);
+            let result = commit(database, now, &batch);
             // In the same breath as the commit: whoever waits for it may be gone.
             let mut recent = inner.recent();
             match &result {
-                Ok(()) => writes.iter().for_each(|write| match write {
+                Ok(()) => batch.writes.iter().for_each(|write| match write {
                     Write::Put { key, value, ttl } => {
                         recent.committed(key, Some((ttl.map_or(0, |ttl| end_of(now, ttl)), value)));
                     }
                     Write::Delete { key } => recent.committed(key, None),
+                    Write::Add { key, .. } => recent.changed(key),
                 }),
                 Err(_) => recent.clear(),
             }
@@ -237,18 +245,39 @@ impl Inner {
     }
 }
 
-fn commit(database: &Database, now: Timestamp, writes: &[Write]) -> Result<(), redb::Error> {
+fn commit(database: &Database, now: Timestamp, batch: &Batch) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     {
+        let counts = match &batch.ticket {
+            // Opening one more table is not free.
+            Some(ticket) if batch.counts() => take_ticket(&mut transaction.open_table(APPLIED)?, ticket)?,
+            _ => true,
+        };
         let mut values = transaction.open_table(VALUES)?;
         let mut expiry = transaction.open_table(EXPIRY)?;
-        for write in writes {
-            apply_one(write, now, &mut values, &mut expiry)?;
+        for write in &batch.writes {
+            if counts || !matches!(write, Write::Add { .. }) {
+                apply_one(write, now, &mut values, &mut expiry)?;
+            }
         }
     }
     transaction.commit()?;
     Ok(())
+}
+
+/// Whether the increments of this ticket are still to be counted. Only one store at a time has the file, so only the last
+/// one is remembered.
+fn take_ticket(applied: &mut Table<'_, &'static str, u64>, ticket: &Ticket) -> Result<bool, StorageError> {
+    let last = applied.get(&*ticket.writer)?.map(|last| last.value());
+    if last.is_some_and(|last| last >= ticket.number) {
+        return Ok(false);
+    }
+    if last.is_none() {
+        applied.retain(|_, _| false)?;
+    }
+    applied.insert(&*ticket.writer, ticket.number)?;
+    Ok(true)
 }
 
 fn apply_one(
@@ -257,24 +286,40 @@ fn apply_one(
     values: &mut Table<'_, &'static str, (u64, &'static str)>,
     expiry: &mut Table<'_, (u64, &'static str), ()>,
 ) -> Result<(), StorageError> {
-    let (key, old) = match write {
+    let (key, old, end) = match write {
         Write::Put { key, value, ttl } => {
             let end = ttl.map_or(0, |ttl| end_of(now, ttl));
             let old = values.insert(key.as_str(), (end, value.as_str()))?.map(|old| old.value().0);
-            if old == Some(end) {
-                return Ok(());
-            }
-            if end != 0 {
-                expiry.insert((end, key.as_str()), ())?;
-            }
-            (key, old)
+            (key, old, end)
         }
-        Write::Delete { key } => (key, values.remove(key.as_str())?.map(|old| old.value().0)),
+        Write::Add { key, by, ttl } => {
+            let before = values.get(key.as_str())?.map(|old| (old.value().0, old.value().1.to_owned()));
+            let living = before.as_ref().filter(|(end, _)| alive(*end, now));
+            let sum = counted(living.map(|(_, text)| text.as_str()), *by).to_string();
+            let end = counter_end(living.map(|(end, _)| *end), *ttl, now);
+            values.insert(key.as_str(), (end, sum.as_str()))?;
+            (key, before.map(|(end, _)| end), end)
+        }
+        Write::Delete { key } => (key, values.remove(key.as_str())?.map(|old| old.value().0), 0),
     };
-    if let Some(end) = old.filter(|end| *end != 0) {
-        expiry.remove((end, key.as_str()))?;
+    if old == Some(end) {
+        return Ok(());
+    }
+    if end != 0 {
+        expiry.insert((end, key.as_str()), ())?;
+    }
+    if let Some(old) = old.filter(|old| *old != 0) {
+        expiry.remove((old, key.as_str()))?;
     }
     Ok(())
+}
+
+/// When a counter's life ends after an increment.
+fn counter_end(before: Option<u64>, ttl: Option<std::time::Duration>, now: Timestamp) -> u64 {
+    let Some(ttl) = ttl else { return before.unwrap_or(0) };
+    let end = end_of(now, ttl);
+    let near = |before: &u64| end.abs_diff(*before) <= (end - now.0.min(end)) / LIFE_SLACK;
+    before.filter(near).unwrap_or(end)
 }
 
 fn sweep(database: &Database, now: Timestamp) -> Result<bool, redb::Error> {

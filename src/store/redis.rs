@@ -14,9 +14,11 @@ use async_trait::async_trait;
 use self::pool::{Link, Node, Pool};
 use crate::ports::Write;
 use crate::store::resilient::Limits;
-use crate::store::{Backend, BackendError};
+use crate::store::{Backend, BackendError, Batch};
 
 mod address;
+
+mod counting;
 
 pub mod opener;
 
@@ -110,12 +112,13 @@ impl Backend for Redis {
         self.done(link, rows)
     }
 
-    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError> {
-        if writes.is_empty() {
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+        if batch.writes.is_empty() {
             return Ok(());
         }
         let mut link = self.link().await?;
-        let applied = link.apply(writes.iter().map(command)).await;
+        let counting = counting::commands(&batch, link.is_spread());
+        let applied = link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await;
         self.done(link, applied)
     }
 
@@ -129,20 +132,21 @@ impl Backend for Redis {
     }
 }
 
-/// One write as a command. Both kinds replace whatever is there, of any type.
-fn command(write: &Write) -> (&str, Cmd) {
+/// A write that replaces whatever is there, of any type, as a command; increments are [`counting`]'s.
+fn command(write: &Write) -> Option<(&str, Cmd)> {
     match write {
         // The server refuses a life of no length.
-        Write::Put { key, ttl: Some(ttl), .. } if ttl.as_millis() == 0 => (key, delete(key)),
+        Write::Put { key, ttl: Some(ttl), .. } if ttl.as_millis() == 0 => Some((key, delete(key))),
         Write::Put { key, value, ttl } => {
             let mut set = cmd("SET");
             set.arg(key).arg(value);
             if let Some(ttl) = ttl {
                 set.arg("PX").arg(ttl.as_millis().min(TTL_MOST).to_string());
             }
-            (key, set)
+            Some((key, set))
         }
-        Write::Delete { key } => (key, delete(key)),
+        Write::Delete { key } => Some((key, delete(key))),
+        Write::Add { .. } => None,
     }
 }
 

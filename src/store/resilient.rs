@@ -5,7 +5,6 @@
 //! is merged back. This never blocks a caller on a sick backend for longer than a deadline named here, and never shows it as
 //! an error.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,11 +15,15 @@ use metrics::{counter, gauge};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use self::counts::Counts;
 use self::overlay::Seen;
 use self::shared::Shared;
 use self::writer::Writer;
+use crate::domain::panic;
 use crate::ports::{Clock, Store, StoreStatus, Write};
-use crate::store::{Backend, BackendError, OpenError};
+use crate::store::{Backend, BackendError, OpenError, counted};
+
+mod counts;
 
 mod overlay;
 
@@ -161,7 +164,7 @@ impl<B: Backend> Resilient<B> {
         let failure = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
             Ok(Ok(Ok(value))) => return Some(value),
             Ok(Ok(Err(error))) => error,
-            Ok(Err(panic)) => BackendError::Broken(format!("a read panicked: {}", panic_text(panic.as_ref()))),
+            Ok(Err(caught)) => BackendError::Broken(format!("a read panicked: {}", panic::text(caught.as_ref()))),
             Err(_) => BackendError::Failed(format!("a read had no answer within {deadline:?}")),
         };
         self.shared.read_failed(backend, &failure);
@@ -169,9 +172,58 @@ impl<B: Backend> Resilient<B> {
     }
 }
 
+impl<B: Backend> Resilient<B> {
+    fn counting(&self, holds: impl FnOnce(&Counts) -> bool) -> bool {
+        holds(&self.shared.lock().overlay.counts)
+    }
+
+    /// A counter with increments under way. What the backend says is the whole truth once these are durable; before that
+    /// nobody could say whether it has them already.
+    async fn read_counter(&self, key: &str) -> Option<String> {
+        let counted = self.counts_landed().await;
+        let (backend, missing) = {
+            let state = self.shared.lock();
+            match state.overlay.get(key, self.shared.clock.now()) {
+                Seen::Live(value) => return Some(value.to_owned()),
+                Seen::Gone => return None,
+                Seen::Unknown => {}
+            }
+            (state.readable(), if counted { None } else { state.overlay.counts.of(key) })
+        };
+        let base = match backend {
+            Some(backend) => self.read_backend(&backend, self.shared.limits.read, backend.get(key)).await.flatten(),
+            None => None,
+        };
+        match missing {
+            Some(by) => Some(counted_text(base.as_deref(), by)),
+            None => base,
+        }
+    }
+
+    /// Waits until everything written so far is durable, at most as long as a read may take. False when it is not.
+    async fn counts_landed(&self) -> bool {
+        let number = {
+            let state = self.shared.lock();
+            if state.status != StoreStatus::Ready {
+                return false;
+            }
+            state.overlay.last()
+        };
+        let mut progress = self.shared.progress.subscribe();
+        let landed = progress.wait_for(|progress| progress.of(number).is_some());
+        match timeout(self.shared.limits.read, landed).await {
+            Ok(Ok(progress)) => progress.of(number).unwrap_or(false),
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+}
+
 impl<B: Backend> Store for Resilient<B> {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
+            if self.counting(|counts| counts.of(key).is_some()) {
+                return self.read_counter(key).await;
+            }
             let (backend, before) = {
                 let state = self.shared.lock();
                 let now = self.shared.clock.now();
@@ -197,10 +249,14 @@ impl<B: Backend> Store for Resilient<B> {
 
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
         Box::pin(async move {
+            let counting = self.counting(|counts| !counts.with_prefix(prefix).is_empty());
+            let counted = !counting || self.counts_landed().await;
             // The overlay is looked at first: what leaves it meanwhile is durable before the backend is read.
-            let (waiting, backend) = {
+            let (waiting, counts, backend) = {
                 let state = self.shared.lock();
-                (state.overlay.scan(prefix, limit, self.shared.clock.now()), state.readable())
+                let waiting = state.overlay.scan(prefix, limit, self.shared.clock.now());
+                let counts = if counted { Vec::new() } else { state.overlay.counts.with_prefix(prefix) };
+                (waiting, counts, state.readable())
             };
             let hidden = waiting.iter().filter(|(_, value)| value.is_none()).count();
             let kept = match backend {
@@ -210,7 +266,7 @@ impl<B: Backend> Store for Resilient<B> {
                 }
                 None => None,
             };
-            merge(kept.unwrap_or_default(), waiting, limit)
+            merge(add_up(kept.unwrap_or_default(), counts), waiting, limit)
         })
     }
 
@@ -250,7 +306,9 @@ impl<B: Backend> Store for Resilient<B> {
             let Some(backend) = backend else { return };
             match timeout_at(deadline, AssertUnwindSafe(backend.close()).catch_unwind()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(panic)) => tracing::error!(reason = %panic_text(panic.as_ref()), "closing the store panicked"),
+                Ok(Err(caught)) => {
+                    tracing::error!(reason = %panic::text(caught.as_ref()), "closing the store panicked")
+                }
                 Err(_) => tracing::warn!("the store was still closing when its time was over"),
             }
         })
@@ -263,16 +321,24 @@ impl<B: Backend> Drop for Resilient<B> {
     }
 }
 
+/// Counters of the backend and what is to be added to them.
+fn add_up(kept: Vec<(String, String)>, counts: Vec<(String, i64)>) -> Vec<(String, String)> {
+    let mut rows: std::collections::BTreeMap<String, String> = kept.into_iter().collect();
+    for (key, by) in counts {
+        let sum = counted_text(rows.get(&key).map(String::as_str), by);
+        rows.insert(key, sum);
+    }
+    rows.into_iter().collect()
+}
+
+fn counted_text(before: Option<&str>, by: i64) -> String {
+    counted(before, by).to_string()
+}
+
 /// Rows of the backend under what waits in memory: the first `limit` live keys.
 fn merge(kept: Vec<(String, String)>, waiting: Vec<(String, Option<String>)>, limit: usize) -> Vec<(String, String)> {
     let mut rows: std::collections::BTreeMap<String, Option<String>> =
         kept.into_iter().map(|(key, value)| (key, Some(value))).collect();
     rows.extend(waiting);
     rows.into_iter().filter_map(|(key, value)| Some((key, value?))).take(limit).collect()
-}
-
-/// What a panic said.
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
 }

@@ -58,6 +58,16 @@ pub fn delete(key: &str) -> Write {
     Write::Delete { key: key.into() }
 }
 
+/// Adds to a counter.
+pub fn add(key: &str, by: i64) -> Write {
+    Write::Add { key: key.into(), by, ttl: None }
+}
+
+/// Adds to a counter that lives for some seconds from then.
+pub fn add_for(key: &str, by: i64, seconds: u64) -> Write {
+    Write::Add { key: key.into(), by, ttl: Some(Duration::from_secs(seconds)) }
+}
+
 /// A row as a scan gives it.
 pub fn row(key: &str, value: &str) -> (String, String) {
     (key.into(), value.into())
@@ -151,5 +161,54 @@ pub async fn writes_survive_reopening(bench: Bench) {
 
     let store = (bench.open)().await;
     assert_eq!(store.scan("", 10).await, [row("b", "2")]);
+    store.close(CLOSING).await;
+}
+
+/// Increments add up, are seen at once and after reopening, and replace what is no number.
+pub async fn increments_add_up(bench: Bench) {
+    let store = (bench.open)().await;
+    let written = vec![put("n:number", "40"), put("n:words", "forty"), put("n:float", "4.5"), put("n:gone", "7")];
+    assert!(store.write(written).await);
+    drop(store.write(vec![add("n:number", 1), add("n:number", 1), add("n:words", 3), add("n:float", 4)]));
+    drop(store.write(vec![add("n:new", 5), add("n:less", -5), delete("n:gone"), add("n:gone", 1)]));
+    let expected = [
+        row("n:float", "4"),
+        row("n:gone", "1"),
+        row("n:less", "-5"),
+        row("n:new", "5"),
+        row("n:number", "42"),
+        row("n:words", "3"),
+    ];
+    assert_eq!(store.get("n:number").await.as_deref(), Some("42"));
+    assert_eq!(store.scan("n:", 10).await, expected);
+    let many: Vec<_> = (0..50).map(|_| store.write(vec![add("n:many", 2)])).collect();
+    assert!(futures_util::future::join_all(many).await.into_iter().all(|durable| durable));
+    assert_eq!(store.get("n:many").await.as_deref(), Some("100"));
+    assert!(store.write(vec![add("n:new", 1), put("n:new", "x"), add("n:many", 1), delete("n:many")]).await);
+    assert_eq!((store.get("n:new").await.as_deref(), store.get("n:many").await), (Some("x"), None));
+    assert!(store.write(vec![add("n:new", 2)]).await);
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    drop(store.write(vec![add("n:number", 1)]));
+    assert_eq!(store.get("n:number").await.as_deref(), Some("43"));
+    assert_eq!(store.get("n:new").await.as_deref(), Some("2"));
+    store.close(CLOSING).await;
+}
+
+/// A counter vanishes at the end of the life that was told last, and begins anew after that.
+pub async fn counters_vanish_at_the_end_of_their_life(bench: Bench) {
+    let store = (bench.open)().await;
+    assert!(store.write(vec![add_for("a", 1, 16), put_for("b", "1", 16), put("c", "1")]).await);
+    assert!(store.write(vec![add("b", 1), add_for("c", 1, 16)]).await);
+    (bench.pass)(Duration::from_secs(8));
+    assert!(store.write(vec![add_for("a", 1, 16)]).await);
+    (bench.pass)(Duration::from_secs(8) + bench.edge);
+    assert_eq!(store.get("a").await.as_deref(), Some("2"));
+    assert_eq!((store.get("b").await, store.get("c").await), (None, None));
+    (bench.pass)(Duration::from_secs(8));
+    assert_eq!(store.get("a").await, None);
+    assert!(store.write(vec![add("a", 5)]).await);
+    assert_eq!(store.get("a").await.as_deref(), Some("5"));
     store.close(CLOSING).await;
 }

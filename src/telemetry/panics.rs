@@ -2,14 +2,14 @@
 
 use std::panic::PanicHookInfo;
 
+use crate::domain::panic;
+
 /// Names of code that panic texts quote and that hold nothing a member wrote.
 const QUOTED_NAMES: [&str; 4] = ["Err", "Ok", "None", "Some"];
 
 /// Logs a panic: what, where, in which thread. Without `content`, what the text quotes is left out.
 pub fn log(info: &PanicHookInfo<'_>, content: bool) {
-    let payload = info.payload();
-    let said = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let said = said.unwrap_or("a panic without text");
+    let said = panic::text(info.payload());
     let said = if content { said.to_owned() } else { without_quotes(said) };
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let thread = std::thread::current();

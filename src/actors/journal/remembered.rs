@@ -1,6 +1,7 @@
 //! The finished turns of the last while.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::domain::ids::TurnId;
 
@@ -10,8 +11,8 @@ const CLOSED_MAX: usize = 100_000;
 /// The finished turns of the last while, oldest forgotten first.
 #[derive(Default)]
 pub(super) struct Remembered {
-    known: HashSet<TurnId>,
-    order: VecDeque<TurnId>,
+    known: HashSet<Arc<TurnId>>,
+    order: VecDeque<Arc<TurnId>>,
 }
 
 impl Remembered {
@@ -20,7 +21,8 @@ impl Remembered {
     }
 
     pub(super) fn insert(&mut self, id: TurnId) {
-        if !self.known.insert(id.clone()) {
+        let id = Arc::new(id);
+        if !self.known.insert(Arc::clone(&id)) {
             return;
         }
         self.order.push_back(id);

@@ -144,6 +144,10 @@ impl Store for MemoryStore {
             match write {
                 Write::Put { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
+                Write::Add { key, by, .. } => {
+                    let before = entries.get(&key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+                    entries.insert(key, (before + by).to_string())
+                }
             };
         }
         let mut durable = self.durable.subscribe();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::Database;
 
-use super::{EXPIRY, Embedded, FILE, VALUES, damaged};
+use super::{APPLIED, EXPIRY, Embedded, FILE, VALUES, damaged};
 use crate::ports::Clock;
 use crate::store::OpenError;
 
@@ -122,6 +122,7 @@ fn make_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(VALUES)?;
     transaction.open_table(EXPIRY)?;
+    transaction.open_table(APPLIED)?;
     transaction.commit()?;
     Ok(())
 }

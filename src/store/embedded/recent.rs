@@ -63,6 +63,14 @@ impl Recent {
         }
     }
 
+    /// A commit has changed this in a way that was not told. The next read asks the file.
+    pub fn changed(&mut self, key: &str) {
+        let asked = self.old.remove(key).is_some() || self.young.contains_key(key);
+        if asked {
+            self.put(key, Known::Nothing);
+        }
+    }
+
     /// Nothing is known any more: a commit failed, and it may hold or not.
     pub fn clear(&mut self) {
         *self = Self::default();

@@ -44,7 +44,9 @@ behaves!(
     writes_keep_their_order,
     keys_vanish_at_the_end_of_their_life,
     scans_are_ordered_and_limited,
-    writes_survive_reopening
+    writes_survive_reopening,
+    increments_add_up,
+    counters_vanish_at_the_end_of_their_life
 );
 
 fn opener(dir: &Path) -> (Opener, Arc<TestClock>) {
@@ -73,8 +75,8 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
         put_for("changed", "x", 10),
         put_for("gone", "x", 10),
     ]);
-    store.apply(writes).await.unwrap();
-    store.apply(vec![put_for("changed", "y", 20), delete("gone")]).await.unwrap();
+    store.apply(writes.into()).await.unwrap();
+    store.apply(vec![put_for("changed", "y", 20), delete("gone")].into()).await.unwrap();
     let all = SWEEP_ROWS as u64 + 5;
     assert!(!store.sweep().await.unwrap());
     assert_eq!(rows(&store).await, (all + 3, all + 2));
@@ -118,7 +120,7 @@ async fn is_put_aside(content: &[u8]) {
     fs::write(dir.path().join(FILE), content).unwrap();
     let (opener, clock) = opener(dir.path());
     let store = opener.open().unwrap();
-    store.apply(vec![put("a", "1")]).await.unwrap();
+    store.apply(vec![put("a", "1")].into()).await.unwrap();
     assert_eq!(store.scan("", 10).await.unwrap(), [row("a", "1")]);
     store.close().await;
     let aside = dir.path().join(format!("{FILE}.corrupt-{}", clock.now().0));
@@ -135,7 +137,10 @@ async fn a_file_of_something_else_is_put_aside() {
 async fn a_file_cut_short_is_put_aside() {
     let dir = TempDir::new().unwrap();
     let store = opener(dir.path()).0.open().unwrap();
-    store.apply((0..2_000).map(|n| put(&format!("k{n}"), &"v".repeat(500))).collect()).await.unwrap();
+    store
+        .apply(Batch::from((0..2_000).map(|n| put(&format!("k{n}"), &"v".repeat(500))).collect::<Vec<_>>()))
+        .await
+        .unwrap();
     store.close().await;
     let whole = fs::read(dir.path().join(FILE)).unwrap();
     for length in [100, 4_096, whole.len() / 2] {
@@ -163,7 +168,10 @@ async fn damage_found_in_use_is_put_aside_at_the_next_opening() {
     let (opener, clock) = opener(dir.path());
     let path = dir.path().join(FILE);
     let store = opener.open().unwrap();
-    store.apply((0..2_000).map(|n| put(&format!("k{n}"), &"v".repeat(500))).collect()).await.unwrap();
+    store
+        .apply(Batch::from((0..2_000).map(|n| put(&format!("k{n}"), &"v".repeat(500))).collect::<Vec<_>>()))
+        .await
+        .unwrap();
     store.close().await;
     // Everything behind the header is overwritten, as a dying disk might.
     let mut file = OpenOptions::new().write(true).open(&path).unwrap();
@@ -188,7 +196,7 @@ async fn damage_found_in_use_is_put_aside_at_the_next_opening() {
             Err(error) => panic!("{error}"),
         }
     };
-    store.apply(vec![put("a", "1")]).await.unwrap();
+    store.apply(vec![put("a", "1")].into()).await.unwrap();
     assert_eq!(store.scan("", 10).await.unwrap(), [row("a", "1")]);
     store.close().await;
     let aside = dir.path().join(format!("{FILE}.corrupt-{}", clock.now().0));
@@ -201,8 +209,8 @@ async fn a_bloated_file_shrinks_when_it_is_closed() {
     let (opener, _) = opener(dir.path());
     let store = opener.open().unwrap();
     let big = "x".repeat(100_000);
-    store.apply((0..200).map(|n| put(&format!("k{n}"), &big)).collect()).await.unwrap();
-    store.apply((1..200).map(|n| delete(&format!("k{n}"))).collect()).await.unwrap();
+    store.apply(Batch::from((0..200).map(|n| put(&format!("k{n}"), &big)).collect::<Vec<_>>())).await.unwrap();
+    store.apply(Batch::from((1..200).map(|n| delete(&format!("k{n}"))).collect::<Vec<_>>())).await.unwrap();
     let before = fs::metadata(dir.path().join(FILE)).unwrap().len();
     store.close().await;
     let after = fs::metadata(dir.path().join(FILE)).unwrap().len();

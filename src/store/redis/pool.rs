@@ -84,6 +84,17 @@ impl Link {
         }
     }
 
+    /// Keys may lie on different servers, and one command cannot concern two of them.
+    pub const fn is_spread(&self) -> bool {
+        match self {
+            Self::One(_) => false,
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(_) => false,
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(_) => true,
+        }
+    }
+
     /// Runs commands as one transaction. A cluster has none across its servers: there each key is written by itself, and
     /// after an error some may be; writing them again is harmless.
     pub async fn apply<'a>(&mut self, commands: impl Iterator<Item = (&'a str, Cmd)> + Send) -> RedisResult<()> {

@@ -6,8 +6,9 @@ use self::server::Server;
 use super::opener::Opener;
 use super::*;
 use crate::ports::Store;
+use crate::store::Ticket;
 use crate::store::resilient::Resilient;
-use crate::store::suite::{self, Bench, TestClock, delete, put, put_for, row};
+use crate::store::suite::{self, Bench, CLOSING, TestClock, add, add_for, delete, put, put_for, row};
 
 #[path = "../../../tests/redis/server.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -60,7 +61,9 @@ behaves!(
     writes_keep_their_order,
     keys_vanish_at_the_end_of_their_life,
     scans_are_ordered_and_limited,
-    writes_survive_reopening
+    writes_survive_reopening,
+    increments_add_up,
+    counters_vanish_at_the_end_of_their_life
 );
 
 #[tokio::test]
@@ -69,7 +72,10 @@ async fn a_prefix_is_taken_literally() {
     let store = opener(&server).open().unwrap();
     for prefix in ["*", "?", "[ab]", "[^a]", "\\", "a\\*", "^", "a-b", "{a}"] {
         let key = format!("{prefix}:1");
-        store.apply(["aa:1", "b:1", "x:1", "^:1", "a*:1", &key].map(|key| put(key, "v")).to_vec()).await.unwrap();
+        store
+            .apply(["aa:1", "b:1", "x:1", "^:1", "a*:1", &key].map(|key| put(key, "v")).to_vec().into())
+            .await
+            .unwrap();
         assert_eq!(store.scan(&format!("{prefix}:"), 10).await.unwrap(), [row(&key, "v")], "{prefix}");
     }
     store.close().await;
@@ -80,7 +86,7 @@ async fn a_scan_finds_the_first_of_more_keys_than_a_page_has() {
     let server = Server::start();
     let store = opener(&server).open().unwrap();
     let keys: Vec<String> = (0..3 * PAGE).map(|n| format!("k{n:05}")).collect();
-    store.apply(keys.iter().map(|key| put(key, "v")).collect()).await.unwrap();
+    store.apply(Batch::from(keys.iter().map(|key| put(key, "v")).collect::<Vec<_>>())).await.unwrap();
     let _: i64 = server.ask("DEL k00001");
     let _: i64 = server.ask("RPUSH k00001 other");
     let mut wanted: Vec<_> = keys.iter().map(|key| row(key, "v")).collect();
@@ -109,12 +115,12 @@ async fn lives_of_any_length_are_taken() {
     let of = |key: &str, ttl: Duration| Write::Put { key: key.into(), value: "v".into(), ttl: Some(ttl) };
     let writes =
         vec![put("gone", "old"), of("gone", Duration::ZERO), of("long", Duration::MAX), put_for("ten", "v", 10)];
-    store.apply(writes).await.unwrap();
+    store.apply(writes.into()).await.unwrap();
     assert_eq!(store.scan("", 10).await.unwrap(), [row("long", "v"), row("ten", "v")]);
     let left: i64 = server.ask("PTTL ten");
     assert!((5_000..=10_000).contains(&left), "{left}");
     assert!(server.ask::<i64>("PTTL long") > 1_000_000_000);
-    store.apply(vec![put("ten", "for ever")]).await.unwrap();
+    store.apply(vec![put("ten", "for ever")].into()).await.unwrap();
     assert_eq!(server.ask::<i64>("PTTL ten"), -1);
     store.close().await;
 }
@@ -123,17 +129,77 @@ async fn lives_of_any_length_are_taken() {
 async fn a_refused_batch_leaves_nothing_behind() {
     let server = Server::start();
     let store = opener(&server).open().unwrap();
-    store.apply(vec![put("a", "1")]).await.unwrap();
+    store.apply(vec![put("a", "1")].into()).await.unwrap();
     let _: () = server.ask("CONFIG SET maxmemory 1");
-    let error = store.apply(vec![delete("a"), put("b", "2")]).await.unwrap_err();
+    let error = store.apply(vec![delete("a"), put("b", "2")].into()).await.unwrap_err();
     let BackendError::Failed(text) = error else { panic!("{error:?}") };
     assert!(text.contains("out of memory") && text.contains(&server.address().to_string()), "{text}");
     let _: () = server.ask("CONFIG SET maxmemory 0");
     assert_eq!(store.scan("", 10).await.unwrap(), [row("a", "1")]);
-    let many = (0..1_000).map(|n| put(&n.to_string(), "v")).collect();
+    let many: Vec<_> = (0..1_000).map(|n| put(&n.to_string(), "v")).collect();
     let _: () = server.ask("CONFIG SET maxmemory 1");
-    let text = store.apply(many).await.unwrap_err().to_string();
+    let text = store.apply(Batch::from(many)).await.unwrap_err().to_string();
     assert!(text.len() < 300, "{text}");
     store.close().await;
     assert!(store.get("a").await.is_err());
+}
+
+#[tokio::test]
+async fn a_batch_that_is_applied_again_counts_once() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let batch = |writer: &str, number| Batch {
+        writes: vec![add("a", 2), add_for("b", 3, 60), put("c", "x")],
+        ticket: Some(Ticket { writer: writer.into(), number }),
+    };
+    for (writer, number, sum) in [("one", 1, "2"), ("one", 1, "2"), ("two", 1, "4"), ("one", 1, "4"), ("one", 2, "6")] {
+        store.apply(batch(writer, number)).await.unwrap();
+        assert_eq!(store.get("a").await.unwrap().as_deref(), Some(sum), "{writer} {number}");
+    }
+    assert_eq!(store.get("b").await.unwrap().as_deref(), Some("9"));
+    assert!((1..=60).contains(&server.ask::<i64>("TTL b")));
+    assert!(server.ask::<i64>("TTL staffai:applied:one") > 3_600);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn keys_of_other_types_become_counters() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let _: i64 = server.ask("RPUSH list x");
+    let _: i64 = server.ask("ZADD set 1 x");
+    let _: i64 = server.ask("HSET hash x 1");
+    let _: () = server.ask("SET zeros 007");
+    let _: () = server.ask("SET large 123456789012345678901234567890");
+    let keys = ["hash", "large", "list", "set", "zeros"];
+    store.apply(keys.map(|key| add_for(key, 7, 60)).to_vec().into()).await.unwrap();
+    assert_eq!(store.scan("", 10).await.unwrap(), keys.map(|key| row(key, "7")));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_full_server_counts_nothing_and_then_once() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let batch = Batch { writes: vec![add("a", 2)], ticket: Some(Ticket { writer: "one".into(), number: 1 }) };
+    let _: () = server.ask("CONFIG SET maxmemory 1");
+    store.apply(batch.clone()).await.unwrap_err();
+    let _: () = server.ask("CONFIG SET maxmemory 0");
+    assert_eq!(store.get("a").await.unwrap(), None);
+    store.apply(batch).await.unwrap();
+    assert_eq!(store.get("a").await.unwrap().as_deref(), Some("2"));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn processes_count_together() {
+    let server = Arc::new(Server::start());
+    let bench = bench(&server);
+    let stores = [(bench.open)().await, (bench.open)().await];
+    let adds = (0..200).map(|n| stores[n % 2].write(vec![add("a", 1)]));
+    assert!(futures_util::future::join_all(adds).await.into_iter().all(|durable| durable));
+    for store in stores {
+        assert_eq!(store.get("a").await.as_deref(), Some("200"));
+        store.close(CLOSING).await;
+    }
 }

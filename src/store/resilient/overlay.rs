@@ -5,9 +5,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::counts::Counts;
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::ports::Write;
+use crate::store::counted;
 
 /// What an entry weighs besides its key and its value.
 const ENTRY_OVERHEAD: usize = 128;
@@ -25,14 +27,18 @@ pub enum Seen<'a> {
 
 /// All that was waiting at one moment.
 pub struct Snapshot {
-    /// One write for each key, with the life that remains.
+    /// The increments, then one write for each other key, with the life that remains.
     pub writes: Vec<Write>,
+    /// The number of the batch of increments.
+    pub counts: u64,
     /// Everything up to this number is in it, or was dropped.
     pub through: u64,
 }
 
-/// The latest value of each key that is not durable yet.
+/// The latest value of each key that is not durable yet, and the increments of counters.
 pub struct Overlay {
+    /// Increments of keys whose value is not known here.
+    pub counts: Counts,
     entries: BTreeMap<Arc<str>, Entry>,
     /// The same entries in the order in which they are dropped when there is no room.
     order: BTreeMap<(Rank, u64), Arc<str>>,
@@ -62,7 +68,8 @@ enum Rank {
 impl Overlay {
     /// An empty overlay with room for this many entries and bytes.
     pub fn new(max_entries: usize, max_bytes: usize) -> Self {
-        Self { entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
+        let counts = Counts::new(max_entries, max_bytes);
+        Self { counts, entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
     }
 
     /// Takes writes in order, and tells how many living entries had to be dropped to make room. A value that is larger than
@@ -77,6 +84,7 @@ impl Overlay {
                     self.insert(key.into(), Some(value), expires);
                 }
                 Write::Delete { key } => self.insert(key.into(), None, None),
+                Write::Add { key, by, ttl } => dropped += usize::from(!self.add(key, by, ttl, now)),
             }
             dropped += self.make_room();
         }
@@ -110,14 +118,16 @@ impl Overlay {
         found
     }
 
-    /// Everything that waits.
-    pub fn snapshot(&self, now: Timestamp) -> Snapshot {
-        let writes = self.entries.iter().map(|(key, entry)| entry.to_write(key, now)).collect();
-        Snapshot { writes, through: self.last }
+    /// Everything that waits; of increments only what is handed over now.
+    pub fn snapshot(&mut self, now: Timestamp) -> Snapshot {
+        let (mut writes, counts) = self.counts.hand_over(now);
+        writes.extend(self.entries.iter().map(|(key, entry)| entry.to_write(key, now)));
+        Snapshot { writes, counts, through: self.last }
     }
 
-    /// Forgets what is durable: all entries up to this number.
-    pub fn settle(&mut self, through: u64) {
+    /// Forgets what is durable: all entries up to this number, and the increments of this batch.
+    pub fn settle(&mut self, through: u64, counts: u64) {
+        self.counts.taken(counts);
         for rank in [Rank::Expired, Rank::Expendable, Rank::Essential] {
             let done: Vec<_> = self.order.range((rank, 0)..=(rank, through)).map(|(at, _)| *at).collect();
             for at in done {
@@ -148,7 +158,7 @@ impl Overlay {
 
     /// How many keys wait.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.counts.len()
     }
 
     /// What they weigh, in bytes.
@@ -157,7 +167,24 @@ impl Overlay {
         self.bytes
     }
 
+    /// Adds to what is known here, or else to what waits to be added; false when there is no room.
+    fn add(&mut self, key: String, by: i64, ttl: Option<Duration>, now: Timestamp) -> bool {
+        let Some(entry) = self.entries.get(key.as_str()) else {
+            self.last += 1;
+            return self.counts.add(&key, by, ttl, now);
+        };
+        let (before, life) = match entry.seen(now) {
+            Seen::Live(text) => (Some(text), entry.expires),
+            Seen::Gone | Seen::Unknown => (None, None),
+        };
+        let sum = counted(before, by).to_string();
+        let expires = ttl.map(|ttl| after(now, ttl)).or(life);
+        self.insert(key.into(), Some(sum), expires);
+        true
+    }
+
     fn insert(&mut self, key: Arc<str>, value: Option<String>, expires: Option<Timestamp>) {
+        self.counts.replace(&key);
         let before = self.entries.get(&key).map(|entry| (entry.rank, entry.number, entry.hides));
         let hides = value.is_none() || before.is_some_and(|(_, _, hides)| hides);
         if let Some((rank, number, _)) = before {
@@ -240,7 +267,7 @@ mod tests {
         overlay.take(vec![put("a", "1"), delete("a"), put("a", "22")], NOW);
         assert_eq!(overlay.get("a", NOW), Seen::Live("22"));
         assert_eq!((overlay.len(), overlay.bytes()), (1, ENTRY_OVERHEAD + 3));
-        overlay.settle(overlay.last());
+        overlay.settle(overlay.last(), 0);
         assert_eq!((overlay.len(), overlay.bytes()), (0, 0));
     }
 
@@ -250,7 +277,7 @@ mod tests {
         overlay.take(vec![put("a", "old"), put("b", "1")], NOW);
         let snapshot = overlay.snapshot(NOW);
         overlay.take(vec![put("a", "new")], NOW);
-        overlay.settle(snapshot.through);
+        overlay.settle(snapshot.through, snapshot.counts);
         assert_eq!(overlay.get("a", NOW), Seen::Live("new"));
         assert_eq!(overlay.get("b", NOW), Seen::Unknown);
     }
@@ -305,6 +332,25 @@ mod tests {
         assert_eq!(before - overlay.bytes(), "long text".len());
         assert_eq!(overlay.take(vec![put("staffai:turn:d:2", "")], later), 0);
         assert_eq!(overlay.get("discord_context:1:1", later), Seen::Live(""));
+    }
+
+    #[test]
+    fn increments_are_folded_into_what_is_known_and_else_kept_apart() {
+        let add = |key: &str, by| Write::Add { key: key.into(), by, ttl: None };
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay
+            .take(vec![put("a", "5"), add("a", 2), put("b", "no number"), add("b", 2), delete("c"), add("c", 2)], NOW);
+        for (key, sum) in [("a", "7"), ("b", "2"), ("c", "2")] {
+            assert_eq!(overlay.get(key, NOW), Seen::Live(sum), "{key}");
+        }
+        overlay.take(vec![add("d", 1), add("e", 1), put("e", "9"), add("d", 1)], NOW);
+        assert_eq!((overlay.get("d", NOW), overlay.counts.of("d")), (Seen::Unknown, Some(2)));
+        assert_eq!((overlay.get("e", NOW), overlay.counts.of("e")), (Seen::Live("9"), None));
+        let snapshot = overlay.snapshot(NOW);
+        assert_eq!(snapshot.writes[0], add("d", 2));
+        overlay.take(vec![add("d", 1)], NOW);
+        overlay.settle(snapshot.through, snapshot.counts);
+        assert_eq!((overlay.len(), overlay.counts.of("d")), (1, Some(1)));
     }
 
     #[test]

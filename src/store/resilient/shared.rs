@@ -1,5 +1,6 @@
 //! What callers and the writer task share: the overlay, how the store is, and how far the writes have come.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::gauge;
@@ -17,6 +18,8 @@ use crate::store::{Backend, BackendError};
 pub struct Shared<B> {
     pub clock: Arc<dyn Clock>,
     pub limits: Limits,
+    /// Names this store to its backend.
+    pub writer: Arc<str>,
     state: Mutex<State<B>>,
     pub progress: watch::Sender<Progress>,
     /// There is something to do.
@@ -68,6 +71,7 @@ impl<B> State<B> {
 impl<B: Backend> Shared<B> {
     pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         Self {
+            writer: writer_name(clock.now()),
             clock,
             limits,
             state: Mutex::new(State {
@@ -96,7 +100,7 @@ impl<B: Backend> Shared<B> {
         for write in &writes {
             match write {
                 Write::Put { key, value, ttl } => state.recent.wrote(key, value, *ttl, now),
-                Write::Delete { key } => state.recent.forget(key),
+                Write::Delete { key } | Write::Add { key, .. } => state.recent.forget(key),
             }
         }
         let dropped = state.overlay.take(writes, now);
@@ -116,14 +120,15 @@ impl<B: Backend> Shared<B> {
 
     /// Everything that waits, the backend to put it into, and whether that was failing before.
     pub fn pending(&self) -> (Snapshot, Option<Arc<B>>, bool) {
-        let state = self.lock();
-        (state.overlay.snapshot(self.clock.now()), state.backend.clone(), state.status != StoreStatus::Ready)
+        let mut state = self.lock();
+        let now = self.clock.now();
+        (state.overlay.snapshot(now), state.backend.clone(), state.status != StoreStatus::Ready)
     }
 
-    /// The backend has everything up to this number.
-    pub fn settled(&self, through: u64, backend: Option<Arc<B>>) {
+    /// The backend has everything up to this number, and the increments of this batch.
+    pub fn settled(&self, through: u64, counts: u64, backend: Option<Arc<B>>) {
         let mut state = self.lock();
-        state.overlay.settle(through);
+        state.overlay.settle(through, counts);
         state.backend = backend;
         state.reads = true;
         if state.status != StoreStatus::Ready {
@@ -187,4 +192,10 @@ impl<B: Backend> Shared<B> {
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
+}
+
+/// A name that no other opened store has, on this machine or another: the moment alone could be shared.
+fn writer_name(now: Timestamp) -> Arc<str> {
+    let chance = RandomState::new().build_hasher().finish();
+    format!("{:x}-{:x}-{chance:x}", now.0, std::process::id()).into()
 }

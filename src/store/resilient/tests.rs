@@ -6,9 +6,10 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use super::*;
+use crate::store::Batch;
 use crate::store::embedded::Embedded;
 use crate::store::embedded::opener::Opener;
-use crate::store::suite::{CLOSING, TestClock, delete, put, put_for, row};
+use crate::store::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
 
 /// What a [`Faulty`] backend does instead of its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,8 @@ enum Mood {
     Breaks,
     Hangs,
     Panics,
+    /// It does its work and then fails to say so.
+    LosesAnswers,
 }
 
 /// The switches of all backends opened by one test.
@@ -40,7 +43,7 @@ impl Switches {
     async fn obey(&self, which: &Mutex<Mood>) -> Result<(), BackendError> {
         let mood = *which.lock().unwrap();
         match mood {
-            Mood::Well => Ok(()),
+            Mood::Well | Mood::LosesAnswers => Ok(()),
             Mood::Fails => Err(BackendError::Failed("injected failure".into())),
             Mood::Breaks => Err(BackendError::Broken("injected breakage".into())),
             Mood::Hangs => {
@@ -70,10 +73,14 @@ impl Backend for Faulty {
         self.real.scan(prefix, limit).await
     }
 
-    async fn apply(&self, writes: Vec<Write>) -> Result<(), BackendError> {
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
         self.switches.obey(&self.switches.writes).await?;
         self.switches.applied.fetch_add(1, Ordering::SeqCst);
-        self.real.apply(writes).await
+        self.real.apply(batch).await?;
+        if *self.switches.writes.lock().unwrap() == Mood::LosesAnswers {
+            return Err(BackendError::Failed("injected loss of the answer".into()));
+        }
+        Ok(())
     }
 
     async fn sweep(&self) -> Result<bool, BackendError> {
@@ -343,4 +350,50 @@ async fn the_writer_sweeps_again_and_again() {
     };
     timeout(CLOSING, swept).await.expect("the sweep comes");
     world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn increments_of_an_outage_are_merged_back_once() {
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Panics, Mood::LosesAnswers] {
+        let world = World::new(QUICK).await;
+        assert!(world.store.write(vec![add("a", 5)]).await);
+        world.switches.set(Mood::Well, mood);
+        for _ in 0..3 {
+            assert!(!world.store.write(vec![add("a", 1), add("b", 2)]).await, "{mood:?}");
+            // Some of it is in doubt by then, some came later.
+            tokio::time::sleep(QUICK.retry_most).await;
+        }
+        world.switches.set(Mood::Well, Mood::Well);
+        world.until(false).await;
+        assert!(world.store.write(vec![add("a", 1)]).await);
+        assert_eq!(world.store.get("a").await.as_deref(), Some("9"), "{mood:?}");
+        assert_eq!(world.close_and_read().await, [row("a", "9"), row("b", "6")], "{mood:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_commit_counts_once() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Hangs);
+    assert!(!world.store.write(vec![add("a", 1)]).await);
+    assert!(!world.store.write(vec![add("a", 1)]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.switches.released.notify_waiters();
+    world.until(false).await;
+    assert_eq!(world.close_and_read().await, [row("a", "2")]);
+}
+
+#[tokio::test]
+async fn a_counter_tells_what_is_known_while_the_backend_is_away() {
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![add("a", 5)]).await);
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![add("a", 1)]).await);
+    assert_eq!(world.store.get("a").await.as_deref(), Some("6"));
+    assert_eq!(world.store.scan("", 10).await, [row("a", "6")]);
+    world.switches.set(Mood::Fails, Mood::Fails);
+    assert_eq!(world.store.get("a").await.as_deref(), Some("1"));
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert_eq!(world.close_and_read().await, [row("a", "6")]);
 }

@@ -13,11 +13,11 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::SWEEP_AGAIN;
 use super::shared::Shared;
-use super::{SWEEP_AGAIN, panic_text};
-use crate::domain::keys;
-use crate::ports::{StoreStatus, Write};
-use crate::store::{Backend, BackendError, OpenError};
+use crate::domain::{keys, panic};
+use crate::ports::StoreStatus;
+use crate::store::{Backend, BackendError, Batch, OpenError, Ticket};
 
 /// Opens the backend; may block.
 pub type Open<B> = Arc<dyn Fn() -> Result<B, OpenError> + Send + Sync>;
@@ -35,6 +35,8 @@ pub struct Writer<B: Backend> {
 struct Flight<B> {
     /// The writes up to this number are in it.
     through: u64,
+    /// The number of the batch of increments that is in it.
+    counts: u64,
     /// How many writes those are.
     writes: usize,
     begun: Instant,
@@ -64,7 +66,7 @@ enum Trouble {
 enum Job {
     /// Put these into the backend; ask it something first when it was failing, because there may be nothing to put.
     Commit {
-        writes: Vec<Write>,
+        batch: Batch,
         probe: bool,
     },
     Sweep,
@@ -83,7 +85,7 @@ impl<B: Backend> Writer<B> {
     /// # Errors
     /// Only [`OpenError::InUse`].
     pub async fn first_open(&mut self, deadline: Duration) -> Result<(), OpenError> {
-        let mut flight = self.launch(Job::Commit { writes: Vec::new(), probe: true }, 0, None);
+        let mut flight = self.launch(Job::Commit { batch: Batch::default(), probe: true }, 0, None);
         match timeout(deadline, &mut flight.task).await {
             Ok(Ok(Landed { result: Err(Trouble::Open(error @ OpenError::InUse(_))), .. })) => return Err(error),
             Ok(Ok(landed)) => self.land(&flight, landed),
@@ -97,8 +99,8 @@ impl<B: Backend> Writer<B> {
     pub async fn run(mut self) {
         // The backend's panics end in their own task. This is for the unthinkable: a writer that dies would leave every
         // write waiting for ever.
-        while let Err(panic) = AssertUnwindSafe(self.work()).catch_unwind().await {
-            let reason = panic_text(panic.as_ref()).to_owned();
+        while let Err(caught) = AssertUnwindSafe(self.work()).catch_unwind().await {
+            let reason = panic::text(caught.as_ref()).to_owned();
             tracing::error!(reason, "the store's writer panicked and starts again");
             self.shared.degrade(&BackendError::Failed(format!("the writer panicked: {reason}")), None);
         }
@@ -128,7 +130,8 @@ impl<B: Backend> Writer<B> {
                     self.pause().await;
                 }
                 self.commit().await;
-                if closing {
+                // Increments may be left that had to wait behind a batch in doubt.
+                if closing && self.shared.lock().status != StoreStatus::Ready {
                     return;
                 }
             }
@@ -169,7 +172,9 @@ impl<B: Backend> Writer<B> {
             late
         } else {
             let (snapshot, backend, probe) = self.shared.pending();
-            self.launch(Job::Commit { writes: snapshot.writes, probe }, snapshot.through, backend)
+            let ticket = Some(Ticket { writer: Arc::clone(&self.shared.writer), number: snapshot.counts });
+            let batch = Batch { writes: snapshot.writes, ticket };
+            self.launch(Job::Commit { batch, probe }, snapshot.through, backend)
         };
         self.watch(flight).await;
     }
@@ -182,12 +187,12 @@ impl<B: Backend> Writer<B> {
     }
 
     fn launch(&self, job: Job, through: u64, backend: Option<Arc<B>>) -> Flight<B> {
-        let writes = match &job {
-            Job::Commit { writes, .. } => writes.len(),
-            Job::Sweep => 0,
+        let (writes, counts) = match &job {
+            Job::Commit { batch, .. } => (batch.writes.len(), batch.ticket.as_ref().map_or(0, |ticket| ticket.number)),
+            Job::Sweep => (0, 0),
         };
         let task = tokio::spawn(perform(job, backend, Arc::clone(&self.open)));
-        Flight { through, writes, begun: Instant::now(), task }
+        Flight { through, counts, writes, begun: Instant::now(), task }
     }
 
     /// Waits for a job, but not longer than the deadline.
@@ -207,7 +212,7 @@ impl<B: Backend> Writer<B> {
                     histogram!("staffai_store_commit_seconds").record(flight.begun.elapsed().as_secs_f64());
                 }
                 self.backoff = self.shared.limits.retry_first;
-                self.shared.settled(flight.through, landed.backend);
+                self.shared.settled(flight.through, flight.counts, landed.backend);
             }
             Ok(Done::Swept { more: true }) => {
                 self.next_sweep = Instant::now() + SWEEP_AGAIN.min(self.shared.limits.sweep);
@@ -220,7 +225,7 @@ impl<B: Backend> Writer<B> {
 
     fn panicked(&self, error: tokio::task::JoinError) {
         let reason = match error.try_into_panic() {
-            Ok(panic) => format!("the backend panicked: {}", panic_text(panic.as_ref())),
+            Ok(caught) => format!("the backend panicked: {}", panic::text(caught.as_ref())),
             Err(error) => format!("the backend's task ended: {error}"),
         };
         tracing::error!(reason, "the store's backend failed badly and will be opened anew");
@@ -258,18 +263,18 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
         },
     };
     let result = match job {
-        Job::Commit { writes, probe } => commit(backend.as_ref(), writes, probe).await,
+        Job::Commit { batch, probe } => commit(backend.as_ref(), batch, probe).await,
         Job::Sweep => backend.sweep().await.map(|more| Done::Swept { more }),
     };
     Landed { backend: Some(backend), result: result.map_err(Trouble::Backend) }
 }
 
-async fn commit<B: Backend>(backend: &B, writes: Vec<Write>, probe: bool) -> Result<Done, BackendError> {
+async fn commit<B: Backend>(backend: &B, batch: Batch, probe: bool) -> Result<Done, BackendError> {
     if probe {
         backend.get(keys::PROBE).await?;
     }
-    if !writes.is_empty() {
-        backend.apply(writes).await?;
+    if !batch.writes.is_empty() {
+        backend.apply(batch).await?;
     }
     Ok(Done::Committed)
 }

@@ -13,7 +13,8 @@ use super::Node;
 /// How many keys are written at the same time.
 const AT_ONCE: usize = 64;
 
-/// Runs the last command of each key. Each replaces the key as a whole, so the earlier ones would change nothing.
+/// Runs the last command of each key. What stands before another one of the same key would change nothing: the other
+/// replaces the key as a whole.
 pub async fn apply<'a>(
     connection: &Connection,
     commands: impl Iterator<Item = (&'a str, Cmd)> + Send,
