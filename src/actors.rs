@@ -8,8 +8,8 @@ pub mod supervisor;
 
 pub mod handle;
 
-pub mod receipt;
 pub mod busy;
+pub mod receipt;
 pub mod recent;
 pub mod roster;
 
@@ -28,6 +28,8 @@ pub mod shard;
 pub mod gateway;
 pub mod intake;
 
+pub mod interjections;
+
 pub mod journal;
 
 pub mod conversations;
@@ -41,6 +43,8 @@ pub mod draft;
 pub mod llm_dispatcher;
 
 pub mod outbox;
+
+pub mod presence_scheduler;
 
 pub mod config_watcher;
 

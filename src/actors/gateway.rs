@@ -9,20 +9,25 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use super::board::Board;
 use super::busy::Busy;
 use super::handle::Handle;
+use super::interjections::Interjections;
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
+use super::vitals;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
+use crate::domain::manners::Draw;
 use crate::domain::notice;
 use crate::domain::pairs::Pairs;
 use crate::domain::triage::{self, Reason, Verdict};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
-use crate::ports::Clock;
+use crate::ports::vitals::Status;
+use crate::ports::{Clock, Store};
 
 /// What the gateway is told.
 pub enum GatewayMsg {
@@ -44,6 +49,12 @@ pub struct Gateway {
     pub busy: Arc<Busy>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// How the parts are: who is not well does not join in.
+    pub board: Arc<Board>,
+    /// The same of the store.
+    pub store: Arc<dyn Store>,
+    /// What is remembered of joining in.
+    pub interjections: Arc<Interjections>,
 }
 
 /// What the gateway holds.
@@ -75,6 +86,10 @@ impl Actor for Gateway {
                         receipt.settle();
                     }
                 }
+                Incoming::Reacted(place) => {
+                    self.interjections.welcomed(&place);
+                    receipt.settle();
+                }
             },
         }
         Ok(())
@@ -88,8 +103,13 @@ impl Gateway {
             Verdict::Turn(turn) | Verdict::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
                 ignore(Reason::PairWindow, receipt);
             }
-            Verdict::Turn(turn) => self.admit(turn, None, receipt),
+            Verdict::Interjection(turn, draw) => self.join_in(posted, turn, draw, receipt),
+            Verdict::Turn(turn) => {
+                self.interjections.welcomed(&turn.place);
+                self.admit(turn, None, receipt);
+            }
             Verdict::Hint(turn) => {
+                self.interjections.welcomed(&turn.place);
                 let answer = Answer {
                     outgoing: turn.reply_with(notice::hint()),
                     exchange: None,
@@ -110,6 +130,27 @@ impl Gateway {
             }
             AuthorKind::Member | AuthorKind::System | AuthorKind::Ourselves => true,
         }
+    }
+
+    /// Joins in, where manners allow it. Whatever speaks against it, nobody hears of it.
+    fn join_in(&self, posted: &Posted, turn: Turn, draw: Draw, receipt: Receipt) {
+        let running = self.live.now();
+        let settings = &running.settings;
+        let restricted = settings.restriction.role.map(|role| role.to_string());
+        if restricted.is_some_and(|role| posted.author.roles.contains(&role)) {
+            return ignore(Reason::Restricted, receipt);
+        }
+        if vitals::condition(&self.board, &*self.store, &running).0 != Status::Ready {
+            return ignore(Reason::Unwell, receipt);
+        }
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            return ignore(Reason::Unwell, receipt);
+        };
+        if let Err(silence) = self.interjections.join(&settings.interjection, &turn.place, turn.parent.as_ref(), draw) {
+            return ignore(Reason::Unasked(silence), receipt);
+        }
+        // A journal that is down drops the receipt, and the event comes back; by then it may be too late, which does no harm.
+        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer: None, permit, receipt })));
     }
 
     fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {

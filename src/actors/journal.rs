@@ -283,6 +283,8 @@ impl Journal {
                 continue;
             }
             match serde_json::from_str(&value) {
+                // What nobody asked for is not taken up again: it might have been said already.
+                Ok(Custody::Open { turn, .. }) if !turn.trigger.is_asked() => state.closed.insert(turn.id),
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     self.timeline.accepted(&turn);
@@ -327,6 +329,10 @@ impl Journal {
         let Some(entry) = state.open.get_mut(id) else { return };
         if state.draining && entry.answer.is_none() {
             return;
+        }
+        let once_more = entry.maybe_posted || (entry.offers > 0 && entry.answer.is_none());
+        if !entry.turn.trigger.is_asked() && once_more && !entry.unheard {
+            return self.cancel(state, id, "dropped", "not said a second time");
         }
         if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
             let answer = entry.turn.apology(notice::apology(Apology::Internal), "crashed again and again");
@@ -376,6 +382,12 @@ impl Journal {
         }
         entry.answer = Some(answer);
         entry.answered = Instant::now();
+        // Nobody waits for what nobody asked for: when it fails, there is silence.
+        if let (false, Some(Outcome::Apologised(reason))) =
+            (entry.turn.trigger.is_asked(), entry.answer.as_ref().map(|answer| answer.outcome.clone()))
+        {
+            return self.cancel(state, id, "dropped", &reason);
+        }
         self.timeline.answered(id);
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
@@ -412,7 +424,9 @@ impl Journal {
             ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.answered.elapsed()), reason,
             "the answer could not be posted"
         );
-        metrics::counter!("staffai_turns_lost_total").increment(1);
+        if entry.turn.trigger.is_asked() {
+            metrics::counter!("staffai_turns_lost_total").increment(1);
+        }
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
         self.close(state, &entry, Vec::new(), Vec::new());

@@ -296,5 +296,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         mentions_us: true,
         reply_to: None,
         at: BEGINNING,
+        draw: None,
     }
 }

@@ -40,6 +40,7 @@ pub enum Kind {
     LlmDispatcher,
     Conversations,
     Conversation,
+    PresenceScheduler,
     ConfigWatcher,
     Gateway,
     Discord,
@@ -92,6 +93,7 @@ pub static TREE: Row = Row {
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
         },
+        leaf(Kind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status"),
         leaf(
             Kind::ConfigWatcher,
             "config_watcher",

@@ -8,6 +8,7 @@
 
 mod ask;
 mod memory;
+mod overheard;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +20,13 @@ use self::ask::Asked;
 use super::busy::Busy;
 use super::draft::Slot;
 use super::handle::Handle;
+use super::interjections::Interjections;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::{OutboxMsg, Outboxes};
 use super::running::{Live, Running};
 use super::timeline::Timeline;
+use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::history::History;
@@ -58,6 +61,8 @@ pub struct TurnParts {
     pub timeline: Arc<Timeline>,
     /// Who was told lately that there is too much to do.
     pub busy: Arc<Busy>,
+    /// What is remembered of answers that nobody asked for.
+    pub interjections: Arc<Interjections>,
 }
 
 /// How many turns are in flight in this process.
@@ -111,9 +116,11 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
-    // Typing is a courtesy: an outbox that is down shows none.
     let outbox = parts.outboxes.of(&turn.place.door);
-    let _ = outbox.cast(typing);
+    if turn.trigger.is_asked() {
+        // Typing is a courtesy: an outbox that is down shows none.
+        let _ = outbox.cast(typing);
+    }
     let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
     let answer = tokio::select! {
         biased;
@@ -134,6 +141,13 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     {
         let history = memory::load(parts, &turn).await;
         memory::remember(parts, &running, &turn, exchange, history);
+    }
+    if !turn.trigger.is_asked() {
+        let usage = answer.effort.usage;
+        parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
+        if answer.outcome == Outcome::Replied {
+            parts.interjections.said(&turn.place);
+        }
     }
     Some(answer)
 }
@@ -156,7 +170,8 @@ pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> A
 }
 
 fn exchange(turn: &Turn, answered: String, answered_at: Timestamp) -> Exchange {
-    Exchange { person: turn.person.clone(), asked: turn.text.clone(), asked_at: turn.at, answered, answered_at }
+    let asked = if turn.trigger.is_asked() { turn.text.clone() } else { String::new() };
+    Exchange { person: turn.person.clone(), asked, asked_at: turn.at, answered, answered_at }
 }
 
 /// What a turn in flight works with.
@@ -170,7 +185,8 @@ struct Thinking<'a> {
 }
 
 impl Thinking<'_> {
-    async fn think(&self) -> Answer {
+    /// What a model is shown to answer a question, and the history that it belongs to.
+    async fn asked(&self) -> (Vec<Item>, History) {
         let Self { parts, running, turn, .. } = *self;
         let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
@@ -182,6 +198,19 @@ impl Thinking<'_> {
             text: &turn.text,
         };
         let transcript = prompt::transcript(&running.prompts, &question);
+        (transcript, recalled.history)
+    }
+
+    async fn think(&self) -> Answer {
+        let Self { running, turn, .. } = *self;
+        let (transcript, history) = if turn.trigger.is_asked() {
+            self.asked().await
+        } else {
+            match self.overheard().await {
+                Ok(transcript) => (transcript, History::default()),
+                Err(reason) => return turn.apology(notice::apology(Apology::Internal), reason),
+            }
+        };
         let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
         let mut effort = Effort::default();
         let mut event = Event::Begin;
@@ -203,7 +232,7 @@ impl Thinking<'_> {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
                     effort.usage = usage;
-                    return self.finish(&reply, effort, recalled.history);
+                    return self.finish(&reply, effort, history);
                 }
                 Step::GiveUp(reason) => {
                     effort.usage = dialogue.usage();

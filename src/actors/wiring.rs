@@ -21,6 +21,7 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::presence_scheduler::{self, PresenceMsg, PresenceScheduler};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -85,6 +86,7 @@ pub struct Handles {
     terminal_outbox: Handle<OutboxMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
+    presence_scheduler: Handle<PresenceMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
     discord: Handle<DiscordMsg>,
@@ -104,6 +106,7 @@ impl Handles {
             terminal_outbox: Handle::new(&at("outbox:terminal")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
+            presence_scheduler: Handle::new(&at("presence_scheduler")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
             discord: Handle::new(&at("discord")),
@@ -234,6 +237,7 @@ struct Wiring {
     open_turns: Arc<Semaphore>,
     model_permits: Arc<Semaphore>,
     pacer: Arc<Mutex<Pacer>>,
+    presence: presence_scheduler::Slot,
 }
 
 impl Wiring {
@@ -251,13 +255,22 @@ impl Wiring {
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
+            interjections: Arc::default(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
         parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
         parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
         let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
-        Self { parts, handles, turn_parts, open_turns, model_permits, pacer: Arc::new(Mutex::new(pacer)) }
+        Self {
+            parts,
+            handles,
+            turn_parts,
+            open_turns,
+            model_permits,
+            pacer: Arc::new(Mutex::new(pacer)),
+            presence: Arc::default(),
+        }
     }
 
     /// The child that a row stands for, with its own children.
@@ -271,6 +284,7 @@ impl Wiring {
             terminal_outbox,
             llm_dispatcher,
             conversations,
+            presence_scheduler,
             config_watcher,
             gateway,
             discord,
@@ -284,6 +298,7 @@ impl Wiring {
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
@@ -351,6 +366,21 @@ impl Wiring {
             outboxes: self.handles.outboxes(&self.parts),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),
+            board: Arc::clone(&self.parts.board),
+            store: Arc::clone(&self.parts.store),
+            interjections: Arc::clone(&self.turn_parts.interjections),
+        }
+    }
+
+    fn presence_scheduler(&self) -> PresenceScheduler {
+        PresenceScheduler {
+            door: self.parts.door.clone(),
+            live: self.parts.live.clone(),
+            clock: Arc::clone(&self.parts.clock),
+            board: Arc::clone(&self.parts.board),
+            store: Arc::clone(&self.parts.store),
+            dispatcher: self.handles.llm_dispatcher.clone(),
+            slot: Arc::clone(&self.presence),
         }
     }
 
@@ -363,6 +393,7 @@ impl Wiring {
             began: self.parts.clock.now(),
             dice: Arc::clone(&self.parts.dice),
             live: self.parts.live.clone(),
+            presence: self.presence.subscribe(),
             board: Arc::clone(&self.parts.board),
             gateway: self.handles.gateway.clone(),
             outbox: self.handles.outbox.clone(),

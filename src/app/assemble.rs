@@ -17,6 +17,7 @@ use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
 use crate::config::edges::DirectMessages;
 use crate::discord::gateway::{Gateway, Interests};
+use crate::discord::prefilter::Lottery;
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
 use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
@@ -79,14 +80,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let Launch { settings, lookup, reread, clock, dice, faults, alone, page, metrics } = launch;
     let mut mistakes = Vec::new();
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
-    let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings) };
-    let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
     let configured = Configured { settings: settings.clone(), lookup };
-    let running = reload::running(configured.clone()).map_err(|more| mistakes.extend(more)).ok();
-    let (Some((source, poster)), Some(running)) = (door, running) else {
+    let live = reload::running(configured.clone()).map(Live::new);
+    let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings, live.as_ref().ok(), &dice) };
+    let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
+    let live = live.map_err(|more| mistakes.extend(more)).ok();
+    let (Some((source, poster)), Some(live)) = (door, live) else {
         return Err(StartError::Configuration(mistakes));
     };
-    let live = Live::new(running);
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock).await?;
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
@@ -166,12 +167,24 @@ fn alone_with(sessions: &Arc<Sessions>) -> Platform {
     (Arc::new(Nowhere), Arc::clone(sessions) as _)
 }
 
-fn door(settings: &Settings) -> Result<Platform, String> {
+/// Draws for messages that nobody addressed to us, with the chances that are in force at that moment.
+fn lottery(live: Live, dice: Arc<dyn Dice>) -> Lottery {
+    let chances = move || {
+        let running = live.now();
+        let interjection = &running.settings.interjection;
+        (interjection.response_chance, interjection.delivery_chance)
+    };
+    Lottery { dice, chances: Arc::new(chances) }
+}
+
+fn door(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<Platform, String> {
     let access = access(settings);
     let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
     let interests = Interests {
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        reactions: settings.interjection.backoff_after > 0,
+        lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
     };
     Ok((Arc::new(Gateway::new(access, interests, Arc::clone(&rest))), rest))
 }

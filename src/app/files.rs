@@ -12,6 +12,8 @@ const FILE_MAX: u64 = 1024 * 1024;
 /// The bot's name in its own prompts when no alias is configured.
 const OUR_NAME: &str = "staffai";
 const PERSONALITY: &str = include_str!("../../prompts/personality_prompt.txt");
+const INTERJECTION: &str = include_str!("../../prompts/interjection_prompt.txt");
+const ACTIVITY: &str = include_str!("../../prompts/base_activity_system_prompt.txt");
 const SCHEMA: &str = include_str!("../../response_schema.json");
 
 /// Reads the prompts.
@@ -25,7 +27,36 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, String> {
         return Err(format!("{}: the personality prompt is empty; write one or remove the file", path.display()));
     }
     let bot_name = settings.members.aliases.first().map_or(OUR_NAME, String::as_str);
-    Ok(Prompts { personality: personality.into(), bot_name: bot_name.into(), words: settings.llm.words })
+    Ok(Prompts {
+        personality: personality.into(),
+        interjection: interjection(settings)?.into(),
+        activity: activity(settings)?.into(),
+        bot_name: bot_name.into(),
+        words: settings.llm.words,
+    })
+}
+
+/// How we join in.
+fn interjection(settings: &Settings) -> Result<String, String> {
+    let path = settings.prompts.dir.join("interjection_prompt.txt");
+    filled(&path, read(&path)?.unwrap_or_else(|| INTERJECTION.to_owned()))
+}
+
+/// How the line of status is written: by the file that was named, else by the one in the folder of prompts.
+fn activity(settings: &Settings) -> Result<String, String> {
+    let named = &settings.presence.prompt;
+    if let Some(text) = read(named)? {
+        return filled(named, text);
+    }
+    let path = settings.prompts.dir.join("base_activity_system_prompt.txt");
+    filled(&path, read(&path)?.unwrap_or_else(|| ACTIVITY.to_owned()))
+}
+
+fn filled(path: &Path, text: String) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err(format!("{}: the prompt is empty; write one or remove the file", path.display()));
+    }
+    Ok(text)
 }
 
 /// Reads and compiles the reply schema.

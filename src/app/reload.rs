@@ -50,7 +50,12 @@ impl Watched {
     /// Watches the files that settings come from, and those that these settings name.
     pub fn new(reread: Reread, sources: impl IntoIterator<Item = PathBuf>, settings: &Settings) -> Self {
         let mut paths: BTreeSet<PathBuf> = sources.into_iter().collect();
-        paths.extend([settings.prompts.dir.clone(), settings.llm.schema.clone(), settings.llm.models.clone()]);
+        paths.extend([
+            settings.prompts.dir.clone(),
+            settings.llm.schema.clone(),
+            settings.llm.models.clone(),
+            settings.presence.prompt.clone(),
+        ]);
         Self { reread, paths }
     }
 }
@@ -84,7 +89,13 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let rules = rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
-    (format!("{settings:?}"), &*prompts.personality, schema.document().to_string(), rows).hash(&mut hasher);
+    (
+        format!("{settings:?}"),
+        (&*prompts.personality, &*prompts.interjection, &*prompts.activity),
+        schema.document().to_string(),
+        rows,
+    )
+        .hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
     Ok(Running { settings, prompts, schema, rules, models: Arc::new(models), version })
 }

@@ -46,6 +46,24 @@ pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
     Ok(wire.ids.into_iter().map(message_id).collect())
 }
 
+/// The place in which somebody reacted to a message of ours, as `MESSAGE_REACTION_ADD` tells it; none when it is about somebody
+/// else's message, or we reacted ourselves.
+///
+/// # Errors
+/// It names no place.
+pub fn reacted(json: &str, me: UserId) -> Result<Option<Place>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Reaction {
+        channel_id: ChannelId,
+        user_id: UserId,
+        #[serde(default)]
+        message_author_id: Option<UserId>,
+    }
+    let wire: Reaction = serde_json::from_str(json)?;
+    let ours = wire.message_author_id == Some(me) && wire.user_id != me;
+    Ok(ours.then(|| place(wire.channel_id)))
+}
+
 /// A guild, and the places in it where people wrote with the moment of the newest message. None for a guild that is
 /// not available. Places that cannot be read are left out; whether we may read there is not looked at.
 ///
@@ -282,6 +300,7 @@ impl WireMessage<'_> {
             mentions_us,
             reply_to,
             at,
+            draw: None,
         }
     }
 

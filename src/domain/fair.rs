@@ -26,14 +26,7 @@ pub struct Fair<K, T> {
 
 impl<K, T> Default for Fair<K, T> {
     fn default() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            rounds: BTreeMap::new(),
-            known: HashMap::new(),
-            round: 0,
-            came: 0,
-            taken: 0,
-        }
+        Self { waiting: BTreeMap::new(), rounds: BTreeMap::new(), known: HashMap::new(), round: 0, came: 0, taken: 0 }
     }
 }
 

@@ -56,7 +56,7 @@ impl Draw {
 }
 
 /// Why we do not join in. The name is a log label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Silence {
     /// The operator wants none there.
     Place,
@@ -152,9 +152,10 @@ impl Manners {
 
     /// Joining in took so many tokens.
     pub fn spent(&mut self, tokens: u64, now: Duration) {
-        match self.spent.back_mut() {
-            Some(newest) if self.spent.len() >= SUMS_MAX => newest.1 = newest.1.saturating_add(tokens),
-            _ => self.spent.push_back((now, tokens)),
+        let full = self.spent.len() >= SUMS_MAX;
+        match self.spent.back_mut().filter(|_| full) {
+            Some(newest) => newest.1 = newest.1.saturating_add(tokens),
+            None => self.spent.push_back((now, tokens)),
         }
     }
 

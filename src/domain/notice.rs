@@ -93,6 +93,12 @@ pub fn file_not_shown(name: &str, bytes: usize) -> String {
     format!("(file {name}, {bytes} bytes: it cannot be shown here)")
 }
 
+/// Our line of status while something is wrong with us.
+#[must_use]
+pub const fn unwell() -> &'static str {
+    "Not quite well: answers may be slow or missing."
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,7 +114,7 @@ mod tests {
             Apology::Internal,
         ];
         let mut notices: Vec<&str> = apologies.into_iter().map(apology).collect();
-        notices.extend([hint(), busy(), lane_full(), lane_busy()]);
+        notices.extend([hint(), busy(), lane_full(), lane_busy(), unwell()]);
         for (index, notice) in notices.iter().enumerate() {
             assert!(notice.len() < 120 && notice.ends_with('.'), "{notice}");
             assert!(!notices[..index].contains(notice), "said twice: {notice}");

@@ -66,9 +66,8 @@ mod tests {
     #[test]
     fn each_bot_has_its_own_window() {
         let mut pairs = Pairs::default();
-        let mut admit = |bot: &str, number| {
-            pairs.admit(&Person::new(DOOR, bot), &message(number), Timestamp(1), 1, WINDOW)
-        };
+        let mut admit =
+            |bot: &str, number| pairs.admit(&Person::new(DOOR, bot), &message(number), Timestamp(1), 1, WINDOW);
         assert!(admit("77", 1) && admit("78", 2));
         assert!(!admit("77", 3) && !admit("78", 4));
     }

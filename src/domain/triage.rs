@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
-use super::turn::{Policy, Trigger, Turn};
+use super::manners::{Draw, Silence};
+use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
 /// What a door's operator decided about who is answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,8 @@ pub enum Verdict {
     Turn(Turn),
     /// We were addressed without a question: a short hint answers, no model is asked.
     Hint(Turn),
+    /// Nobody addressed us; with these draws we may join in.
+    Interjection(Turn, Draw),
     /// It is not for us.
     Ignore(Reason),
 }
@@ -51,6 +54,12 @@ pub enum Reason {
     NotAddressed,
     /// Another bot was answered often enough in its window.
     PairWindow,
+    /// Nobody addressed us, and its author is restricted.
+    Restricted,
+    /// Nobody addressed us, and we are not well or have enough to do.
+    Unwell,
+    /// Nobody addressed us, and manners speak against joining in.
+    Unasked(Silence),
 }
 
 impl Reason {
@@ -66,6 +75,9 @@ impl Reason {
             Self::DirectMessage => "direct_message",
             Self::NotAddressed => "not_addressed",
             Self::PairWindow => "pair_window",
+            Self::Restricted => "restricted",
+            Self::Unwell => "unwell",
+            Self::Unasked(silence) => silence.as_str(),
         }
     }
 }
@@ -76,7 +88,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
     if let Some(reason) = refusal(posted, rules, us) {
         return Verdict::Ignore(reason);
     }
-    let Some(trigger) = trigger(posted, rules) else {
+    let Some(trigger) = trigger(posted, rules).or(unasked(posted)) else {
         return Verdict::Ignore(Reason::NotAddressed);
     };
     let text = fold(&posted.text, &us.id);
@@ -94,7 +106,24 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         at: posted.at,
         policy: rules.policy.clone(),
     };
-    if bare { Verdict::Hint(turn) } else { Verdict::Turn(turn) }
+    match posted.draw {
+        Some(draw) if !trigger.is_asked() => Verdict::Interjection(uncalled(turn), draw),
+        _ if bare => Verdict::Hint(turn),
+        _ => Verdict::Turn(turn),
+    }
+}
+
+/// A message of a person among others, for which somebody drew, may be answered by chance.
+fn unasked(posted: &Posted) -> Option<Trigger> {
+    let among_others = posted.guild.is_some() && posted.author.kind == AuthorKind::Member;
+    let talk = among_others && posted.draw.is_some() && !posted.text.trim().is_empty();
+    talk.then_some(Trigger::Interjection)
+}
+
+/// Nothing is remembered of it, one at a time is enough in a place, and what its message replied to is not its business.
+fn uncalled(turn: Turn) -> Turn {
+    let policy = Policy { history: HistoryScope::Nothing, lane: LaneRule::Refuse, ..turn.policy };
+    Turn { quoted: None, policy, ..turn }
 }
 
 /// Why this author or place is never answered, whatever the message says.

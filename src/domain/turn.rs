@@ -46,12 +46,28 @@ impl Turn {
         }
     }
 
-    /// A text reply to this turn's trigger.
+    /// A text reply to this turn's trigger; a plain message when nobody asked.
     #[must_use]
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
-        Outgoing { place: self.place.clone(), reply_to: Some(self.id.trigger()), parts: vec![Part::Text { text }] }
+        let reply_to = self.trigger.is_asked().then(|| self.id.trigger());
+        Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }] }
     }
+
+    /// Whose turns this one waits for.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        if self.trigger.is_asked() { Lane::Of(self.person.clone()) } else { Lane::Unasked }
+    }
+}
+
+/// Whose turns wait for each other in one place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Those of one person.
+    Of(Person),
+    /// Those that nobody asked for: no question ever waits for them.
+    Unasked,
 }
 
 /// Why a message is answered. The name is a metric label.

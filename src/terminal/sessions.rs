@@ -148,6 +148,7 @@ impl Sessions {
             mentions_us: true,
             reply_to: None,
             at: self.clock.now(),
+            draw: None,
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
         Ok(posted)
@@ -182,6 +183,7 @@ impl Sessions {
             mentions_us: false,
             reply_to,
             at: self.clock.now(),
+            draw: None,
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
         session.tell(What::Posted { message: id.id.clone(), text: text.to_owned() });

@@ -96,8 +96,7 @@ fn one_member_who_asks_without_end_gets_one_notice_and_delays_nobody() {
 #[test]
 fn two_bots_that_answer_each_other_come_to_an_end() {
     story(async {
-        let world =
-            World::with(setup().set("STAFFAI_BOTS__ALLOWED", "77").set("STAFFAI_BOTS__MAX_TURNS", 4)).await;
+        let world = World::with(setup().set("STAFFAI_BOTS__ALLOWED", "77").set("STAFFAI_BOTS__MAX_TURNS", 4)).await;
         let beeper = UserId(77);
         let guild = world.service.guilds()[0].id;
         world.join(guild, Member { id: beeper, name: "Beeper".into(), roles: Vec::new(), bot: true });

@@ -53,6 +53,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         journal: journal.clone(),
         in_flight: Arc::clone(&in_flight),
         busy: Arc::default(),
+        interjections: Arc::default(),
     });
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));

@@ -21,8 +21,8 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
-    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
-    StreamEvent, Write,
+    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
+    StoreStatus, StreamEvent, Write,
 };
 
 // === Time, chance, failure ===
@@ -360,7 +360,7 @@ impl ScriptedPoster {
 fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
     let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
     let guild = Some("5".to_owned());
-    Posted { id, place, parent: None, guild, author, text, mentions_us: false, reply_to, at: BEGINNING }
+    Posted { id, place, parent: None, guild, author, text, mentions_us: false, reply_to, at: BEGINNING, draw: None }
 }
 
 #[async_trait]
@@ -457,7 +457,13 @@ impl EventSource for ScriptedSource {
         Some(us())
     }
 
-    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream> {
+    fn connect(
+        &self,
+        shard: Shard,
+        session: Option<Session>,
+        permit: IdentifyPermit,
+        _shown: Shown,
+    ) -> Box<dyn EventStream> {
         let (events, stream) = mpsc::unbounded_channel();
         let _ = self.connected.send(Connection { shard, session, permit, events });
         Box::new(ScriptedStream(stream))

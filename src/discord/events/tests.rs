@@ -46,6 +46,7 @@ fn a_usual_message_is_told_whole() {
         mentions_us: true,
         reply_to: None,
         at: Timestamp(1_795_199_880_123),
+        draw: None,
     };
     assert_eq!(read(&plain()), expected);
 }
