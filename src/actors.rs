@@ -13,6 +13,8 @@ pub mod receipt;
 pub mod recent;
 pub mod roster;
 
+mod roomy;
+
 pub mod board;
 
 pub mod timeline;
@@ -45,6 +47,8 @@ pub mod llm_dispatcher;
 pub mod outbox;
 
 pub mod presence_scheduler;
+pub mod ledger;
+pub mod reporter;
 
 pub mod config_watcher;
 

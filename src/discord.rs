@@ -20,6 +20,8 @@ mod address;
 
 mod frame;
 
+mod message;
+
 mod threads;
 
 #[cfg(test)]

@@ -30,7 +30,11 @@ pub mod draft;
 
 pub mod outgoing;
 
+pub mod code;
+
 pub mod split;
+
+pub mod layout;
 
 pub mod notice;
 

@@ -16,6 +16,8 @@ pub mod discord;
 
 pub mod llm;
 
+pub mod render;
+
 pub mod store;
 
 pub mod terminal;

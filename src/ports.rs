@@ -1,5 +1,7 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
 
+mod model_error;
+
 pub mod vitals;
 
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use self::model_error::{ModelError, ModelErrorKind};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
@@ -154,65 +157,6 @@ pub trait Models: Send + Sync {
 /// Who is told the text of a growing answer, piece by piece and in order. Called between two reads from the network, so it
 /// must not take long.
 pub type Heard = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// Why a completion failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind:?}: {message}")]
-pub struct ModelError {
-    /// What kind of failure it was.
-    pub kind: ModelErrorKind,
-    /// What happened, for operators; never a secret, capped.
-    pub message: String,
-    /// How long the provider asked us to wait.
-    pub retry_after: Option<Duration>,
-}
-
-/// What kind of failure a completion met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelErrorKind {
-    /// No connection, or it broke.
-    Connection,
-    /// No answer in time.
-    Timeout,
-    /// Too many requests.
-    RateLimited,
-    /// The provider failed (5xx, an error inside a 200).
-    Provider,
-    /// The answer was not a completion, or too large.
-    Malformed,
-    /// The key or the model was refused (401, 403, 404).
-    Refused,
-    /// The request itself was refused (other 4xx).
-    BadRequest,
-    /// The prompt does not fit the model.
-    ContextOverflow,
-}
-
-impl ModelErrorKind {
-    /// Another try may help.
-    #[must_use]
-    pub const fn retryable(self) -> bool {
-        match self {
-            Self::Connection | Self::Timeout | Self::RateLimited | Self::Provider | Self::Malformed => true,
-            Self::Refused | Self::BadRequest | Self::ContextOverflow => false,
-        }
-    }
-
-    /// The label in logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Timeout => "timeout",
-            Self::RateLimited => "rate_limited",
-            Self::Provider => "provider",
-            Self::Malformed => "malformed",
-            Self::Refused => "refused",
-            Self::BadRequest => "bad_request",
-            Self::ContextOverflow => "context_overflow",
-        }
-    }
-}
 
 // === Events in ===
 
@@ -483,6 +427,28 @@ pub enum PostError {
     /// It may work later; it may even have worked and only the answer was lost.
     #[error("{0}")]
     Transient(String),
+}
+
+// === Pictures ===
+
+/// Draws what no platform shows by itself. Work in memory alone: no file is read and no address is asked.
+pub trait Renderer: Send + Sync {
+    /// A formula in LaTeX as a PNG picture, bounded in time and size.
+    ///
+    /// # Errors
+    /// There is no picture; the formula is shown as text then.
+    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
+}
+
+/// Why there is no picture.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDrawn {
+    /// It cannot be drawn, for this reason.
+    #[error("{0}")]
+    Unable(String),
+    /// It took too long, or others took all the time.
+    #[error("it took too long")]
+    Late,
 }
 
 // === Pages ===

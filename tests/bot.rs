@@ -22,8 +22,14 @@ mod presence;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/ledger.rs"]
+mod ledger;
+
 #[path = "bot/posting.rs"]
 mod posting;
+
+#[path = "bot/typed.rs"]
+mod typed;
 
 #[path = "bot/streaming.rs"]
 mod streaming;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use staffai::config::defaults::{Entry, entries};
 use staffai::config::env::{VARIABLES, general_name};
-use staffai::domain::keys;
+use staffai::domain::keys::{self, ledger};
 use staffai::telemetry::events::EVENTS;
 use staffai::telemetry::metrics::{Kind, METRICS};
 
@@ -104,6 +104,8 @@ fn the_keys_are_those_of_the_store() {
         life(keys::TURN_TTL),
         life(keys::CLOSED_TURN_TTL)
     );
+    let days = |life: Duration| life.as_secs() / (24 * 60 * 60);
+    let counted = format!("{} days, those of all time {} days", days(ledger::DAY_TTL), days(ledger::ALL_TTL));
     let rows = [
         (keys::HISTORY_PREFIX, "what one member and the bot said in one channel, with times", history),
         (keys::TURN_PREFIX, "the journal: a message that is owed an answer, the answer, where it was posted", turn),
@@ -119,11 +121,25 @@ fn the_keys_are_those_of_the_store() {
             "a record that could not be read, set aside for a person",
             life(keys::QUARANTINE_TTL),
         ),
+        (ledger::PREFIX, "tokens, messages and costs of one account, by day and of all time", counted),
+        (
+            ledger::TOTAL_PREFIX,
+            "the Python bot's counter of one member's tokens",
+            "for ever, one number each".to_owned(),
+        ),
+        (ledger::DAILY_PREFIX, "the same of one day", life(ledger::DAILY_TTL)),
+        (keys::REPORT_LAST, "when the last reported interval ended", "for ever, one number".to_owned()),
+        (
+            keys::APPLIED_PREFIX,
+            "the last increments of one process, so that none is counted twice",
+            life(keys::APPLIED_TTL),
+        ),
     ];
     let mut text = String::from("\n");
     head(&mut text, &["keys", "what", "for how long"]);
     for (prefix, what, life) in rows {
-        row(&mut text, &[&format!("`{prefix}*`"), what, &life]);
+        let star = if prefix.ends_with(':') { "*" } else { "" };
+        row(&mut text, &[&format!("`{prefix}{star}`"), what, &life]);
     }
     text.push('\n');
     same("keys", &text);

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use futures_util::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::http;
+use crate::{http, wire};
 
 /// Model calls at once, as many as the program under test makes.
 const CONCURRENT: usize = 64;
@@ -40,9 +40,10 @@ struct Pool {
 }
 
 impl Pool {
-    async fn exchange(&self, path: &str, body: &str) -> std::io::Result<Vec<u8>> {
+    /// Sends a request; gives the connection that its answer comes on.
+    async fn send(&self, method: &str, path: &str, body: &str) -> std::io::Result<(TcpStream, Vec<u8>)> {
         let free = self.free.lock().pop();
-        let (mut stream, mut buffer) = match free {
+        let (mut stream, buffer) = match free {
             Some(free) => free,
             None => {
                 let stream = TcpStream::connect(self.server).await?;
@@ -51,11 +52,20 @@ impl Pool {
             }
         };
         let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bot floor\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bot floor\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.server,
             body.len()
         );
         stream.write_all(request.as_bytes()).await?;
+        Ok((stream, buffer))
+    }
+
+    async fn exchange(&self, method: &str, path: &str, body: &str) -> std::io::Result<Vec<u8>> {
+        let (stream, buffer) = self.send(method, path, body).await?;
+        self.receive(stream, buffer).await
+    }
+
+    async fn receive(&self, mut stream: TcpStream, mut buffer: Vec<u8>) -> std::io::Result<Vec<u8>> {
         let (head, length) = http::read(&mut stream, &mut buffer).await?.ok_or(std::io::ErrorKind::UnexpectedEof)?;
         let answer = buffer[head..head + length].to_vec();
         buffer.clear();
@@ -100,16 +110,42 @@ async fn relay(pool: &Pool, permits: &Semaphore, prompt: &str, turn: &Turn) -> s
         r#"{{"model":"rig","messages":[{{"role":"system","content":"{prompt}"}},{{"role":"user","content":"{}"}}]}}"#,
         turn.text
     );
-    let answer = pool.exchange("/v1/chat/completions", &body).await?;
+    let (mut stream, mut buffer) = pool.send("POST", "/v1/chat/completions", &body).await?;
+    while stream.read_buf(&mut buffer).await? > 0 && memchr::memmem::find(&buffer, b"\r\n\r\n").is_none() {}
+    if memchr::memmem::find(&buffer, b"transfer-encoding: chunked").is_some() {
+        return relay_stream(pool, stream, buffer, turn).await;
+    }
+    let answer = pool.receive(stream, buffer).await?;
     drop(permit);
     let marker = br#"\"response\":\""#;
     let at = memchr::memmem::find(&answer, marker).map_or(0, |at| at + marker.len());
     let end = memchr::memmem::find(&answer[at..], br#"\""#).unwrap_or(0);
     let text = std::str::from_utf8(&answer[at..at + end]).unwrap_or_default();
+    post(pool, turn, text).await
+}
+
+/// Posts the first word of a streamed answer, and the whole when it is there.
+async fn relay_stream(pool: &Pool, mut stream: TcpStream, mut buffer: Vec<u8>, turn: &Turn) -> std::io::Result<()> {
+    let marker = br#"\"response\":\""#;
+    while memchr::memmem::find(&buffer, marker).is_none() && stream.read_buf(&mut buffer).await? > 0 {}
+    let at = memchr::memmem::find(&buffer, marker).map_or(0, |at| at + marker.len());
+    let first = std::str::from_utf8(&buffer[at..]).unwrap_or_default().split('"').next().unwrap_or_default().to_owned();
+    post(pool, turn, &first).await?;
+    while !buffer.ends_with(b"0\r\n\r\n") && stream.read_buf(&mut buffer).await? > 0 {}
+    buffer.clear();
+    pool.free.lock().push((stream, buffer));
+    // The rig tells no ids to those who do not read them: the number of the post is that of the trigger.
+    let (id, channel) = (&turn.id, &turn.channel);
+    let body = format!(r#"{{"content":"{}"}}"#, wire::streamed_text());
+    pool.exchange("PATCH", &format!("/api/v10/channels/{channel}/messages/{id}"), &body).await?;
+    Ok(())
+}
+
+async fn post(pool: &Pool, turn: &Turn, text: &str) -> std::io::Result<()> {
     let Turn { id, channel, .. } = turn;
     let body = format!(
         r#"{{"content":"{text}","nonce":"{id}","enforce_nonce":true,"message_reference":{{"message_id":"{id}","channel_id":"{channel}"}},"allowed_mentions":{{"parse":[]}}}}"#
     );
-    pool.exchange(&format!("/api/v10/channels/{channel}/messages"), &body).await?;
+    pool.exchange("POST", &format!("/api/v10/channels/{channel}/messages"), &body).await?;
     Ok(())
 }

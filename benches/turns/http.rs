@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, Stream};
 use crate::wire;
 
 /// Takes connections for ever.
@@ -25,10 +26,39 @@ async fn serve(mut stream: TcpStream, rig: &Rig) -> std::io::Result<()> {
     let mut buffer = Vec::with_capacity(32 * 1024);
     loop {
         let Some((head, body)) = read(&mut stream, &mut buffer).await? else { return Ok(()) };
+        if memchr::memmem::find(&buffer[..head], b"/chat/completions").is_some() && rig.state.lock().slow_model {
+            let number = rig.asked_in(&buffer[head..head + body]);
+            stream_slowly(&mut stream, rig, number).await?;
+            buffer.drain(..head + body);
+            continue;
+        }
         let answer = answer(rig, &buffer[..head], &buffer[head..head + body]);
         stream.write_all(answer.as_bytes()).await?;
         buffer.drain(..head + body);
     }
+}
+
+/// A model that says a word every now and then.
+async fn stream_slowly(stream: &mut TcpStream, rig: &Rig, number: Option<usize>) -> std::io::Result<()> {
+    rig.count("model");
+    let note = |note: fn(&mut Stream, Instant)| number.into_iter().for_each(|number| rig.streams(number, note));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    let mut due = Instant::now();
+    for piece in 0..=wire::PIECES {
+        due += wire::PIECE_EVERY;
+        tokio::time::sleep_until(due).await;
+        if piece == 0 {
+            note(|stream, now| stream.begun = Some(now));
+        }
+        stream.write_all(chunk(&wire::piece(piece)).as_bytes()).await?;
+    }
+    note(|stream, now| stream.ended = Some(now));
+    stream.write_all((chunk(wire::end_of_stream()) + "0\r\n\r\n").as_bytes()).await
+}
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
 }
 
 /// Reads one message: the lengths of its head and its body. None at the end of the connection.
@@ -81,7 +111,9 @@ fn answer(rig: &Rig, head: &[u8], body: &[u8]) -> String {
         }
         ("PATCH", ["channels", channel, "messages", id]) => {
             rig.count("edit");
-            json(&wire::posted(id.parse().unwrap_or(0), channel, 0, &rig.stamp()))
+            let id = id.parse().unwrap_or(0);
+            rig.edit(channel, id, body);
+            json(&wire::posted(id, channel, 0, &rig.stamp()))
         }
         ("POST", ["channels", _, "typing"]) => {
             rig.count("typing");

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use figures::{Steal, Table};
-use scenes::{Pair, Size, idle, noise, starts};
+use scenes::{Pair, Size, idle, noise, starts, stream};
 
 const FULL: Size = Size {
     rounds: 11,
@@ -79,7 +79,7 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
     if wanted("m6") {
         starts::cold(on_core, size, table).await?;
     }
-    if ["m1", "m2", "m4"].into_iter().any(wanted) {
+    if ["m1", "m2", "m3", "m4"].into_iter().any(wanted) {
         let pair = Pair::start(on_core).await?;
         if wanted("m1") {
             scenes::overhead(&pair, size, table).await?;
@@ -89,6 +89,9 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
         }
         if wanted("m4") {
             noise::run(&pair, size, table).await?;
+        }
+        if wanted("m3") {
+            stream::run(&pair, size, table).await?;
         }
         table.told("   requests a turn", &starts::exchanges(&pair.us), &Steal::watch());
         for bot in [&pair.floor, &pair.us] {

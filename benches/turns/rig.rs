@@ -14,6 +14,8 @@ use tokio::time::Instant;
 use crate::wire::{self, Seat};
 use crate::{gateway, http};
 
+/// The program's own pause between two edits of one channel; what it waits for that is no delay.
+const EDIT_EVERY: Duration = Duration::from_secs(1);
 /// Events that wait for the connection.
 const QUEUE: usize = 4096;
 /// Events kept for a resumed session.
@@ -62,12 +64,48 @@ pub struct State {
     pub requests: HashMap<&'static str, u64>,
     /// Bytes of all prompts.
     pub prompt_bytes: u64,
+    /// The model takes its time, and streams.
+    pub slow_model: bool,
+    /// The turns that messages of ours belong to, while the model is slow.
+    posts: HashMap<u64, usize>,
+    /// When something was last edited in each channel, and the shortest time between two edits of one channel.
+    edited: HashMap<String, Instant>,
+    /// The shortest time between two edits of one channel.
+    pub shortest_pause: Option<Duration>,
 }
 
 struct Turn {
     due: Instant,
     replied: Option<Instant>,
     replies: u32,
+    stream: Stream,
+}
+
+/// What became of a streamed answer.
+#[derive(Clone, Copy, Default)]
+pub struct Stream {
+    /// When its first word was sent.
+    pub begun: Option<Instant>,
+    /// When its end was sent.
+    pub ended: Option<Instant>,
+    /// When the whole text stood in the channel.
+    pub whole: Option<Instant>,
+    /// When it was edited before that.
+    edited: Option<Instant>,
+    /// How often it was edited.
+    pub edits: u32,
+}
+
+/// What a stretch of streamed turns took.
+pub struct Streamed {
+    /// From the moment it was meant for to the first visible text, in microseconds.
+    pub visible: f64,
+    /// From the first word of the model to the first visible text, in microseconds.
+    pub behind_model: f64,
+    /// From the end of the stream, or the moment at which another edit was allowed, to the whole text, in microseconds.
+    pub finished: f64,
+    /// Edits.
+    pub edits: u32,
 }
 
 /// A stretch of turns that were asked.
@@ -113,7 +151,7 @@ impl Rig {
         let (out, text) = {
             let mut state = self.state.lock();
             let number = state.turns.len();
-            state.turns.push(Turn { due, replied: None, replies: 0 });
+            state.turns.push(Turn { due, replied: None, replies: 0, stream: Stream::default() });
             let id = self.first_id + number as u64;
             state.sequence += 1;
             let text = wire::message(state.sequence, id, &self.stamp(), seat, true);
@@ -192,6 +230,29 @@ impl Rig {
         state.turns[span.first..span.end].iter().filter_map(took).collect()
     }
 
+    /// Waits until the whole text of all turns since `first` stands in its channel.
+    pub async fn finished(&self, span: Span, within: Duration) -> bool {
+        self.until(within, |state| state.turns[span.first..].iter().all(|turn| turn.stream.whole.is_some())).await
+    }
+
+    /// What each streamed turn of a stretch took.
+    pub fn streamed(&self, span: Span) -> Vec<Streamed> {
+        let state = self.state.lock();
+        let micros = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e6;
+        let each = state.turns[span.first..span.end].iter().filter_map(|turn| {
+            let Stream { begun, ended, whole, edited, edits } = turn.stream;
+            let replied = turn.replied?;
+            let allowed = edited.map_or(replied, |at| at + EDIT_EVERY);
+            Some(Streamed {
+                visible: micros(turn.due, replied),
+                behind_model: micros(begun?, replied),
+                finished: micros(ended?.max(allowed), whole?),
+                edits,
+            })
+        });
+        each.collect()
+    }
+
     /// From the first turn asked to the last reply, in seconds.
     pub fn stretch(&self, span: Span) -> f64 {
         let state = self.state.lock();
@@ -267,12 +328,46 @@ impl Rig {
                     }
                     None => state.strays += 1,
                 }
+                if let (true, Some(number)) = (state.slow_model, number) {
+                    state.posts.extend([(id, number), (trigger, number)]);
+                    state.shows(number, body, now);
+                }
                 id
             }
         };
         drop(state);
         self.changed.notify_waiters();
         wire::posted(id, channel, trigger, &stamp)
+    }
+
+    /// A message of ours was edited.
+    pub fn edit(&self, channel: &str, id: u64, body: &[u8]) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        if let Some(before) = state.edited.insert(channel.to_owned(), now) {
+            let pause = now.saturating_duration_since(before);
+            state.shortest_pause = Some(state.shortest_pause.map_or(pause, |shortest| shortest.min(pause)));
+        }
+        if let Some(number) = state.posts.get(&id).copied() {
+            state.turns[number].stream.edits += 1;
+            state.shows(number, body, now);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// The turn that a prompt asks for: its message names its own id.
+    pub fn asked_in(&self, prompt: &[u8]) -> Option<usize> {
+        let at = memchr::memmem::rfind(prompt, b"about number ")?;
+        let id = wire::number_behind(&prompt[at..], "about number ")?;
+        id.checked_sub(self.first_id).and_then(|number| usize::try_from(number).ok())
+    }
+
+    /// Takes note of how far the answer to a turn is streamed.
+    pub fn streams(&self, number: usize, note: impl FnOnce(&mut Stream, Instant)) {
+        if let Some(turn) = self.state.lock().turns.get_mut(number) {
+            note(&mut turn.stream, Instant::now());
+        }
     }
 
     /// Messages of ours in a channel after an id, newest first.
@@ -292,6 +387,18 @@ impl Rig {
 }
 
 impl State {
+    /// The channel shows this of a turn's answer.
+    fn shows(&mut self, number: usize, body: &[u8], now: Instant) {
+        let whole = memchr::memmem::find(body, wire::streamed_text().as_bytes()).is_some();
+        if let Some(turn) = self.turns.get_mut(number) {
+            if whole {
+                turn.stream.whole.get_or_insert(now);
+            } else if turn.replied != Some(now) {
+                turn.stream.edited = Some(now);
+            }
+        }
+    }
+
     fn keep(&mut self, text: &str) {
         let sequence = self.sequence;
         self.replay.push_back((sequence, text.to_owned()));

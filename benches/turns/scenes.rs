@@ -16,6 +16,8 @@ pub mod noise;
 
 pub mod starts;
 
+pub mod stream;
+
 /// How long a whole stretch of turns may take to be answered.
 const WITHIN: Duration = Duration::from_secs(60);
 /// Turns that fill a history.

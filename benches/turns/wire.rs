@@ -1,6 +1,7 @@
 //! The texts that go over the wire: gateway events, answers of the request API, and an instant model's completion.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Our account on the rig.
 pub const BOT: u64 = 900_000_000_000_000_001;
@@ -14,6 +15,10 @@ const EPOCH: u64 = 1_420_070_400_000;
 
 /// What the model answers, always.
 const REPLY: &str = r#"{\"type\":\"text\",\"response\":\"Certainly. Here is a short answer of a usual length for a chat.\",\"data\":\"\"}"#;
+
+/// Words in a streamed answer, and the time between two of them.
+pub const PIECES: usize = 64;
+pub const PIECE_EVERY: Duration = Duration::from_millis(20);
 
 /// Who writes where.
 #[derive(Clone, Copy)]
@@ -85,6 +90,34 @@ pub fn completion_stream() -> String {
         "{head}:[{{\"index\":0,\"delta\":{{\"role\":\"assistant\",\"content\":\"{REPLY}\"}},\"finish_reason\":null}}]}}\n\n\
          {head}:[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\n\
          {head}:[],\"usage\":{{\"prompt_tokens\":420,\"completion_tokens\":21,\"total_tokens\":441}}}}\n\ndata: [DONE]\n\n"
+    )
+}
+
+/// The text of a streamed answer: so many words, each in a piece of its own.
+pub fn streamed_text() -> String {
+    (1..=PIECES).map(|number| format!("word{number}")).collect::<Vec<_>>().join(" ")
+}
+
+/// One piece of a streamed completion, from zero to [`PIECES`]; each but the last has a word of the text.
+pub fn piece(number: usize) -> String {
+    let content = match number {
+        0 => r#"{\"type\":\"text\",\"response\":\"word1"#.to_owned(),
+        PIECES => r#"\",\"data\":\"\"}"#.to_owned(),
+        number => format!(" word{}", number + 1),
+    };
+    format!(
+        "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1760000000,\"model\":\"rig\",\
+         \"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{content}\"}},\"finish_reason\":null}}]}}\n\n"
+    )
+}
+
+/// What ends a streamed completion.
+pub fn end_of_stream() -> &'static str {
+    concat!(
+        r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"rig","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+        "\n\n",
+        r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"rig","choices":[],"usage":{"prompt_tokens":420,"completion_tokens":150,"total_tokens":570}}"#,
+        "\n\ndata: [DONE]\n\n"
     )
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::conversation::{Conversation, ConversationMsg};
 use super::handle::Handle;
+use super::roomy;
 use super::supervisor::{Actor, ChildSpec, Crash, Me};
 use super::tree::Row;
 use super::turn::TurnParts;
@@ -86,6 +87,7 @@ impl Actor for Conversations {
                 if state.known.get(&place).is_some_and(|known| known.sent == seen)
                     && let Some(known) = state.known.remove(&place)
                 {
+                    roomy::shrink(&mut state.known);
                     // It is gone before the next turn is routed: a place never has two conversations.
                     me.stop_child(&known.handle.stats().path).await;
                 }

@@ -16,8 +16,10 @@
 //! posted, is looked for before anything else is posted. When a trigger is deleted its draft is left as it stands.
 
 mod courier;
+mod doors;
 mod drafts;
 mod drawing;
+mod found;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -28,18 +30,22 @@ use tokio::time::Instant;
 
 use self::courier::{Courier, Job, Pace, Task};
 pub use self::courier::{Delivery, Pacer};
+pub use self::doors::Outboxes;
 pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::recent::Recent;
+use super::roomy;
 use super::supervisor::{Actor, Crash, Me};
-use crate::domain::ids::{Door, MessageId, Place, TurnId};
+use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
-use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster};
+use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
+/// The most posts that answer nobody which wait at once; further ones are refused.
+const POSTS_MAX: usize = 100;
 /// How often typing is shown again; the platform shows it for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
 /// How many of a second's requests typing leaves free for answers.
@@ -74,6 +80,15 @@ pub enum OutboxMsg {
         place: Place,
         /// The sentence.
         text: String,
+    },
+    /// Somebody has something to post that answers nobody, and waits for what becomes of it.
+    Post {
+        /// What it is: at most 22 characters, the same for the same post, and by that the nonce.
+        name: String,
+        /// What to post.
+        outgoing: Outgoing,
+        /// What became of it.
+        reply: Reply<Result<Delivery, String>>,
     },
     /// A turn began to think: typing is shown until it is answered, quiet, or late.
     Typing {
@@ -112,29 +127,10 @@ pub struct Outbox {
     pub pacer: Arc<Mutex<Pacer>>,
     /// Jitter of retries.
     pub dice: Arc<dyn Dice>,
+    /// Draws formulas for doors that take pictures.
+    pub renderer: Arc<dyn Renderer>,
     /// Who wants to know.
     pub journal: Handle<JournalMsg>,
-}
-
-/// The outbox of each door.
-#[derive(Clone)]
-pub struct Outboxes {
-    first: Handle<OutboxMsg>,
-    others: Arc<[(Door, Handle<OutboxMsg>)]>,
-}
-
-impl Outboxes {
-    /// Every door beside the first has its own; a door without one has the first, whose platform refuses foreign places.
-    #[must_use]
-    pub fn new(first: Handle<OutboxMsg>, others: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
-        Self { first, others: others.into() }
-    }
-
-    /// The outbox of a door.
-    #[must_use]
-    pub fn of(&self, door: &Door) -> &Handle<OutboxMsg> {
-        self.others.iter().find(|(known, _)| known == door).map_or(&self.first, |(_, outbox)| outbox)
-    }
 }
 
 /// What the outbox holds.
@@ -142,6 +138,8 @@ impl Outboxes {
 pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
+    /// Who waits for posts that answer nobody.
+    posts: HashMap<String, Reply<Result<Delivery, String>>>,
     drafts: Drafts,
     /// The timer of samples runs.
     sampling: bool,
@@ -185,6 +183,7 @@ impl Actor for Outbox {
                 self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
+            OutboxMsg::Post { name, outgoing, reply } => self.post(me, state, name, outgoing, reply),
             OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
@@ -248,6 +247,24 @@ impl Outbox {
         self.enqueue(me, state, place, Job::new(Task::Notice(about), outgoing));
     }
 
+    fn post(
+        &self,
+        me: &mut Me<OutboxMsg>,
+        state: &mut OutboxState,
+        name: String,
+        outgoing: Outgoing,
+        reply: Reply<Result<Delivery, String>>,
+    ) {
+        if state.posts.len() >= POSTS_MAX {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(Err("too many posts wait".to_owned()));
+            return;
+        }
+        state.posts.insert(name.clone(), reply);
+        let place = outgoing.place.clone();
+        self.enqueue(me, state, place, Job::new(Task::Post(name), outgoing));
+    }
+
     fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
         let queue = state.lanes.entry(place.clone()).or_default();
         let known = queue.out.as_ref() == Some(&job.task) || queue.jobs.iter().any(|waiting| waiting.task == job.task);
@@ -294,7 +311,7 @@ impl Outbox {
 
     fn courier(&self, pace: Pace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
-        Courier { poster, pacer, dice, pace }
+        Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
     }
 
     /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
@@ -368,11 +385,17 @@ impl Outbox {
         match &task {
             Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
             Task::Notice(about) => self.poster.delivered(place, about),
-            Task::Draft(_) => {}
+            Task::Draft(_) | Task::Post(_) => {}
         }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
+            (Task::Post(name), result) => {
+                if let Some(reply) = state.posts.remove(&name) {
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(result);
+                }
+            }
             // A draft is reported to nobody.
             (Task::Draft(_), _) => {}
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
@@ -431,6 +454,8 @@ impl OutboxState {
             let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
             queue.out.is_some() || !queue.jobs.is_empty() || closed || !queue.pace.is_over(now)
         });
+        roomy::shrink(&mut self.lanes);
+        roomy::shrink(&mut self.typing);
     }
 
     fn quiet(&mut self, place: &Place, turn: &TurnId) {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::catch_up::{CatchUp, Gap, Newest};
 use super::board::{Board, PartKind};
 use super::gateway::GatewayMsg;
 use super::handle::Handle;
@@ -25,7 +26,7 @@ use super::receipt::{Outcome, Receipt};
 use super::running::{Exit, ExitSender, Live};
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids;
-use crate::domain::ids::{Door, Place, Timestamp};
+use crate::domain::ids::{Door, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::keys;
 use crate::domain::restart::Backoff;
@@ -73,8 +74,8 @@ pub enum ShardMsg {
     Returned(u64),
     /// Time to hand a returned event on again.
     HandOn(u64),
-    /// Messages of a gap were read back, oldest first; `true` ends the catch-up of that guild.
-    CaughtUp(String, Vec<Posted>, bool),
+    /// The reading back of a guild's gap went on.
+    CaughtUp(String, CatchUp),
     /// Time to write the session down.
     Save,
 }
@@ -136,10 +137,10 @@ pub struct ShardState {
     watermarks: HashMap<String, Timestamp>,
     /// Guilds whose gap is still being read back: their watermark stays.
     catching_up: HashSet<String>,
-    /// Those of them that wait for their turn, with the newest message of each of their places.
-    gaps: VecDeque<(String, Vec<(Place, Timestamp)>)>,
+    /// Those of them that wait for their turn.
+    gaps: VecDeque<(String, Gap)>,
     /// Further gaps of those that are being read back already: they come next.
-    further: HashMap<String, Vec<(Place, Timestamp)>>,
+    further: HashMap<String, Newest>,
 }
 
 struct Pending {
@@ -181,17 +182,23 @@ impl Actor for ShardActor {
             ShardMsg::Settled(ticket) => state.settle(ticket),
             ShardMsg::Returned(ticket) => state.returned(me, ticket),
             ShardMsg::HandOn(ticket) => self.hand_on(me, state, ticket),
-            ShardMsg::CaughtUp(guild, messages, done) => {
+            ShardMsg::CaughtUp(guild, CatchUp::Read(messages)) => {
+                tracing::debug!(guild, messages = messages.len(), "a place was read back");
                 for posted in messages {
                     self.take(me, state, Incoming::Posted(posted), None);
                 }
-                if done {
-                    match state.further.remove(&guild) {
-                        Some(newest) => state.gaps.push_back((guild, newest)),
-                        None => drop(state.catching_up.remove(&guild)),
-                    }
-                    self.catch_up(me, state);
+            }
+            ShardMsg::CaughtUp(guild, CatchUp::Done) => {
+                match state.further.remove(&guild) {
+                    Some(newest) => state.gaps.push_back((guild, Gap { newest, again: false })),
+                    None => drop(state.catching_up.remove(&guild)),
                 }
+                self.catch_up(me, state);
+            }
+            ShardMsg::CaughtUp(guild, CatchUp::Unknown(newest)) => {
+                let newest = state.further.remove(&guild).unwrap_or(newest);
+                state.gaps.push_back((guild, Gap { newest, again: true }));
+                self.catch_up(me, state);
             }
             ShardMsg::Save => {
                 drop(self.save(state));
@@ -293,7 +300,7 @@ impl ShardActor {
             StreamEvent::Places { sequence, guild, newest } => {
                 state.latest = state.latest.max(sequence);
                 if state.catching_up.insert(guild.clone()) {
-                    state.gaps.push_back((guild, newest));
+                    state.gaps.push_back((guild, Gap { newest, again: false }));
                     self.catch_up(me, state);
                 } else {
                     state.further.insert(guild, newest);
@@ -306,18 +313,18 @@ impl ShardActor {
     /// Begins to read back the next communities, as many as may at once.
     fn catch_up(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
         while state.catching_up.len() - state.gaps.len() < CATCH_UPS
-            && let Some((guild, newest)) = state.gaps.pop_front()
+            && let Some((guild, gap)) = state.gaps.pop_front()
         {
             let (handle, last_guild) = (me.handle().clone(), guild.clone());
             let parts = self.parts.clone();
             me.task(
                 async move {
-                    let reading = catch_up::read_back(&parts, &guild, newest, &handle);
+                    let reading = catch_up::read_back(&parts, &guild, gap, &handle);
                     // What cannot be read in time is older than anybody still waits for.
-                    let _ = tokio::time::timeout(CATCH_UP_WITHIN, reading).await;
-                    ShardMsg::CaughtUp(guild, Vec::new(), true)
+                    let end = tokio::time::timeout(CATCH_UP_WITHIN, reading).await.unwrap_or(CatchUp::Done);
+                    ShardMsg::CaughtUp(guild, end)
                 },
-                move |_| ShardMsg::CaughtUp(last_guild, Vec::new(), true),
+                move |_| ShardMsg::CaughtUp(last_guild, CatchUp::Done),
             );
         }
     }

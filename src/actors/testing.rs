@@ -2,6 +2,7 @@
 //! Time is paused in all of them.
 
 pub mod log;
+pub mod pictures;
 pub mod ports;
 
 use std::sync::Arc;

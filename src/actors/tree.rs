@@ -41,6 +41,7 @@ pub enum Kind {
     Conversations,
     Conversation,
     PresenceScheduler,
+    Reporter,
     ConfigWatcher,
     Gateway,
     Discord,
@@ -94,6 +95,7 @@ pub static TREE: Row = Row {
             )
         },
         leaf(Kind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status"),
+        leaf(Kind::Reporter, "reporter", "posts what was used, once in each interval"),
         leaf(
             Kind::ConfigWatcher,
             "config_watcher",

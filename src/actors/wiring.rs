@@ -22,6 +22,7 @@ use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
 use super::presence_scheduler::{self, PresenceMsg, PresenceScheduler};
+use super::reporter::{Reporter, ReporterMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -31,7 +32,7 @@ use super::tree::{Kind, Row, TREE};
 use super::turn::{InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
@@ -62,6 +63,8 @@ pub struct Parts {
     pub terminal_door: Door,
     /// The terminal's sessions.
     pub terminal: Arc<dyn Poster>,
+    /// Draws formulas.
+    pub renderer: Arc<dyn Renderer>,
     /// The addresses of the actors, made before the edges that speak to them.
     pub handles: Handles,
     /// Serves the pages.
@@ -87,6 +90,7 @@ pub struct Handles {
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     presence_scheduler: Handle<PresenceMsg>,
+    reporter: Handle<ReporterMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
     discord: Handle<DiscordMsg>,
@@ -107,6 +111,7 @@ impl Handles {
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             presence_scheduler: Handle::new(&at("presence_scheduler")),
+            reporter: Handle::new(&at("reporter")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
             discord: Handle::new(&at("discord")),
@@ -285,6 +290,7 @@ impl Wiring {
             llm_dispatcher,
             conversations,
             presence_scheduler,
+            reporter,
             config_watcher,
             gateway,
             discord,
@@ -299,6 +305,7 @@ impl Wiring {
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
+            Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
@@ -328,6 +335,7 @@ impl Wiring {
             poster: Arc::clone(&self.parts.terminal),
             pacer: Arc::new(Mutex::new(Pacer::new(0, 0))),
             dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
         }
     }
@@ -337,6 +345,7 @@ impl Wiring {
             poster: Arc::clone(&self.parts.poster),
             pacer: Arc::clone(&self.pacer),
             dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
         }
     }
@@ -352,6 +361,16 @@ impl Wiring {
 
     fn conversations(&self, row: &'static Row) -> Conversations {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
+    }
+
+    fn reporter(&self) -> Reporter {
+        Reporter {
+            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            door: self.parts.door.clone(),
+            outbox: self.handles.outbox.clone(),
+        }
     }
 
     fn config_watcher(&self) -> ConfigWatcher {

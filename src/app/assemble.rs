@@ -21,6 +21,7 @@ use crate::discord::prefilter::Lottery;
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
 use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
+use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::terminal::sessions::Sessions;
@@ -124,6 +125,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         poster,
         terminal_door: terminal::DOOR,
         terminal: sessions,
+        renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
         roster,

@@ -78,12 +78,7 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            let model = if demo.is_some() {
-                "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one"
-            } else {
-                "the configured model"
-            };
-            println!("no service runs here, so this is one of its own, with {model}; /quit ends");
+            println!("no service runs here, so this is one of its own, with {}; /quit ends", named(demo.as_ref()));
             talk(&loaded, address).await
         }
         Ok(None) | Err(_) => {
@@ -96,6 +91,14 @@ pub async fn run(cli: &Cli) -> u8 {
         demo.stop().await;
     }
     code
+}
+
+/// Which model answers, for the person at the terminal.
+const fn named(demo: Option<&DemoModel>) -> &'static str {
+    match demo {
+        Some(_) => "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one",
+        None => "the configured model",
+    }
 }
 
 /// Whether what is sent to this address stays on this machine: nobody can listen at an address of another one.

@@ -15,7 +15,6 @@ use super::events::{GuildPlaces, Ready};
 use super::frame::{self, Dropped, Event, Reading};
 use super::prefilter::{Filter, Lottery};
 use super::rest::Rest;
-use super::threads::Threads;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;
@@ -60,8 +59,6 @@ struct Shared {
     interests: Interests,
     /// Where the gateway is, once Discord told it.
     address: Mutex<Option<String>>,
-    /// Which channel each thread belongs to.
-    threads: Threads,
     /// What each shard shows of us.
     displays: Arc<Displays>,
 }
@@ -76,7 +73,6 @@ impl Gateway {
                 access,
                 interests,
                 address: Mutex::new(None),
-                threads: Threads::default(),
                 displays: Arc::default(),
             }),
         }
@@ -323,7 +319,7 @@ impl Stream {
                 self.pass(sequence);
             }
             Event::Posted(mut posted) => {
-                posted.parent = self.shared.threads.parent(&posted.place);
+                posted.parent = self.shared.rest.threads.parent(&posted.place);
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {
@@ -341,12 +337,12 @@ impl Stream {
             }
             Event::Places(GuildPlaces { guild, newest, threads }) => {
                 for (thread, parent) in threads {
-                    self.shared.threads.learn(thread, parent);
+                    self.shared.rest.threads.learn(thread, parent);
                 }
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
             }
             Event::Thread(thread, parent) => {
-                self.shared.threads.learn(thread, parent);
+                self.shared.rest.threads.learn(thread, parent);
                 self.pass(sequence);
             }
             Event::Reacted(place) => {

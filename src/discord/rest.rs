@@ -10,12 +10,13 @@ use http::{HeaderMap, Method, StatusCode};
 use reqwest::redirect::Policy;
 use secrecy::ExposeSecret;
 use serde_json::value::RawValue;
-use serenity::builder::{CreateAllowedMentions, CreateMessage, EditMessage};
-use serenity::model::channel::{MessageReference, MessageReferenceKind, Nonce};
+use serenity::model::channel::{MessageReference, MessageReferenceKind};
 use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
-use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events};
+use super::message::Body;
+use super::threads::Threads;
+use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 use crate::domain::outgoing::{Capabilities, Piece};
@@ -46,6 +47,8 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
+    /// Which channel each thread belongs to, as the gateway learns it.
+    pub(super) threads: Threads,
 }
 
 impl Rest {
@@ -70,7 +73,13 @@ impl Rest {
             .no_proxy()
             .build()
             .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self { client, base: format!("{base}/api/v10"), authorization, me: OnceLock::new() })
+        Ok(Self {
+            client,
+            base: format!("{base}/api/v10"),
+            authorization,
+            me: OnceLock::new(),
+            threads: Threads::default(),
+        })
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -105,17 +114,22 @@ impl Rest {
     }
 
     /// One request, one answer with a status of success.
-    async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Answer, PostError> {
+    async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<Answer, PostError> {
         let mut headers = HeaderMap::with_capacity(2);
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let bodiless = method == Method::GET;
         let mut request = self.client.request(method, format!("{}{path}", self.base));
-        if let Some(body) = body {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            request = request.body(body);
-        } else if !bodiless {
+        match body {
+            Some(Body::Json(json)) => {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                request = request.body(json);
+            }
+            Some(Body::Form(form)) => request = request.multipart(form),
             // Some proxies refuse a post whose length is not told.
-            headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+            None if !bodiless => {
+                headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+            }
+            None => {}
         }
         let answer = match request.headers(headers).send().await {
             Ok(response) => Answer::read(response).await,
@@ -134,26 +148,18 @@ impl Rest {
             return Err(foreign("the request"));
         };
         let channel = channel(place)?;
-        let mut message = CreateMessage::new()
-            .content(&piece.text)
-            .nonce(Nonce::String(nonce.clone()))
-            .enforce_nonce(true)
-            .allowed_mentions(nobody());
+        let mut reference = None;
         if let Some(reply_to) = reply_to {
-            let reference = MessageReference::new(MessageReferenceKind::Default, channel)
-                .message_id(message_id(reply_to)?)
-                .fail_if_not_exists(false);
-            message = message.reference_message(reference);
+            let to = MessageReference::new(MessageReferenceKind::Default, channel);
+            reference = Some(to.message_id(message_id(reply_to)?).fail_if_not_exists(false));
         }
-        let body = serde_json::to_vec(&message).map_err(|error| PostError::Transient(error.to_string()))?;
+        let body = message::create(piece, reference, nonce)?;
         self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body)).await
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
-        let edit = EditMessage::new().content(&piece.text).allowed_mentions(nobody());
-        let body = serde_json::to_vec(&edit).map_err(|error| PostError::Transient(error.to_string()))?;
-        self.send(Method::PATCH, &path, Some(body)).await
+        self.send(Method::PATCH, &path, Some(message::edit(piece)?)).await
     }
 
     async fn history(&self, place: &Place, after: Option<&MessageId>, limit: u8) -> Result<PostReply, PostError> {
@@ -166,9 +172,10 @@ impl Rest {
         let answer = self.send(Method::GET, &path, None).await?;
         let raws: Vec<&RawValue> = answer.json()?;
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
+        let parent = self.threads.parent(place);
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(message) => messages.push(message),
+                Ok(message) => messages.push(Posted { parent: parent.clone(), ..message }),
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
@@ -193,7 +200,12 @@ impl Rest {
 #[async_trait]
 impl Poster for Rest {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::text_only(TEXT_LIMIT)
+        Capabilities {
+            text_limit: TEXT_LIMIT,
+            cards: message::CARDS_MAX,
+            files: message::FILES_MAX,
+            file_bytes: message::FILE_BYTES_MAX,
+        }
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
@@ -219,11 +231,6 @@ pub(super) fn bare_token(access: &Access) -> &str {
     }
 }
 
-/// Nobody is pinged, whatever the text says. Absent, everybody would be.
-fn nobody() -> CreateAllowedMentions {
-    CreateAllowedMentions::new().replied_user(false)
-}
-
 /// An id becomes part of a path only as the number that it must be.
 fn channel(place: &Place) -> Result<ChannelId, PostError> {
     if place.door != DOOR {
@@ -241,6 +248,11 @@ fn message_id(message: &MessageId) -> Result<WireMessageId, PostError> {
 
 fn number(id: &str) -> Option<u64> {
     id.parse::<u64>().ok().filter(|id| *id != 0 && *id != u64::MAX)
+}
+
+/// The error for a body that cannot be sent.
+pub(super) fn unsendable(error: reqwest::Error) -> PostError {
+    PostError::Refused { status: StatusCode::BAD_REQUEST.as_u16(), message: error.without_url().to_string() }
 }
 
 fn foreign(what: &str) -> PostError {

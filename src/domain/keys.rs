@@ -47,6 +47,9 @@ pub const WATERMARK_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The life of the exchange behind one of our messages when history itself never expires.
 pub const ANSWERED_TTL: Duration = TURN_TTL;
 
+/// When the interval ended that was reported last, in milliseconds since 1970. One key, without an end.
+pub const REPORT_LAST: &str = "staffai:report:last";
+
 /// How all marks of counted increments begin.
 pub const APPLIED_PREFIX: &str = "staffai:applied:";
 

@@ -31,8 +31,11 @@ const WEEK: usize = 7;
 /// The most days that are summed at once: as long as a day's counters live.
 const DAYS_MOST: usize = 35;
 
+/// Where a count stands in a tally.
+type Count = fn(&mut Tally) -> &mut u64;
+
 /// What is counted: the name in the key, and where it stands in a tally.
-const KINDS: [(&str, fn(&mut Tally) -> &mut u64); 6] = [
+const KINDS: [(&str, Count); 6] = [
     ("in", |tally| &mut tally.tokens_in),
     ("out", |tally| &mut tally.tokens_out),
     ("cached", |tally| &mut tally.cached),

@@ -1,5 +1,7 @@
 //! Every sentence that the bot says by itself. Plain and friendly words; nothing that only an operator understands.
 
+pub mod report;
+
 /// Why somebody gets an apology instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Apology {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::code::fence;
 use super::ids::{MessageId, Place};
 use super::notice;
-use super::reply::fence;
 use super::split::is_blank;
 
 /// The largest file that goes out, in bytes. What is larger is named only.
@@ -124,9 +124,17 @@ pub struct File {
     /// What is in it, at most [`FILE_BYTES_MAX`].
     #[serde(with = "base64_text")]
     pub bytes: Arc<[u8]>,
+    /// What it shows, for people who cannot see it; may be empty.
+    #[serde(default)]
+    pub description: String,
 }
 
 impl File {
+    /// A file without a description.
+    pub fn new(name: impl Into<String>, mime: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self { name: name.into(), mime: mime.into(), bytes: bytes.into(), description: String::new() }
+    }
+
     /// Text stands for itself, everything else is named.
     fn text(&self) -> String {
         let is_text = self.mime.starts_with("text/") || self.mime == "application/json";

@@ -7,10 +7,14 @@ use jsonschema::error::ValidationErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::outgoing::Part;
+use super::code::fence;
 use super::split::is_blank;
 
+mod parts;
+
 pub mod salvage;
+
+pub use parts::to_parts;
 
 /// The longest model answer that is read, in bytes.
 pub const MAX_CONTENT_BYTES: usize = 256 * 1024;
@@ -179,21 +183,25 @@ impl Schema {
         let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let kind = Kind::of(field("type"));
         let response = salvage::without_leading_thoughts(field("response")).trim();
-        let data = field("data").trim();
+        let data = match value.get("data") {
+            // A schema of one's own may have an object here.
+            Some(object @ (Value::Object(_) | Value::Array(_))) => object.to_string(),
+            _ => field("data").trim().to_owned(),
+        };
         // Some models wrap the whole reply into its own text once more.
         if response.starts_with('{')
             && let Ok(inner) = self.read_json(response)
         {
             return Ok(inner);
         }
-        if is_blank(response) && is_blank(data) {
+        if is_blank(response) && is_blank(&data) {
             return Err(Invalid::Refused("/response: must not be empty".to_owned()));
         }
         let only_markup = response.starts_with('<') && salvage::plain_text(response).is_none();
         if salvage::is_call(response) || only_markup {
             return Err(Invalid::Refused("/response: must be words for the person, not a tool call".to_owned()));
         }
-        Ok(Reply { kind, response: words(response), data: data.to_owned() })
+        Ok(Reply { kind, response: words(response), data })
     }
 
     fn check(&self, value: &Value) -> Result<(), Invalid> {
@@ -236,66 +244,10 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// The neutral parts of a reply. Every kind degrades to text that stands for itself; never empty for a reply that was read.
-#[must_use]
-pub fn to_parts(reply: &Reply) -> Vec<Part> {
-    let response = reply.response.trim();
-    let data = reply.data.trim();
-    let shown = match reply.kind {
-        _ if is_blank(data) => String::new(),
-        // Text needs no data.
-        Kind::Text => String::new(),
-        Kind::Url | Kind::Gif => link(data).map(str::to_owned).unwrap_or_default(),
-        Kind::Latex => fence("latex", data),
-        Kind::Code | Kind::Output => program(reply.kind, data),
-    };
-    let text = match (is_blank(response), shown.is_empty() || response.contains(data)) {
-        (false, true) => response.to_owned(),
-        (false, false) => format!("{response}\n{shown}"),
-        (true, _) if !shown.is_empty() => shown,
-        // Data that does not suit its kind still is all that was answered.
-        (true, _) => words(data),
-    };
-    if is_blank(&text) { Vec::new() } else { vec![Part::Text { text }] }
-}
-
 /// The text as it is shown: JSON never stands bare.
 fn words(text: &str) -> String {
     let json = matches!(serde_json::from_str::<Value>(text), Ok(Value::Object(_) | Value::Array(_)));
     if json { fence("json", text) } else { text.to_owned() }
-}
-
-/// The address, when it is one that people can follow.
-fn link(data: &str) -> Option<&str> {
-    let rest = data.strip_prefix("https://").or_else(|| data.strip_prefix("http://"))?;
-    (!rest.is_empty() && !data.contains(char::is_whitespace)).then_some(data)
-}
-
-/// A program and what it printed, from plain text or from the JSON form with `language`, `content` and `output`.
-fn program(kind: Kind, data: &str) -> String {
-    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(data) else {
-        return fence("", data);
-    };
-    let field = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
-    let content = field("content").or_else(|| field("code")).map(|code| fence(field("language").unwrap_or(""), code));
-    let output = field("output").filter(|_| kind == Kind::Output).map(|output| fence("", output));
-    match (content, output) {
-        (Some(content), Some(output)) => format!("{content}\n{output}"),
-        (Some(only), None) | (None, Some(only)) => only,
-        // Some other object is data that the person asked to see.
-        (None, None) => fence("json", data),
-    }
-}
-
-/// A code block. Fences inside it are made harmless by an invisible character, so that they cannot end it.
-pub(super) fn fence(language: &str, code: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
-    let language = if language.len() <= 20 && language.chars().all(plain) { language } else { "" };
-    if salvage::whole_fence(code).is_some_and(|inner| !inner.contains("```")) {
-        // It brought its own fence.
-        return code.to_owned();
-    }
-    format!("```{language}\n{}\n```", code.replace("```", "`\u{200b}`\u{200b}`"))
 }
 
 /// The first `most` scalar values of a text.

@@ -1,6 +1,8 @@
 //! Cuts a long text into messages: at paragraphs, lines, sentences, words, and keeps code blocks whole to the eye.
 
-use unicode_segmentation::UnicodeSegmentation;
+use std::ops::Range;
+
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
 /// Below this limit code blocks are cut like any other text: closing and reopening them would leave no room for code.
 pub const MIN_FENCED_LIMIT: usize = 40;
@@ -13,29 +15,51 @@ const CLOSING: usize = 4;
 /// The longest name of a language that is repeated when a code block is reopened.
 const MAX_LANGUAGE: usize = 16;
 
+/// One part of a text that was cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// The opening of a code block that an earlier part had to close; empty outside of one.
+    pub opening: String,
+    /// Where its own text stands in the whole.
+    pub range: Range<usize>,
+    /// The closing of a code block that a later part opens again, or that nobody closed; empty outside of one.
+    pub closing: &'static str,
+}
+
 /// Cuts a text into parts of at most `limit` Unicode scalar values, none of them blank. A code block that is cut is closed
 /// and reopened with its language, as is one that was never closed. A limit of zero counts as one. Blank text has no parts.
 #[must_use]
 pub fn split(text: &str, limit: usize) -> Vec<String> {
+    let shown = |slice: Slice| format!("{}{}{}", slice.opening, &text[slice.range], slice.closing);
+    slices(text, limit).into_iter().map(shown).collect()
+}
+
+/// Where the parts of [`split`] stand in the text. Together they hold all of it, in order, but for white space at their
+/// borders and for closing fences of blocks that an earlier part had closed already. They begin and end between graphemes,
+/// unless one grapheme alone is longer than a part may be.
+#[must_use]
+pub fn slices(text: &str, limit: usize) -> Vec<Slice> {
     let limit = limit.max(1);
     let fences = limit >= MIN_FENCED_LIMIT;
-    let mut parts = Vec::new();
+    let mut slices = Vec::new();
     let mut open: Option<&str> = None;
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let prefix = open.map_or(String::new(), |language| format!("{FENCE}{language}\n"));
-        let cut = find_cut(rest, Window { room: limit - prefix.chars().count(), open, fences });
+    let mut at = text.len() - text.trim_start().len();
+    let end = text.trim_end().len();
+    while at < end {
+        let opening = open.map_or(String::new(), |language| format!("{FENCE}{language}\n"));
+        let rest = &text[at..end];
+        let cut = find_cut(rest, Window { room: limit - opening.chars().count(), open, fences });
         let (head, tail) = rest.split_at(cut.at);
-        let part = match cut.open {
-            Some(_) if head.ends_with('\n') => format!("{prefix}{head}{FENCE}"),
-            Some(_) => format!("{prefix}{head}\n{FENCE}"),
-            None => format!("{prefix}{}", head.trim_end()),
+        let (length, closing) = match cut.open {
+            Some(_) if head.ends_with('\n') => (head.len(), FENCE),
+            Some(_) => (head.len(), "\n```"),
+            None => (head.trim_end().len(), ""),
         };
-        if !is_blank(&part) {
-            parts.push(part);
+        if !is_blank(&opening) || !is_blank(&head[..length]) {
+            slices.push(Slice { opening, range: at..at + length, closing });
         }
         open = cut.open;
-        rest = match open {
+        let rest = match open {
             None => tail.trim_start(),
             // The block is closed already: its own closing fence would open an empty one.
             Some(_) if tail.trim_start().starts_with(FENCE) => {
@@ -46,8 +70,9 @@ pub fn split(text: &str, limit: usize) -> Vec<String> {
             Some(_) if !head.ends_with('\n') => tail.strip_prefix('\n').unwrap_or(tail),
             Some(_) => tail,
         };
+        at = end - rest.len();
     }
-    parts
+    slices
 }
 
 /// Whether people would see nothing: only white space and characters without a shape.
@@ -109,12 +134,18 @@ fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
         if scan.at == text.len() {
             return Cut { at: scan.at, open: scan.open };
         }
-        // A block that was just opened would be left empty.
-        if scan.open.is_none() || scan.block_has_content {
+        // A block that was just opened would be left empty, and a mark may stand on the last backtick.
+        let between = !atom.doubtful || is_boundary(text, scan.at);
+        if between && (scan.open.is_none() || scan.block_has_content) {
             places[scan.quality() as usize] = Some((scan.at, scan.scalars, scan.open));
         }
     }
     choose(&places).unwrap_or_else(|| forced(text, window))
+}
+
+fn is_boundary(text: &str, at: usize) -> bool {
+    // The whole text is at hand, so the cursor never asks for more of it.
+    GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(true)
 }
 
 fn choose<'a>(places: &[Place<'a>; 5]) -> Option<Cut<'a>> {
@@ -213,24 +244,26 @@ struct Atom<'a> {
     opens: Option<&'a str>,
     /// It closes the open block.
     closes: bool,
+    /// Its end may be inside of a grapheme.
+    doubtful: bool,
 }
 
 fn next_atom<'a>(text: &'a str, open: Option<&str>, fences: bool) -> Option<Atom<'a>> {
     if fences && let Some(after) = text.strip_prefix(FENCE) {
         if open.is_some() {
-            return Some(Atom { length: FENCE.len(), opens: None, closes: true });
+            return Some(Atom { length: FENCE.len(), opens: None, closes: true, doubtful: true });
         }
         let named = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
         let end = after.find(|c: char| !named(c)).unwrap_or(after.len());
         // Only a name with a line break after it is a language; else it is the code itself.
         let named_line = end <= MAX_LANGUAGE && after[end..].starts_with('\n');
         let (length, language) = if named_line { (FENCE.len() + end + 1, &after[..end]) } else { (FENCE.len(), "") };
-        return Some(Atom { length, opens: Some(language), closes: false });
+        return Some(Atom { length, opens: Some(language), closes: false, doubtful: true });
     }
     let grapheme = text.graphemes(true).next()?;
     // Some characters pull the next one into their grapheme; a backtick must stay free to begin a fence.
     let length = grapheme.find('`').filter(|at| *at > 0).unwrap_or(grapheme.len());
-    Some(Atom { length, opens: None, closes: false })
+    Some(Atom { length, opens: None, closes: false, doubtful: length < grapheme.len() })
 }
 
 #[cfg(test)]

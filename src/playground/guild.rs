@@ -107,6 +107,8 @@ pub struct Attachment {
     pub content_type: String,
     /// Its length in bytes.
     pub size: usize,
+    /// What it shows, in words.
+    pub description: Option<String>,
 }
 
 /// A message as it stands now.

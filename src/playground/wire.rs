@@ -364,14 +364,18 @@ fn embed(sent: &Value) -> Value {
 
 fn attachment(state: &State, of: &Message, file: &Attachment) -> Value {
     let url = state.address_of(of.channel, file);
-    json!({
+    let mut shown = json!({
         "id": file.id,
         "filename": file.filename,
         "content_type": file.content_type,
         "size": file.size,
         "url": url,
         "proxy_url": url,
-    })
+    });
+    if let Some(description) = &file.description {
+        shown["description"] = json!(description);
+    }
+    shown
 }
 
 fn stranger(of: &Message) -> Value {

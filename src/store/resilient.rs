@@ -307,7 +307,7 @@ impl<B: Backend> Store for Resilient<B> {
             match timeout_at(deadline, AssertUnwindSafe(backend.close()).catch_unwind()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(caught)) => {
-                    tracing::error!(reason = %panic::text(caught.as_ref()), "closing the store panicked")
+                    tracing::error!(reason = %panic::text(caught.as_ref()), "closing the store panicked");
                 }
                 Err(_) => tracing::warn!("the store was still closing when its time was over"),
             }

@@ -205,10 +205,10 @@ impl World {
 
     /// Starts the bot in this process.
     pub async fn launch(&self) {
-        // Settings are read from maps, and a folder that they name must be in theirs; the bot reads its files from the disk.
-        let prompts =
-            self.env.get("STAFFAI_PROMPTS_DIR").map(|folder| (std::path::PathBuf::from(folder), String::new()));
-        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), prompts.into_iter().collect()));
+        // Settings are read from maps, and a file or folder that they name must be in theirs; the bot reads its files from the disk.
+        let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].iter().filter_map(|name| self.env.get(*name));
+        let files = named.map(|path| (std::path::PathBuf::from(path), String::new())).collect();
+        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), files));
         let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {

@@ -20,7 +20,7 @@ use crate::server::Server;
 use crate::support::{Log, PATIENCE, until};
 
 /// A small Discord, a model and the bot.
-struct World {
+pub struct World {
     service: Service,
     model: DemoModel,
     app: App,
@@ -28,11 +28,17 @@ struct World {
 }
 
 impl World {
-    async fn start(redis: &str) -> Self {
+    pub async fn start(redis: &str) -> Self {
+        Self::start_on(redis, |_| ()).await
+    }
+
+    /// The same on a server that is filled before the bot runs.
+    pub async fn start_on(redis: &str, fill: impl FnOnce(&Service)) -> Self {
         // Another test of this process may have done it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
         let service = Service::start(options).await.unwrap();
+        fill(&service);
         let model = DemoModel::start(Duration::ZERO).await.unwrap();
         let dir = TempDir::new().unwrap();
         let data = dir.path().join("data").display().to_string();
@@ -65,20 +71,25 @@ impl World {
         Self { service, model, app, dir }
     }
 
-    fn ada(&self) -> UserId {
-        self.service.members().into_iter().find(|member| member.name == "Ada").unwrap().id
+    fn member(&self, name: &str) -> UserId {
+        self.service.members().into_iter().find(|member| member.name == name).unwrap().id
     }
 
-    fn place(&self) -> ChannelId {
-        self.service.channels().into_iter().find(|channel| channel.name == "general").unwrap().id
+    fn place(&self, name: &str) -> ChannelId {
+        self.service.channels().into_iter().find(|channel| channel.name == name).unwrap().id
     }
 
     /// Ada mentions the bot; what it answers.
     async fn asked(&self, text: &str) -> String {
-        let (place, bot) = (self.place(), self.service.bot());
+        self.asked_by("Ada", "general", text).await
+    }
+
+    /// Somebody mentions the bot in a channel; what it answers.
+    pub async fn asked_by(&self, who: &str, place: &str, text: &str) -> String {
+        let (place, bot) = (self.place(place), self.service.bot());
         let answers = || self.service.messages(place).into_iter().filter(|message| message.author == bot);
         let before = answers().count();
-        self.service.says(self.ada(), place, &format!("<@{bot}> {text}"), None);
+        self.service.says(self.member(who), place, &format!("<@{bot}> {text}"), None);
         until("the bot answers", || answers().count() > before).await;
         // An answer grows at most once a second.
         let mut text = String::new();
@@ -94,10 +105,10 @@ impl World {
 
     /// The key of the Python bot.
     fn key(&self) -> String {
-        format!("discord_context:{}:{}", self.ada(), self.place())
+        format!("discord_context:{}:{}", self.member("Ada"), self.place("general"))
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.app.stop().await;
         self.service.stop().await;
         self.model.stop().await;
@@ -106,7 +117,7 @@ impl World {
 }
 
 /// Roles and contents of a stored history, which must be in the form of the Python bot.
-fn history(server: &Server, key: &str) -> Vec<(String, String)> {
+pub fn history(server: &Server, key: &str) -> Vec<(String, String)> {
     let Some(stored) = server.ask::<Option<String>>(&format!("GET {key}")) else { return Vec::new() };
     let entries: Vec<BTreeMap<String, Value>> = serde_json::from_str(&stored).unwrap();
     let entry = |entry: BTreeMap<String, Value>| {
@@ -117,7 +128,7 @@ fn history(server: &Server, key: &str) -> Vec<(String, String)> {
     entries.into_iter().map(entry).collect()
 }
 
-fn says(entries: &[(String, String)], text: &str) -> bool {
+pub fn says(entries: &[(String, String)], text: &str) -> bool {
     entries.iter().any(|(role, content)| role == "user" && content.contains(text))
 }
 

@@ -9,6 +9,8 @@ mod faults;
 
 mod logins;
 
+mod migration;
+
 #[cfg(feature = "redis-sentinel")]
 mod sentinel;
 

@@ -39,7 +39,7 @@ const PURE_CRATES: [&str; 12] = [
 ];
 
 /// Crates that stay in these rooms, besides those at the top.
-const OWNED_CRATES: [(&str, &[&str]); 22] = [
+const OWNED_CRATES: [(&str, &[&str]); 28] = [
     ("ractor", &["actors"]),
     ("serenity", &["discord", "playground"]),
     ("twilight_gateway", &["discord"]),
@@ -51,6 +51,12 @@ const OWNED_CRATES: [(&str, &[&str]); 22] = [
     ("rmcp", &["mcp"]),
     ("slack_morphism", &["slack"]),
     ("async_nats", &["tools", "mcp"]),
+    ("ratex_font", &["render"]),
+    ("ratex_layout", &["render"]),
+    ("ratex_parser", &["render"]),
+    ("ratex_render", &["render"]),
+    ("ratex_types", &["render"]),
+    ("tiny_skia", &["render"]),
     ("reqwest", &EDGES),
     ("axum", &EDGES),
     ("hyper", &EDGES),

@@ -9,7 +9,8 @@ use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
-use crate::domain::turn::{Exchange, Trigger};
+use crate::domain::completion::Usage;
+use crate::domain::turn::{Effort, Exchange, Trigger};
 use crate::ports::Fault;
 
 struct World {
@@ -118,6 +119,30 @@ async fn a_turn_goes_from_record_to_offer_to_delivery_to_its_end() {
     assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("closed", 100));
     let [line] = &log.of("turn.replied")[..] else { panic!("{:?}", log.of("turn.replied")) };
     assert_eq!((line["turn"].as_str(), line["outcome"].as_str()), ("discord:10", "replied"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    world.offered().await;
+    let usage = Usage { prompt: 100, completion: 10, ..Usage::default() };
+    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, ..Effort::default() };
+    let answer = Answer { effort, ..answer(&question, "hello") };
+    world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(answer))).unwrap();
+    world.delivery().await;
+    let counted = |world: &World| world.store.entries.lock().get("token_stats:total:5:7").cloned();
+    assert_eq!(counted(&world), None, "it is not over yet");
+    for _ in 0..3 {
+        world.delivered("10");
+    }
+    world.journal.cast(JournalMsg::Undeliverable(question.id, "gone".to_owned())).unwrap();
+    settle().await;
+    assert_eq!((world.record("10").as_str(), counted(&world).as_deref()), ("closed", Some("110")));
+    let entries = world.store.entries.lock().clone();
+    let micros: Vec<_> = entries.iter().filter(|(key, _)| key.ends_with(":7:micros")).map(|(_, sum)| sum).collect();
+    assert_eq!(micros, ["21", "21"], "of the day and of all time");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::drafts::Drawn;
+use super::found::{Found, Shown};
 use crate::domain::budget::{InvalidBudget, RequestBudget};
-use crate::domain::ids::{MessageId, Place, TurnId};
-use crate::domain::incoming::{AuthorKind, Posted};
-use crate::domain::outgoing::{Outgoing, Piece};
+use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::layout::lay_out;
+use crate::domain::outgoing::{Capabilities, File, Outgoing, Part, Piece};
 use crate::domain::restart::Backoff;
-use crate::domain::split::split;
-use crate::ports::{Dice, PostError, PostReply, PostRequest, PostResult, Poster};
+use crate::ports::{Dice, PostError, PostReply, PostRequest, PostResult, Poster, Renderer};
 
 /// How long an answer is tried before it is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
@@ -26,10 +26,6 @@ const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration
 const READ_TRIES: u32 = 3;
 /// The longest wait that a platform may impose on one request.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
-/// The most pages of a channel that are searched for an answer of an earlier life.
-const SEARCH_PAGES: u32 = 5;
-/// Messages a page.
-const PAGE: u8 = 100;
 /// The shortest time between two edits in one place.
 pub(super) const EDIT_EVERY: Duration = Duration::from_secs(1);
 /// How many requests of a place's bucket drafts leave for answers.
@@ -94,6 +90,8 @@ pub(super) enum Task {
     /// Not an answer yet: what there is of it is shown.
     Draft(TurnId),
     Notice(MessageId),
+    /// Something that answers nobody, by its name.
+    Post(String),
 }
 
 impl Task {
@@ -102,6 +100,7 @@ impl Task {
         match self {
             Self::Turn(turn) | Self::Draft(turn) => format!("{}-{piece}", turn.id),
             Self::Notice(about) => format!("{}-n{piece}", about.id),
+            Self::Post(name) => format!("{name}-{piece}"),
         }
     }
 }
@@ -193,6 +192,7 @@ pub(super) struct Courier {
     pub poster: Arc<dyn Poster>,
     pub pacer: Arc<Mutex<Pacer>>,
     pub dice: Arc<dyn Dice>,
+    pub renderer: Arc<dyn Renderer>,
     pub pace: Pace,
 }
 
@@ -201,62 +201,124 @@ pub(super) enum Refusal {
     Place(String),
     /// Only this request is refused.
     Request(String),
+    /// The cards or files of this request are refused; words may be taken.
+    Extras(String),
+}
+
+/// How far an answer has come.
+struct Progress {
+    found: Found,
+    /// There may be a draft that could not be found.
+    doubtful: bool,
+    first_visible: Option<Instant>,
 }
 
 impl Courier {
     pub(super) async fn deliver(mut self, job: Job) -> Returned {
         let result = self.post(&job).await;
         let closed = matches!(result, Err(Refusal::Place(_)));
-        let result = result.map_err(|(Refusal::Place(reason) | Refusal::Request(reason))| reason);
+        let result =
+            result.map_err(|(Refusal::Place(reason) | Refusal::Request(reason) | Refusal::Extras(reason))| reason);
         Returned { task: job.task, result, pace: self.pace, closed, again: None }
     }
 
     async fn post(&mut self, job: &Job) -> Result<Delivery, Refusal> {
-        let pieces = split(&job.outgoing.text(), self.poster.capabilities().text_limit);
+        let begun = Instant::now();
+        let until = begun + GIVE_UP_AFTER;
+        let door = self.poster.capabilities();
+        let mut pieces = lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door);
         if pieces.is_empty() {
             return Err(Refusal::Request("nothing to post".to_owned()));
         }
-        let begun = Instant::now();
-        let until = begun + GIVE_UP_AFTER;
         let drawn = job.drawn.clone().unwrap_or_default();
         let mut found = Found::default();
         if let Some(message) = drawn.message {
-            found.pieces.push((message, drawn.text));
+            found.pieces.push(Shown { message, text: drawn.text, whole: false });
         } else if job.check || drawn.doubtful {
             found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
         }
-        let mut posted = Vec::with_capacity(pieces.len());
-        let mut first_visible = drawn.first_visible;
-        for (index, text) in pieces.iter().enumerate() {
-            let text = text.clone();
-            let message = match found.pieces.get(index) {
-                Some((message, shown)) if *shown == text => message.clone(),
-                Some((message, _)) => self.edit(job, message, text, until).await?,
-                None if index == 0 && drawn.doubtful => {
-                    // The nonce may bring back a draft that could not be found.
-                    let message = self.create(job, &pieces, index, until).await?;
-                    self.edit(job, &message, text, until).await?
-                }
-                None => self.create(job, &pieces, index, until).await?,
-            };
-            first_visible.get_or_insert_with(Instant::now);
-            posted.push(message);
+        let mut progress = Progress { found, doubtful: drawn.doubtful, first_visible: drawn.first_visible };
+        let mut result = self.bring(job, &pieces, &mut progress, until).await;
+        if let Err(Refusal::Extras(reason)) = &result {
+            tracing::warn!(event = "outbox.plain", reason, "cards or files were refused; words take their place");
+            pieces = lay_out(&job.outgoing.parts, &Capabilities::text_only(door.text_limit));
+            result = self.bring(job, &pieces, &mut progress, until).await;
         }
+        result?;
+        let Progress { found, first_visible, .. } = progress;
+        let posted = found.pieces.into_iter().map(|shown| shown.message).collect();
         Ok(Delivery { posted, first_visible: first_visible.unwrap_or(begun), doubled: found.doubled })
+    }
+
+    /// The parts with their formulas drawn, where the door takes pictures. What cannot be drawn stays as it is.
+    async fn pictured(&self, parts: &[Part], door: &Capabilities) -> Vec<Part> {
+        let mut pictured = Vec::with_capacity(parts.len());
+        let mut room = door.files;
+        for part in parts {
+            let Part::Formula { formula } = part else {
+                pictured.push(part.clone());
+                continue;
+            };
+            let picture = if room == 0 { None } else { self.picture(formula).await };
+            room -= usize::from(picture.is_some());
+            pictured.push(picture.map_or_else(|| part.clone(), Part::File));
+        }
+        pictured
+    }
+
+    async fn picture(&self, formula: &str) -> Option<File> {
+        match self.renderer.formula(formula).await {
+            Ok(png) => Some(File { description: formula.to_owned(), ..File::new("formula.png", "image/png", png) }),
+            Err(reason) => {
+                tracing::info!(event = "outbox.no_picture", reason = %reason, "a formula is shown as text");
+                None
+            }
+        }
+    }
+
+    /// Brings each piece into the channel: what stands there already is finished by edit, the rest is posted.
+    async fn bring(
+        &mut self,
+        job: &Job,
+        pieces: &[Piece],
+        progress: &mut Progress,
+        until: Instant,
+    ) -> Result<(), Refusal> {
+        for (index, piece) in pieces.iter().enumerate() {
+            let message = match progress.found.pieces.get(index) {
+                Some(shown) if shown.shows(piece) => shown.message.clone(),
+                Some(shown) => {
+                    let message = shown.message.clone();
+                    self.edit(job, &message, piece, until).await?;
+                    message
+                }
+                None => {
+                    let message = self.create(job, pieces, index, until).await?;
+                    if index == 0 && progress.doubtful {
+                        // The nonce may bring back a draft that could not be found.
+                        self.edit(job, &message, piece, until).await?;
+                    }
+                    message
+                }
+            };
+            progress.first_visible.get_or_insert_with(Instant::now);
+            progress.found.note(index, Shown { message, text: piece.text.clone(), whole: true });
+        }
+        Ok(())
     }
 
     /// Posts the piece of this index.
     async fn create(
         &mut self,
         job: &Job,
-        pieces: &[String],
+        pieces: &[Piece],
         index: usize,
         until: Instant,
     ) -> Result<MessageId, Refusal> {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
-        let request =
-            PostRequest::Create { place, piece: Piece::text(&pieces[index]), reply_to, nonce: job.task.nonce(index) };
+        let piece = &pieces[index];
+        let request = PostRequest::Create { place, piece: piece.clone(), reply_to, nonce: job.task.nonce(index) };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
@@ -266,8 +328,8 @@ impl Courier {
                     return Err(Refusal::Request("it may have been posted, and nobody can tell".to_owned()));
                 }
                 let found = self.find(place, trigger, pieces, until).await?;
-                if let Some((message, _)) = found.pieces.into_iter().nth(index) {
-                    return Ok(message);
+                if let Some(shown) = found.pieces.into_iter().nth(index) {
+                    return Ok(shown.message);
                 }
                 uncertain_since = None;
             }
@@ -278,68 +340,29 @@ impl Courier {
                     if matches!(error, PostError::Transient(_)) {
                         uncertain_since.get_or_insert_with(Instant::now);
                     }
-                    self.wait_or_refuse(error, attempt, until).await?;
+                    self.wait_or_refuse(error, piece, attempt, until).await?;
                 }
             }
         }
         unreachable!("tries end by a result or by the deadline")
     }
 
-    async fn edit(
-        &mut self,
-        job: &Job,
-        message: &MessageId,
-        text: String,
-        until: Instant,
-    ) -> Result<MessageId, Refusal> {
-        let request =
-            PostRequest::Edit { place: job.outgoing.place.clone(), message: message.clone(), piece: Piece::text(text) };
+    async fn edit(&mut self, job: &Job, message: &MessageId, piece: &Piece, until: Instant) -> Result<(), Refusal> {
+        let place = job.outgoing.place.clone();
+        let request = PostRequest::Edit { place, message: message.clone(), piece: piece.clone() };
         for attempt in 0.. {
             if let Some(at) = self.pace.edited_at {
                 tokio::time::sleep_until(at + EDIT_EVERY).await;
             }
             match self.perform(&request).await {
+                Ok(_) => break,
                 // Somebody removed our message, or it may no longer be edited: it was answered all the same.
-                Ok(_) | Err(PostError::Refused { status: 400..=404, .. }) => break,
-                Err(error) => self.wait_or_refuse(error, attempt, until).await?,
+                Err(PostError::Refused { status: 400..=404, .. }) if piece.is_plain() => break,
+                Err(PostError::Refused { status: 404, .. }) => break,
+                Err(error) => self.wait_or_refuse(error, piece, attempt, until).await?,
             }
         }
-        Ok(message.clone())
-    }
-
-    /// Finds what an earlier life already posted of this answer: the reply to the trigger, then the following pieces by text.
-    /// An outage is waited for like that of a post: giving up here would lose the answer.
-    pub(super) async fn find(
-        &mut self,
-        place: &Place,
-        trigger: Option<&MessageId>,
-        pieces: &[String],
-        until: Instant,
-    ) -> Result<Found, Refusal> {
-        let Some(trigger) = trigger else { return Ok(Found::default()) };
-        let mut after = trigger.clone();
-        let mut ours = Vec::new();
-        for _ in 0..SEARCH_PAGES {
-            let request = PostRequest::History { place: place.clone(), after: Some(after.clone()), limit: PAGE };
-            let mut attempt = 0;
-            let page = loop {
-                match self.perform(&request).await {
-                    Ok(PostResult::Messages(page)) => break page,
-                    Ok(_) => break Vec::new(),
-                    Err(error) => self.wait_or_refuse(error, attempt, until).await?,
-                }
-                attempt += 1;
-            };
-            let full = page.len() >= usize::from(PAGE);
-            if let Some(last) = page.last() {
-                after = last.id.clone();
-            }
-            ours.extend(page.into_iter().filter(|posted| posted.author.kind == AuthorKind::Ourselves));
-            if !full {
-                break;
-            }
-        }
-        Ok(Found::among(ours, trigger, pieces))
+        Ok(())
     }
 
     /// One read with a few tries.
@@ -359,7 +382,7 @@ impl Courier {
     }
 
     /// One attempt, at its slot.
-    async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+    pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
         if let Some(at) = self.pace.not_before {
             tokio::time::sleep_until(at).await;
         }
@@ -406,9 +429,15 @@ impl Courier {
     }
 
     /// Waits before the next try of a post, or says why there is none.
-    async fn wait_or_refuse(&self, error: PostError, attempt: u32, until: Instant) -> Result<(), Refusal> {
+    pub(super) async fn wait_or_refuse(
+        &self,
+        error: PostError,
+        piece: &Piece,
+        attempt: u32,
+        until: Instant,
+    ) -> Result<(), Refusal> {
         if let PostError::Refused { status, message } = &error {
-            return Err(refusal(*status, message));
+            return Err(refusal(*status, message, piece));
         }
         let pause = self.pause(&error, attempt);
         if Instant::now() + pause > until {
@@ -427,37 +456,12 @@ impl Courier {
     }
 }
 
-fn refusal(status: u16, message: &str) -> Refusal {
+fn refusal(status: u16, message: &str, piece: &Piece) -> Refusal {
     let text = format!("status {status}: {message}");
-    if matches!(status, 401 | 403 | 404) { Refusal::Place(text) } else { Refusal::Request(text) }
-}
-
-/// What an earlier life already posted.
-#[derive(Default)]
-pub(super) struct Found {
-    /// The pieces that were found, in order, with the text they show.
-    pub pieces: Vec<(MessageId, String)>,
-    /// More than one message of ours replies to the trigger.
-    doubled: bool,
-}
-
-impl Found {
-    fn among(ours: Vec<Posted>, trigger: &MessageId, pieces: &[String]) -> Self {
-        let answers = |posted: &Posted| posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger);
-        let replies = ours.iter().filter(|posted| answers(posted)).count();
-        let mut found = Self { pieces: Vec::new(), doubled: replies > 1 };
-        let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
-        if let Some(first) = rest.next() {
-            found.pieces.push((first.id, first.text));
-        } else {
-            return found;
-        }
-        for text in &pieces[1..] {
-            match rest.find(|posted| posted.text == *text) {
-                Some(posted) => found.pieces.push((posted.id, posted.text)),
-                None => break,
-            }
-        }
-        found
+    match status {
+        // A place may take words and refuse links, pictures or files.
+        400 | 403 | 413 if !piece.is_plain() => Refusal::Extras(text),
+        401 | 403 | 404 => Refusal::Place(text),
+        _ => Refusal::Request(text),
     }
 }

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::courier::{Courier, Pace, Task, WAIT_MAX};
 use super::drafts::{Drawn, Step};
+use super::found::Shown;
 use crate::domain::draft;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
@@ -71,10 +72,10 @@ impl Courier {
     /// if it comes to light all the same, the platform knows its nonce.
     async fn look_for(&mut self, place: &Place, turn: &TurnId, drawn: &mut Drawn) -> bool {
         self.pace.drawn_at = Some(Instant::now());
-        let Ok(found) = self.find(place, Some(&turn.trigger()), &[String::new()], Instant::now()).await else {
+        let Ok(found) = self.find(place, Some(&turn.trigger()), &[], Instant::now()).await else {
             return false;
         };
-        if let Some((message, text)) = found.pieces.into_iter().next() {
+        if let Some(Shown { message, text, .. }) = found.pieces.into_iter().next() {
             *drawn = Drawn { message: Some(message), text, doubtful: false, ..drawn.clone() };
             drawn.first_visible.get_or_insert_with(Instant::now);
         }

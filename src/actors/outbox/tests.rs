@@ -1,6 +1,9 @@
+mod pieces;
+
 use super::*;
 use crate::actors::draft::Slot;
 use crate::actors::testing::log::Log;
+use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
 use crate::ports::Fault;
@@ -25,7 +28,8 @@ async fn world_of(pacer: Pacer) -> World {
     let faults = Arc::clone(&stage.faults);
     let heard = stage.probe(&journal);
     let dice = Arc::new(FixedDice::new(0.5));
-    let actor = Outbox { poster: Arc::clone(&poster) as _, pacer: Arc::clone(&pacer), dice, journal };
+    let renderer = Arc::new(Sketches);
+    let actor = Outbox { poster: Arc::clone(&poster) as _, pacer: Arc::clone(&pacer), dice, renderer, journal };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;
     World { outbox, poster, pacer, journal: heard, faults, _tree: tree }
@@ -66,6 +70,29 @@ fn transient() -> Go {
 
 fn refused(status: u16) -> Go {
     Go::Fail(PostError::Refused { status, message: "no".into() })
+}
+
+// === Posts that answer nobody ===
+
+#[tokio::test(start_paused = true)]
+async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported() {
+    let world = world().await;
+    world.poster.slow(place("42"), Duration::from_secs(1));
+    world.deliver("10", "42", "first");
+    world.poster.post_goes(Go::LoseAnswer);
+    world.poster.post_goes(transient());
+    let post = |text: &str| {
+        let parts = vec![Part::Text { text: text.to_owned() }];
+        let outgoing = Outgoing { place: place("42"), reply_to: None, parts };
+        let ask = |reply| OutboxMsg::Post { name: "report-1800000000".to_owned(), outgoing, reply };
+        world.outbox.call(ask, Duration::from_secs(1000))
+    };
+    assert_eq!(post("second").await.unwrap().unwrap().posted.len(), 1);
+    assert_eq!(world.poster.ours(&place("42")), ["first", "second"]);
+    assert!(post("second").await.unwrap().is_ok(), "the same post is the same message");
+    assert_eq!(world.poster.ours(&place("42")), ["first", "second"]);
+    world.poster.post_goes(refused(403));
+    assert_eq!(post("third").await.unwrap(), Err("status 403: no".to_owned()));
 }
 
 // === Order ===

@@ -19,7 +19,8 @@ use crate::ports::{PostError, PostRequest, PostResult, StoreStatus, Write};
 const READ_WITHIN: Duration = Duration::from_secs(60);
 /// How often the reading of one channel is tried.
 const TRIES: u32 = 5;
-/// How long a store that is failing may take to give the watermark; then only what came since this process began is read.
+/// How long a store that is failing may take to give the watermark; then what came since this process began is read, and the
+/// rest when the store tells.
 const MARK_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is asked again meanwhile.
 const MARK_AGAIN: Duration = Duration::from_secs(1);
@@ -28,29 +29,51 @@ const JOURNAL_FIRST: Duration = Duration::from_secs(5);
 /// The most messages that one request reads.
 const PAGE: usize = 100;
 
+/// The places of a guild where something was ever posted, each with the moment of its newest message.
+pub(super) type Newest = Vec<(Place, Timestamp)>;
+
+/// A gap to read back.
+pub(super) struct Gap {
+    pub newest: Newest,
+    /// It was tried before, and the store did not tell where the gap begins.
+    pub again: bool,
+}
+
+/// How the reading back of a guild's gap goes on.
+pub enum CatchUp {
+    /// Messages of one place, oldest first.
+    Read(Vec<Posted>),
+    /// All is read that anybody may still wait for.
+    Done,
+    /// The store fails, so nobody knows where the gap begins; the guild's watermark must not move until that is known.
+    Unknown(Newest),
+}
+
 /// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
 /// this process began was not said to us, but what came since may have been lost with a connection that broke before anything
 /// of it was heard.
-pub(super) async fn read_back(
-    parts: &ShardParts,
-    guild: &str,
-    newest: Vec<(Place, Timestamp)>,
-    shard: &Handle<ShardMsg>,
-) {
+pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<ShardMsg>) -> CatchUp {
+    let Gap { newest, again } = gap;
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;
     let now = parts.clock.now();
+    let age = parts.live.now().settings.catch_up.age;
+    // Once this process is old enough, whatever the store may say lies before all that is read back.
+    let unknown = stored.is_err() && now.since(parts.began) <= age;
+    let stored = stored.unwrap_or(None);
     let watermark = stored.unwrap_or(parts.began);
-    if stored.is_none() {
+    if stored.is_none() && !unknown {
         let value = watermark.0.to_string();
         drop(parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
     }
     if parts.live.now().settings.catch_up.per_channel == 0 {
-        return;
+        return CatchUp::Done;
     }
-    let age = ids::millis(parts.live.now().settings.catch_up.age);
-    let since = watermark.max(Timestamp(now.0.saturating_sub(age)));
-    for (place, last) in newest {
+    if unknown && again {
+        return CatchUp::Unknown(newest);
+    }
+    let since = watermark.max(Timestamp(now.0.saturating_sub(ids::millis(age))));
+    for (place, last) in newest.iter().cloned() {
         // Messages of one millisecond have no order here, so the watermark's own is read as well.
         if last < since {
             continue;
@@ -64,26 +87,37 @@ pub(super) async fn read_back(
             continue;
         }
         tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
-        if shard.cast(ShardMsg::CaughtUp(guild.to_owned(), messages, false)).is_err() {
-            return;
+        if shard.cast(ShardMsg::CaughtUp(guild.to_owned(), CatchUp::Read(messages))).is_err() {
+            break;
         }
     }
+    if unknown { CatchUp::Unknown(newest) } else { CatchUp::Done }
 }
 
-/// The stored watermark. A store that is failing says nothing, and taking that for a new guild would pass over its gap.
-async fn watermark(parts: &ShardParts, key: &str) -> Option<Timestamp> {
-    let read = async || parts.store.get(key).await.and_then(|text| text.parse().ok()).map(Timestamp);
-    let stored = read().await;
-    if stored.is_some() || parts.store.status() == StoreStatus::Ready {
-        return stored;
+/// The stored watermark, or none because there is none.
+///
+/// # Errors
+/// The store fails and says nothing; taking that for a new guild would pass over its gap.
+async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, StoreFails> {
+    let ready = || parts.store.status() == StoreStatus::Ready;
+    let read = async || {
+        let before = ready();
+        let stored = parts.store.get(key).await.and_then(|text| text.parse().ok()).map(Timestamp);
+        if stored.is_some() || (before && ready()) { Ok(stored) } else { Err(StoreFails) }
+    };
+    if let Ok(stored) = read().await {
+        return Ok(stored);
     }
     let patience = Instant::now() + MARK_WITHIN;
-    while parts.store.status() != StoreStatus::Ready && Instant::now() < patience {
+    while !ready() && Instant::now() < patience {
         tokio::time::sleep(MARK_AGAIN).await;
     }
     tokio::time::sleep(JOURNAL_FIRST).await;
     read().await
 }
+
+/// The store fails, and what it keeps cannot be known.
+struct StoreFails;
 
 async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
     let limit = parts.live.now().settings.catch_up.per_channel.min(PAGE);

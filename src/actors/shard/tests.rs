@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
+use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource,
 };
@@ -48,8 +49,13 @@ async fn world(store: MemoryStore) -> World {
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let heard = stage.probe(&gateway);
     let pacer = Arc::new(parking_lot::Mutex::new(crate::actors::outbox::Pacer::new(50, 1000)));
-    let posting =
-        crate::actors::outbox::Outbox { poster: Arc::clone(&poster) as _, pacer, dice, journal: at("journal") };
+    let posting = crate::actors::outbox::Outbox {
+        poster: Arc::clone(&poster) as _,
+        pacer,
+        dice,
+        renderer: Arc::new(Sketches),
+        journal: at("journal"),
+    };
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });
     let tree = stage.go().await;
@@ -331,6 +337,31 @@ async fn a_store_that_fails_at_the_start_does_not_hide_a_gap() {
     world.store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.event().await.unwrap().0, "11");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_store_fails_for_long_no_live_message_moves_the_watermark_past_a_gap() {
+    let mut world = world(marked(100)).await;
+    let degraded = |now| world.store.degraded.store(now, std::sync::atomic::Ordering::SeqCst);
+    degraded(true);
+    missed(&world, "11", 50);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    posted(&connection, 7, "20");
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "20", "the gap is not known yet");
+    receipt.settle();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.mark(), Some(BEGINNING.0 - 100_000));
+    world.store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "11");
+    receipt.settle();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(world.mark().is_some_and(|mark| mark >= BEGINNING.0));
 }
 
 #[tokio::test(start_paused = true)]

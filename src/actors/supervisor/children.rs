@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{ChildSpec, Crash, Shared};
 use crate::actors::handle::{LifeState, Stats};
+use crate::actors::roomy;
 use crate::actors::tree::Row;
 use crate::domain::restart::{self, Exit, Intensity, Law, Verdict};
 
@@ -80,6 +81,8 @@ impl Siblings {
         if let Some(cell) = &child.cell {
             self.by_cell.remove(&cell.get_id());
         }
+        roomy::shrink(&mut self.by_path);
+        roomy::shrink(&mut self.by_cell);
         Some(child)
     }
 

@@ -18,7 +18,7 @@ use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
 use crate::domain::model::Row;
-use crate::domain::outgoing::Capabilities;
+use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
     Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
@@ -270,6 +270,10 @@ pub struct ScriptedPoster {
     posts: Mutex<VecDeque<Go>>,
     reads: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
+    /// What each of our messages carries beside its text.
+    pub carried: Mutex<HashMap<MessageId, Piece>>,
+    /// What the platform shows.
+    pub shows: Mutex<Capabilities>,
 }
 
 impl ScriptedPoster {
@@ -281,6 +285,8 @@ impl ScriptedPoster {
             posts: Mutex::default(),
             reads: Mutex::default(),
             slow: Mutex::default(),
+            carried: Mutex::default(),
+            shows: Mutex::new(Capabilities::text_only(100)),
         }
     }
 
@@ -316,7 +322,7 @@ impl ScriptedPoster {
         self.messages.lock().push(ours(MessageId::new(super::DOOR, id), place.clone(), reply_to, text.to_owned()));
     }
 
-    fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
+    fn create(&self, place: &Place, piece: &Piece, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
         assert!(nonce.len() <= 25, "{nonce}");
         if let Some(known) = self.nonces.lock().get(nonce) {
             return known.clone();
@@ -324,7 +330,8 @@ impl ScriptedPoster {
         let mut messages = self.messages.lock();
         let id = MessageId::new(super::DOOR, (9000 + messages.len()).to_string());
         let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: None });
-        messages.push(ours(id.clone(), place.clone(), reply_to, text.to_owned()));
+        messages.push(ours(id.clone(), place.clone(), reply_to, piece.text.clone()));
+        self.carried.lock().insert(id.clone(), piece.clone());
         self.nonces.lock().insert(nonce.to_owned(), id.clone());
         id
     }
@@ -332,13 +339,14 @@ impl ScriptedPoster {
     fn perform_now(&self, request: &PostRequest) -> PostResult {
         match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
+                PostResult::Message(self.create(place, piece, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { message, piece, .. } => {
                 let mut messages = self.messages.lock();
                 if let Some(posted) = messages.iter_mut().find(|posted| posted.id == *message) {
                     posted.text.clone_from(&piece.text);
                 }
+                self.carried.lock().insert(message.clone(), piece.clone());
                 PostResult::Message(message.clone())
             }
             PostRequest::Typing { .. } => PostResult::Done,
@@ -366,7 +374,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
 #[async_trait]
 impl Poster for ScriptedPoster {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::text_only(100)
+        *self.shows.lock()
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {

@@ -6,6 +6,7 @@ use super::*;
 use crate::actors::config_watcher::Files;
 use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
+use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedFaults, ScriptedListener, ScriptedModels,
     ScriptedPoster, ScriptedSource,
@@ -45,6 +46,7 @@ async fn world() -> World {
     let parts = Parts {
         terminal_door: Door::new("terminal"),
         terminal: Arc::new(ScriptedPoster::new()),
+        renderer: Arc::new(Sketches),
         handles: Handles::new(),
         timeline: Arc::default(),
         live: crate::actors::testing::live(&[], Arc::clone(&models) as _),

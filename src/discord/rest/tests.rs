@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::*;
 use crate::domain::ids::Door;
+use crate::domain::outgoing::File;
 use crate::ports::Bucket;
 
 fn here() -> Place {
@@ -75,9 +76,46 @@ async fn an_edit_pings_nobody_either() {
     assert_eq!(outcome.unwrap().result, PostResult::Message(message("900")));
     assert_eq!(seen.line, "PATCH /api/v10/channels/500/messages/900");
     let expected = json!({
-        "content": "new", "allowed_mentions": {"parse": [], "users": [], "roles": [], "replied_user": false},
+        "content": "new", "embeds": [], "attachments": [],
+        "allowed_mentions": {"parse": [], "users": [], "roles": [], "replied_user": false},
     });
     assert_eq!(serde_json::from_str::<Value>(&seen.body).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn files_go_as_a_form_that_pings_nobody_and_carries_its_nonce() {
+    let picture = File { description: "x^2".to_owned(), ..File::new("formula.png", "image/png", *b"PNG bytes") };
+    let files = vec![picture, File::new("code.py", "text/plain; charset=utf-8", *b"print(1)")];
+    let piece = Piece { files, ..Piece::text("look @everyone") };
+    for edit in [false, true] {
+        let piece = piece.clone();
+        let request = if edit {
+            PostRequest::Edit { place: here(), message: message("900"), piece }
+        } else {
+            PostRequest::Create { place: here(), piece, reply_to: Some(message("77")), nonce: "n1".to_owned() }
+        };
+        let (outcome, seen) = one(request, answer(200, "", r#"{"id":"900"}"#)).await;
+        assert_eq!(outcome.unwrap().result, PostResult::Message(message("900")));
+        assert!(seen.headers.contains("content-type: multipart/form-data; boundary="), "{}", seen.headers);
+        let payload = seen.body.lines().find(|line| line.starts_with('{')).unwrap();
+        let json: Value = serde_json::from_str(payload).unwrap();
+        let told =
+            json!([{"id": 0, "filename": "formula.png", "description": "x^2"}, {"id": 1, "filename": "code.py"}]);
+        assert_eq!(json["attachments"], told);
+        assert_eq!(json["allowed_mentions"], json!({"parse": [], "users": [], "roles": [], "replied_user": false}));
+        assert_eq!(json["content"], "look @everyone");
+        if !edit {
+            assert_eq!((&json["nonce"], &json["enforce_nonce"]), (&json!("n1"), &json!(true)));
+            assert_eq!(json["message_reference"]["message_id"], "77");
+        }
+        for part in [
+            "name=\"payload_json\"\r\nContent-Type: application/json\r\n",
+            "name=\"files[0]\"; filename=\"formula.png\"\r\nContent-Type: image/png\r\n\r\nPNG bytes\r\n",
+            "name=\"files[1]\"; filename=\"code.py\"\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nprint(1)\r\n",
+        ] {
+            assert!(seen.body.contains(part), "{part}\nis not in\n{}", seen.body);
+        }
+    }
 }
 
 #[tokio::test]
@@ -99,6 +137,20 @@ async fn history_comes_oldest_first_and_skips_what_it_cannot_read() {
     let ids: Vec<&str> = messages.iter().map(|message| message.id.id.as_str()).collect();
     assert_eq!(ids, ["99", "100"]);
     assert_eq!(messages[0].guild, None);
+}
+
+#[tokio::test]
+async fn what_is_read_of_a_thread_names_the_channel_above_it() {
+    let answers = vec![
+        answer(200, "", r#"{"id":"1","username":"bot"}"#),
+        answer(200, "", &json!([message_json(99)]).to_string()),
+    ];
+    let (base, _seen) = serve(answers).await;
+    let rest = Rest::new(&access(&base)).unwrap();
+    rest.threads.learn(here(), Place::new(DOOR, "77"));
+    let request = PostRequest::History { place: here(), after: None, limit: 1 };
+    let PostResult::Messages(messages) = rest.perform(&request).await.unwrap().result else { panic!("no messages") };
+    assert_eq!(messages[0].parent, Some(Place::new(DOOR, "77")));
 }
 
 #[tokio::test]

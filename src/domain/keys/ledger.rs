@@ -11,6 +11,9 @@ use crate::domain::ids::{Door, Person};
 /// How all our counters begin.
 pub const PREFIX: &str = "staffai:ledger:";
 
+/// How all counters of all time begin that the Python bot has too.
+pub const TOTAL_PREFIX: &str = "token_stats:total:";
+
 /// How all counters of days begin that the Python bot has too.
 pub const DAILY_PREFIX: &str = "token_stats:daily:";
 
@@ -91,7 +94,7 @@ pub fn parse(key: &str) -> Option<Entry> {
 /// All tokens of a member in a community, as the Python bot counts them. It has no end.
 #[must_use]
 pub fn total(person: &Person, guild: &str) -> String {
-    format!("token_stats:total:{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
+    format!("{TOTAL_PREFIX}{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
 }
 
 /// The tokens of a member in a community on one day, as the Python bot counts them. It lives for [`DAILY_TTL`].

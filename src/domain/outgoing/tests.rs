@@ -17,9 +17,7 @@ fn card() -> Card {
 
 #[test]
 fn every_part_can_be_told_in_text() {
-    let file = |name: &str, mime: &str, bytes: &[u8]| {
-        Part::File(File { name: name.to_owned(), mime: mime.to_owned(), bytes: bytes.into() })
-    };
+    let file = |name: &str, mime: &str, bytes: &[u8]| Part::File(File::new(name, mime, bytes));
     let parts = vec![
         Part::Text { text: "Look:".to_owned() },
         Part::Code { language: "py".to_owned(), stem: "code".to_owned(), text: "print(1)".to_owned() },
@@ -55,8 +53,7 @@ fn every_part_can_be_told_in_text() {
 
 #[test]
 fn a_stored_answer_keeps_its_parts_and_an_older_one_is_still_read() {
-    let bytes: Arc<[u8]> = Arc::from([0, 159, 146, 150]);
-    let file = File { name: "a.bin".to_owned(), mime: "application/octet-stream".to_owned(), bytes };
+    let file = File::new("a.bin", "application/octet-stream", [0, 159, 146, 150]);
     let kept = outgoing(vec![Part::Card(card()), Part::File(file)]);
     let json = serde_json::to_string(&kept).unwrap();
     assert!(json.contains(r#""bytes":"AJ+Slg==""#), "{json}");

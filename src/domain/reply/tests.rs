@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::domain::outgoing::Part;
 
 fn schema() -> Schema {
     let document = serde_json::from_str(include_str!("../../../response_schema.json")).unwrap();
@@ -10,11 +11,6 @@ fn schema() -> Schema {
 
 fn reply(kind: Kind, response: &str, data: &str) -> Reply {
     Reply { kind, response: response.into(), data: data.into() }
-}
-
-fn shown(kind: Kind, response: &str, data: &str) -> String {
-    let parts = to_parts(&reply(kind, response, data));
-    parts.iter().map(Part::text).collect::<Vec<_>>().join("|")
 }
 
 #[test]
@@ -100,7 +96,8 @@ fn marks_inside_a_good_answer_stay() {
 fn json_that_is_the_answer_itself_never_stands_bare() {
     let content = json!({"type": "text", "response": "{\"a\": 1}", "data": ""}).to_string();
     assert_eq!(schema().read(&content), Ok(Reply::text("```json\n{\"a\": 1}\n```")));
-    assert_eq!(shown(Kind::Text, "", "[1, 2]"), "```json\n[1, 2]\n```");
+    let parts = to_parts(&reply(Kind::Text, "", "[1, 2]"));
+    assert_eq!(parts.iter().map(Part::text).collect::<Vec<_>>(), ["```json\n[1, 2]\n```"]);
 }
 
 #[test]
@@ -201,49 +198,6 @@ fn only_words_are_left_of_answers_without_form() {
     check(r#"{"type":"text","response":"<think>a</think>{\"name\":\"roll\",\"arguments\":{}}","data":7}"#, None);
     check(" \u{200b} ", None);
     check("```\n```", None);
-}
-
-#[test]
-fn kinds_degrade_to_text() {
-    insta::assert_snapshot!(shown(Kind::Text, "Hi", "unused"), @"Hi");
-    insta::assert_snapshot!(shown(Kind::Text, "", "only data"), @"only data");
-    insta::assert_snapshot!(shown(Kind::Url, "Here", "https://example.com/a"), @r"
-    Here
-    https://example.com/a
-    ");
-    insta::assert_snapshot!(shown(Kind::Url, "See https://example.com/a", "https://example.com/a"), @"See https://example.com/a");
-    insta::assert_snapshot!(shown(Kind::Gif, "Here", "javascript:alert(1)"), @"Here");
-    insta::assert_snapshot!(shown(Kind::Gif, "", "https://example.com/a.gif"), @"https://example.com/a.gif");
-    insta::assert_snapshot!(shown(Kind::Latex, "Euler", "e^{i\\pi}"), @r"
-    Euler
-    ```latex
-    e^{i\pi}
-    ```
-    ");
-    insta::assert_snapshot!(shown(Kind::Code, "Run", r#"{"language":"python","content":"print(1)"}"#), @r"
-    Run
-    ```python
-    print(1)
-    ```
-    ");
-    insta::assert_snapshot!(shown(Kind::Code, "Run", "```sh\nls\n```"), @r"
-    Run
-    ```sh
-    ls
-    ```
-    ");
-    insta::assert_snapshot!(shown(Kind::Output, "", r#"{"language":"python","content":"print(1)","output":"1"}"#), @r"
-    ```python
-    print(1)
-    ```
-    ```
-    1
-    ```
-    ");
-    let escaped = shown(Kind::Code, "x", "a ``` b");
-    assert_eq!(escaped.matches("```").count(), 2, "{escaped:?}");
-    let forged = shown(Kind::Code, "x", "{\"language\":\"a\\n```evil\",\"content\":\"y\"}");
-    assert_eq!(forged, "x\n```\ny\n```");
 }
 
 /// Answers made of everything that goes wrong, in any order.

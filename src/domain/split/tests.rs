@@ -6,12 +6,6 @@ fn visible(text: &str) -> String {
     text.chars().filter(|c| !is_blank(&c.to_string())).collect()
 }
 
-/// What is left of texts without their fences and white space, each looked at by itself.
-fn bare<T: AsRef<str>>(texts: &[T]) -> String {
-    let without_fences = texts.iter().map(|text| text.as_ref().replace(FENCE, "")).collect::<String>();
-    visible(&without_fences)
-}
-
 #[test]
 fn short_text_stays_whole_and_blank_text_has_no_parts() {
     assert_eq!(split("  hello\nthere ", 2000), ["hello\nthere"]);
@@ -101,25 +95,47 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn parts_fit_are_visible_balanced_and_complete(text in awkward_text(), limit in MIN_FENCED_LIMIT..160) {
-        let parts = split(&text, limit);
-        for part in &parts {
+    fn parts_fit_are_visible_and_close_their_blocks(text in awkward_text(), limit in MIN_FENCED_LIMIT..160) {
+        for part in split(&text, limit) {
             prop_assert!((1..=limit).contains(&part.chars().count()), "{part:?}");
-            prop_assert!(!is_blank(part));
+            prop_assert!(!is_blank(&part));
             prop_assert_eq!(part.matches(FENCE).count() % 2, 0, "{:?}", part);
-        }
-        // Reopened blocks repeat their language, so only text without languages can be compared as a whole.
-        if !text.contains("```") {
-            prop_assert_eq!(bare(&parts), bare(&[&text]));
         }
     }
 
     #[test]
-    fn no_word_of_the_text_is_lost_between_fences(text in awkward_text(), limit in MIN_FENCED_LIMIT..160) {
-        // Without languages, reopened blocks add nothing but fences.
-        let text = text.replace(FENCE, "```\n");
-        let parts = split(&text, limit);
-        prop_assert_eq!(bare(&parts), bare(&[&text]));
+    fn joined_parts_equal_the_text(text in awkward_text(), limit in 1_usize..160) {
+        // Each part is an opening, a slice of the text, and a closing. The slices stand in order, and what lies between them is
+        // blank, or the closing fence of a block that was closed already.
+        let slices = slices(&text, limit);
+        let mut at = 0;
+        let mut cut: Option<&Slice> = None;
+        for slice in &slices {
+            prop_assert!(slice.range.start >= at, "{slice:?} begins before {at}");
+            let between = &text[at..slice.range.start];
+            let closed_before = cut.is_some_and(|before| !before.closing.is_empty());
+            let dropped = if closed_before { between.trim().strip_prefix(FENCE).unwrap_or(between) } else { between };
+            prop_assert!(is_blank(dropped), "{dropped:?} is lost");
+            // A block is opened again exactly when the part before had to close it and its own end did not follow.
+            let goes_on = closed_before && !between.contains(FENCE);
+            prop_assert_eq!(!slice.opening.is_empty(), goes_on, "{:?}", slice);
+            at = slice.range.end;
+            cut = Some(slice);
+        }
+        let rest = text[at..].trim();
+        prop_assert!(is_blank(rest.strip_prefix(FENCE).unwrap_or(rest)), "{rest:?} is lost");
+    }
+
+    #[test]
+    fn cuts_fall_between_graphemes(text in awkward_text(), limit in MIN_FENCED_LIMIT..160) {
+        let borders: Vec<usize> = text.grapheme_indices(true).map(|(at, _)| at).chain([text.len()]).collect();
+        let blank = |range: Range<usize>| text[range].chars().all(char::is_whitespace);
+        for slice in slices(&text, limit) {
+            let Range { start, end } = slice.range;
+            // White space that is left out may have been part of a grapheme.
+            prop_assert!(borders.iter().any(|border| *border <= start && blank(*border..start)), "{start}");
+            prop_assert!(borders.iter().any(|border| *border >= end && blank(end..*border)), "{end}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct File {
     pub kind: String,
     /// What it holds.
     pub bytes: Bytes,
+    /// What it shows, in words.
+    pub description: Option<String>,
 }
 
 impl File {

@@ -221,11 +221,13 @@ impl State {
         Some(message)
     }
 
-    fn attach(&mut self, file: File, now: u64) -> Attachment {
+    /// Keeps a file, and gives what a message tells of it.
+    pub fn attach(&mut self, file: File, now: u64) -> Attachment {
         let id = MessageId(self.snowflakes.next(now));
         let (filename, content_type, size) = (file.name.clone(), file.kind.clone(), file.bytes.len());
+        let description = file.description.clone();
         self.files.keep(id, file);
-        Attachment { id, filename, content_type, size }
+        Attachment { id, filename, content_type, size, description }
     }
 
     fn keep(&mut self, message: &Message, now: u64) {

@@ -285,7 +285,12 @@ fn files(sent: Vec<Sending>) -> Result<Vec<File>, Refusal> {
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 8 MiB"));
         }
         let kind = if file.kind.is_empty() { "application/octet-stream".to_owned() } else { file.kind };
-        Ok(File { name: if name.is_empty() { "file".to_owned() } else { name }, kind, bytes: bytes.into() })
+        Ok(File {
+            name: if name.is_empty() { "file".to_owned() } else { name },
+            kind,
+            bytes: bytes.into(),
+            description: None,
+        })
     };
     sent.into_iter().map(read).collect()
 }

@@ -9,6 +9,9 @@ use crate::playground::guild::files::{FILE_BYTES, File};
 /// Files in one request.
 const FILES: usize = 10;
 
+/// Characters of the description of a file.
+const DESCRIPTION: usize = 1_024;
+
 /// The longest JSON text, in bytes; files may be longer.
 const JSON: usize = 512 << 10;
 
@@ -52,12 +55,25 @@ pub fn read(asked: &Asked) -> Result<Form, Refusal> {
                     name: filename.to_owned(),
                     kind: media_type(&part.head).to_owned(),
                     bytes: Bytes::copy_from_slice(part.body),
+                    description: None,
                 });
             }
             _ => {}
         }
     }
+    for (index, file) in form.files.iter_mut().enumerate() {
+        file.description = described(&form.json, index);
+    }
     Ok(form)
+}
+
+/// What the JSON says that the file of this number shows.
+fn described(json: &Map<String, Value>, index: usize) -> Option<String> {
+    let told = json.get("attachments")?.as_array()?;
+    let number =
+        |told: &&Value| told["id"].as_u64().or_else(|| told["id"].as_str()?.parse().ok()) == Some(index as u64);
+    let words = told.iter().find(number)?["description"].as_str()?;
+    Some(words.chars().take(DESCRIPTION).collect())
 }
 
 struct Part<'a> {

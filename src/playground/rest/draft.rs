@@ -19,6 +19,12 @@ const NONCE: usize = 25;
 /// Embeds of a message, and characters of all of them together.
 const EMBEDS: usize = 10;
 const EMBED_TEXT: usize = 6_000;
+/// Characters of an embed's title and of a field's name, of its description, of a field's value.
+const EMBED_TITLE: usize = 256;
+const EMBED_DESCRIPTION: usize = 4_096;
+const EMBED_VALUE: usize = 1_024;
+/// Fields of an embed.
+const EMBED_FIELDS: usize = 25;
 /// Top-level components of a message.
 const COMPONENTS: usize = 40;
 /// Flags a sender may set: suppress embeds, suppress notifications, components version 2.
@@ -115,11 +121,38 @@ fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
             own + length(&embed["footer"]["text"]) + length(&embed["author"]["name"]) + fields(embed)
         })
         .sum();
+    for embed in &embeds {
+        whole(embed)?;
+    }
     if text > EMBED_TEXT {
         let message = "Embed size exceeds maximum size of 6000";
         return Err(Refusal::field("embeds", "MAX_EMBED_SIZE_EXCEEDED", message));
     }
     Ok(embeds)
+}
+
+/// Whether one embed keeps within what Discord takes.
+fn whole(embed: &Value) -> Result<(), Refusal> {
+    let too_long = |value: &Value, most: usize| value.as_str().is_some_and(|text| text.chars().count() > most);
+    let fields = embed["fields"].as_array().map_or(&[][..], Vec::as_slice);
+    let empty = |value: &Value| value.as_str().is_none_or(|text| text.trim().is_empty());
+    let bad = |field: &Value| {
+        let (name, value) = (&field["name"], &field["value"]);
+        empty(name) || empty(value) || too_long(name, EMBED_TITLE) || too_long(value, EMBED_VALUE)
+    };
+    let long = too_long(&embed["title"], EMBED_TITLE) || too_long(&embed["description"], EMBED_DESCRIPTION);
+    if long || fields.len() > EMBED_FIELDS || fields.iter().any(bad) {
+        return Err(Refusal::field("embeds", "BASE_TYPE_BAD_LENGTH", "Must be within its length."));
+    }
+    let addresses = [&embed["url"], &embed["image"]["url"], &embed["thumbnail"]["url"]];
+    for address in addresses.into_iter().filter_map(Value::as_str) {
+        let scheme = address.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
+        if !["http", "https", "attachment"].contains(&scheme) {
+            let text = "Scheme must be one of ('http', 'https', 'attachment').";
+            return Err(Refusal::field("embeds", "URL_TYPE_INVALID_SCHEME", text));
+        }
+    }
+    Ok(())
 }
 
 fn objects(json: &Map<String, Value>, name: &str, most: usize) -> Result<Vec<Value>, Refusal> {

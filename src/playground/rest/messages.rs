@@ -1,6 +1,6 @@
 //! Messages: create, read, edit, delete, and the typing indicator.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     Asked,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::playground::{
     guild::{
-        Draft, Message,
+        Attachment, Draft, Message,
         ids::{ChannelId, MessageId},
         permissions as may,
     },
@@ -93,8 +93,8 @@ pub fn get(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
 /// Edits one of the bot's messages; fields that are absent stay.
 pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked) -> Outcome {
     writable(world, channel, 0)?;
-    let Form { json, .. } = body::read(asked)?;
-    let change = draft(&json)?;
+    let Form { json, files } = body::read(asked)?;
+    let change = Draft { files, ..draft(&json)? };
     let before = world.state.message(channel, id).ok_or_else(Refusal::unknown_message)?;
     if before.author != world.state.bot().id {
         return Err(Refusal::new(403, 50_005, "Cannot edit a message authored by another user"));
@@ -106,13 +106,17 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
         components: if has("components") { change.components.clone() } else { before.components.clone() },
         ..Draft::default()
     };
-    if is_empty(&after) && before.attachments.is_empty() {
+    let mut attachments = kept(&json, &before.attachments);
+    if is_empty(&after) && attachments.is_empty() && change.files.is_empty() {
         return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
     }
+    let now = world.now();
+    attachments.extend(change.files.into_iter().map(|file| world.state.attach(file, now)));
     let edited = world.edit(channel, id, |message| {
         message.content = after.content;
         message.embeds = after.embeds;
         message.components = after.components;
+        message.attachments = attachments;
         if has("flags") {
             message.flags = change.flags;
         }
@@ -122,6 +126,13 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
     });
     let edited = edited.ok_or_else(Refusal::unknown_message)?;
     Ok(Answer::ok(wire::message(&world.state, &edited)))
+}
+
+/// The attachments that stay: those that the edit names, or all of them when it names none.
+fn kept(json: &Map<String, Value>, before: &[Attachment]) -> Vec<Attachment> {
+    let Some(named) = json.get("attachments").and_then(Value::as_array) else { return before.to_vec() };
+    let names = |file: &Attachment| named.iter().any(|named| named["id"].as_str() == Some(&file.id.to_string()));
+    before.iter().filter(|file| names(file)).cloned().collect()
 }
 
 /// Deletes a message: the bot's own, or anybody's when it has the right to.

@@ -1,0 +1,106 @@
+//! What the channel shows of an answer already: posted by an earlier life, or by a request whose answer was lost.
+
+use tokio::time::Instant;
+
+use super::courier::{Courier, Refusal};
+use crate::domain::ids::{MessageId, Place};
+use crate::domain::incoming::{AuthorKind, Posted};
+use crate::domain::outgoing::Piece;
+use crate::ports::{PostRequest, PostResult};
+
+/// The most pages of a channel that are searched for an answer of an earlier life.
+const SEARCH_PAGES: u32 = 5;
+/// Messages a page.
+const PAGE: u8 = 100;
+
+/// What there is of an answer.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The pieces, in order.
+    pub pieces: Vec<Shown>,
+    /// More than one message of ours replies to the trigger.
+    pub doubled: bool,
+}
+
+/// A piece that stands in the channel.
+#[derive(Clone)]
+pub(super) struct Shown {
+    /// Its message.
+    pub message: MessageId,
+    /// The text that it shows.
+    pub text: String,
+    /// Its cards and files stand there too. A first piece may still be a draft, which has none.
+    pub whole: bool,
+}
+
+impl Shown {
+    /// Nothing of this piece is missing.
+    pub(super) fn shows(&self, piece: &Piece) -> bool {
+        self.text == piece.text && (self.whole || piece.is_plain())
+    }
+}
+
+impl Courier {
+    /// Finds what an earlier life already posted of this answer: the reply to the trigger, then the following pieces by text.
+    /// An outage is waited for like that of a post: giving up here would lose the answer.
+    pub(super) async fn find(
+        &mut self,
+        place: &Place,
+        trigger: Option<&MessageId>,
+        pieces: &[Piece],
+        until: Instant,
+    ) -> Result<Found, Refusal> {
+        let Some(trigger) = trigger else { return Ok(Found::default()) };
+        let mut after = trigger.clone();
+        let nothing = Piece::default();
+        let mut ours = Vec::new();
+        for _ in 0..SEARCH_PAGES {
+            let request = PostRequest::History { place: place.clone(), after: Some(after.clone()), limit: PAGE };
+            let mut attempt = 0;
+            let page = loop {
+                match self.perform(&request).await {
+                    Ok(PostResult::Messages(page)) => break page,
+                    Ok(_) => break Vec::new(),
+                    Err(error) => self.wait_or_refuse(error, &nothing, attempt, until).await?,
+                }
+                attempt += 1;
+            };
+            let full = page.len() >= usize::from(PAGE);
+            if let Some(last) = page.last() {
+                after = last.id.clone();
+            }
+            ours.extend(page.into_iter().filter(|posted| posted.author.kind == AuthorKind::Ourselves));
+            if !full {
+                break;
+            }
+        }
+        Ok(Found::among(ours, trigger, pieces))
+    }
+}
+
+impl Found {
+    /// Takes note of what a piece shows now.
+    pub(super) fn note(&mut self, index: usize, shown: Shown) {
+        match self.pieces.get_mut(index) {
+            Some(known) => *known = shown,
+            None => self.pieces.push(shown),
+        }
+    }
+
+    fn among(ours: Vec<Posted>, trigger: &MessageId, pieces: &[Piece]) -> Self {
+        let answers = |posted: &Posted| posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger);
+        let replies = ours.iter().filter(|posted| answers(posted)).count();
+        let mut found = Self { pieces: Vec::new(), doubled: replies > 1 };
+        let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
+        let Some(first) = rest.next() else { return found };
+        found.pieces.push(Shown { message: first.id, text: first.text, whole: false });
+        for piece in pieces.iter().skip(1) {
+            // Only first pieces reply to something, so an answer to somebody else is never taken for ours.
+            match rest.find(|posted| posted.text == piece.text && posted.reply_to.is_none()) {
+                Some(posted) => found.pieces.push(Shown { message: posted.id, text: posted.text, whole: true }),
+                None => break,
+            }
+        }
+        found
+    }
+}

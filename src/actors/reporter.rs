@@ -1,0 +1,185 @@
+//! reporter: posts what was used, once in each interval.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: its own timer, and how its report went.
+//! Sends: a report to the outbox.
+//! A restart loses: nothing. The moment of the last report is in the store, and its nonce keeps the report from being posted
+//! twice when that moment could not be stored any more.
+//!
+//! Intervals begin at multiples of their length since 1970 in UTC, so a day's report comes at midnight and tells of the whole day,
+//! and several processes mean the same report by the same nonce. A report that was due while nobody ran comes at the next start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::handle::Handle;
+use super::ledger;
+use super::outbox::OutboxMsg;
+use super::running::Live;
+use super::supervisor::{Actor, Crash, Me};
+use crate::domain::ids::{self, Door, Place, Timestamp};
+use crate::domain::keys;
+use crate::domain::ledger::days;
+use crate::domain::notice;
+use crate::domain::outgoing::{Outgoing, Part};
+use crate::ports::{Clock, Store, StoreStatus, Write};
+
+/// The longest pause between two looks at the clock and the settings.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// The shortest interval: the nonce counts seconds.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// How often a report is tried.
+const TRIES: u32 = 5;
+/// How long the outbox may take with one.
+const POSTED_WITHIN: Duration = Duration::from_secs(700);
+
+/// What the reporter is told.
+pub enum ReporterMsg {
+    /// Time to look whether a report is due.
+    Look,
+    /// What became of the report for the interval that ended then.
+    Reported(Timestamp, Result<Fate, String>),
+}
+
+/// What becomes of a report that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was posted.
+    Posted,
+    /// It had been posted before, by another life or another process.
+    Known,
+    /// Nobody used anything.
+    Empty,
+}
+
+/// The behaviour and its arguments.
+#[derive(Clone)]
+pub struct Reporter {
+    /// What this process runs with.
+    pub live: Live,
+    /// Where the ledger is, and the moment of the last report.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// The door of the channel.
+    pub door: Door,
+    /// Who posts the report.
+    pub outbox: Handle<OutboxMsg>,
+}
+
+/// What the reporter holds.
+#[derive(Default)]
+pub struct ReporterState {
+    /// The end of the last interval that is done with.
+    done: Timestamp,
+    tries: u32,
+}
+
+/// One report that is due.
+struct Due {
+    channel: u64,
+    interval: Duration,
+    top: usize,
+    /// When its interval ended.
+    end: Timestamp,
+}
+
+impl Actor for Reporter {
+    type Msg = ReporterMsg;
+    type State = ReporterState;
+
+    fn start(&self, me: &mut Me<ReporterMsg>) -> Result<ReporterState, Crash> {
+        me.after(Duration::ZERO, ReporterMsg::Look);
+        Ok(ReporterState::default())
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<ReporterMsg>,
+        message: ReporterMsg,
+        state: &mut ReporterState,
+    ) -> Result<(), Crash> {
+        match message {
+            ReporterMsg::Look => self.look(me, state),
+            ReporterMsg::Reported(end, result) => self.reported(me, state, end, result),
+        }
+        Ok(())
+    }
+}
+
+impl Reporter {
+    fn look(&self, me: &mut Me<ReporterMsg>, state: &mut ReporterState) {
+        let report = &self.live.now().settings.report;
+        let interval = report.interval.max(SHORTEST);
+        let now = self.clock.now();
+        let passed = now.0 % ids::millis(interval);
+        let end = Timestamp(now.0 - passed);
+        match report.channel {
+            Some(channel) if end > state.done => {
+                let due = Due { channel, interval, top: report.top_users, end };
+                let reporter = self.clone();
+                me.task(async move { ReporterMsg::Reported(end, reporter.report(due).await) }, move |panic| {
+                    ReporterMsg::Reported(end, Err(panic))
+                });
+            }
+            Some(_) | None => me.after(LOOK_EVERY.min(interval - Duration::from_millis(passed)), ReporterMsg::Look),
+        }
+    }
+
+    fn reported(
+        &self,
+        me: &mut Me<ReporterMsg>,
+        state: &mut ReporterState,
+        end: Timestamp,
+        result: Result<Fate, String>,
+    ) {
+        let pause = match result {
+            Ok(fate) => {
+                if fate == Fate::Posted {
+                    tracing::info!(event = "report.posted", "the usage report was posted");
+                }
+                *state = ReporterState { done: end, tries: 0 };
+                Duration::ZERO
+            }
+            Err(reason) => {
+                tracing::warn!(event = "report.failed", reason, "the usage report could not be posted");
+                state.tries += 1;
+                if state.tries >= TRIES {
+                    *state = ReporterState { done: end, tries: 0 };
+                }
+                LOOK_EVERY
+            }
+        };
+        me.after(pause, ReporterMsg::Look);
+    }
+
+    async fn report(&self, due: Due) -> Result<Fate, String> {
+        if let StoreStatus::Degraded(reason) = self.store.status() {
+            return Err(format!("the store fails, so nobody knows what was used and reported: {reason}"));
+        }
+        let last = self.store.get(keys::REPORT_LAST).await.and_then(|text| text.parse().ok());
+        if last.is_some_and(|last: u64| last >= due.end.0) {
+            return Ok(Fate::Known);
+        }
+        let begin = Timestamp(due.end.0.saturating_sub(ids::millis(due.interval)));
+        let days = days(begin, Timestamp(due.end.0.saturating_sub(1)));
+        let overview = ledger::overview(self.store.as_ref(), &days, &self.door).await;
+        let fate = if overview.total.is_empty() {
+            Fate::Empty
+        } else {
+            let place = Place::new(self.door.clone(), due.channel.to_string());
+            let card = notice::report::card(&days, &overview, due.top, &self.door);
+            let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Card(card)] };
+            let name = format!("report-{}", due.end.0 / 1_000);
+            let post = |reply| OutboxMsg::Post { name, outgoing, reply };
+            self.outbox.call(post, POSTED_WITHIN).await.map_err(|error| error.to_string())??;
+            Fate::Posted
+        };
+        let value = due.end.0.to_string();
+        self.store.write(vec![Write::Put { key: keys::REPORT_LAST.to_owned(), value, ttl: None }]).await;
+        Ok(fate)
+    }
+}
+
+#[cfg(test)]
+mod tests;

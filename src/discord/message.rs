@@ -1,0 +1,244 @@
+//! A piece as the body of a request: Discord's builders for text and cards, a form for files. Whatever a piece holds, the
+//! body keeps to Discord's limits and pings nobody.
+
+use reqwest::multipart::{Form, Part};
+use serde::Serialize;
+use serde_json::{Value, json};
+use serenity::builder::{CreateAllowedMentions, CreateEmbed, CreateMessage, EditMessage};
+use serenity::model::channel::{MessageReference, Nonce};
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::domain::outgoing::{Card, File, Piece};
+use crate::domain::split::is_blank;
+use crate::ports::PostError;
+
+/// The most cards in one message.
+pub(super) const CARDS_MAX: usize = 10;
+/// The most files in one message.
+pub(super) const FILES_MAX: usize = 10;
+/// The most bytes of files in one message; every community may send ten million.
+pub(super) const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The longest texts of a card, in Unicode scalar values.
+const TITLE_MAX: usize = 256;
+const TEXT_MAX: usize = 4_096;
+const NAME_MAX: usize = 256;
+const VALUE_MAX: usize = 1_024;
+/// The most short facts of a card.
+const FIELDS_MAX: usize = 25;
+/// The longest texts of all cards of a message together.
+const TOGETHER_MAX: usize = 6_000;
+/// The longest description of a file.
+const DESCRIPTION_MAX: usize = 1_024;
+/// The longest name of a file.
+const FILE_NAME_MAX: usize = 100;
+
+/// The body of a request.
+pub(super) enum Body {
+    /// JSON.
+    Json(Vec<u8>),
+    /// JSON and files.
+    Form(Form),
+}
+
+/// The body that posts a piece. The same nonce gives the first message back instead of a second one.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub(super) fn create(piece: &Piece, reference: Option<MessageReference>, nonce: &str) -> Result<Body, PostError> {
+    let mut message = CreateMessage::new()
+        .content(&piece.text)
+        .embeds(cards(piece))
+        .nonce(Nonce::String(nonce.to_owned()))
+        .enforce_nonce(true)
+        .allowed_mentions(nobody());
+    if let Some(reference) = reference {
+        message = message.reference_message(reference);
+    }
+    body(&message, &piece.files)
+}
+
+/// The body that replaces everything in a message by a piece, also cards and files that it has no more.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub(super) fn edit(piece: &Piece) -> Result<Body, PostError> {
+    let message = EditMessage::new().content(&piece.text).embeds(cards(piece)).allowed_mentions(nobody());
+    body(&message, &piece.files)
+}
+
+fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
+    let failed = |error: serde_json::Error| PostError::Transient(error.to_string());
+    let mut json = serde_json::to_value(message).map_err(failed)?;
+    let told = files.iter().enumerate().map(|(index, file)| told(index, file));
+    json["attachments"] = Value::Array(told.collect());
+    let json = serde_json::to_vec(&json).map_err(failed)?;
+    if files.is_empty() {
+        return Ok(Body::Json(json));
+    }
+    let json = Part::bytes(json).mime_str("application/json").map_err(super::rest::unsendable)?;
+    let mut form = Form::new().part("payload_json", json);
+    for (index, file) in files.iter().enumerate() {
+        let part = Part::bytes(file.bytes.to_vec()).file_name(file_name(&file.name));
+        let part = part.mime_str(&file.mime).map_err(super::rest::unsendable)?;
+        form = form.part(format!("files[{index}]"), part);
+    }
+    Ok(Body::Form(form))
+}
+
+/// What the JSON tells of a file; the number leads to its bytes.
+fn told(index: usize, file: &File) -> Value {
+    let mut told = json!({"id": index, "filename": file_name(&file.name)});
+    if !is_blank(&file.description) {
+        told["description"] = capped(&file.description, DESCRIPTION_MAX).into();
+    }
+    told
+}
+
+/// The name with nothing in it that a form or a file system reads as something else.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    name.chars().map(plain).take(FILE_NAME_MAX).collect()
+}
+
+fn cards(piece: &Piece) -> Vec<CreateEmbed> {
+    let mut left = TOGETHER_MAX;
+    piece.cards.iter().take(CARDS_MAX).map(|card| embed(card, &mut left)).collect()
+}
+
+/// A card within the limits, and within what is left for all of them.
+fn embed(card: &Card, left: &mut usize) -> CreateEmbed {
+    let mut take = |text: &str, most: usize| {
+        let text = capped(text.trim(), most.min(*left));
+        *left -= text.chars().count();
+        text
+    };
+    let mut embed = CreateEmbed::new();
+    if let Some(title) = card.title.as_deref().map(|title| take(title, TITLE_MAX)).filter(|title| !is_blank(title)) {
+        embed = embed.title(title);
+    }
+    if !is_blank(&card.text) {
+        embed = embed.description(take(&card.text, TEXT_MAX));
+    }
+    for field in card.fields.iter().take(FIELDS_MAX) {
+        let (name, value) = (take(&field.name, NAME_MAX), take(&field.value, VALUE_MAX));
+        if !is_blank(&name) && !is_blank(&value) {
+            embed = embed.field(name, value, field.inline);
+        }
+    }
+    if let Some(url) = card.url.as_deref().filter(|url| is_web(url)) {
+        embed = embed.url(url);
+    }
+    if let Some(image) = card.image.as_deref().filter(|image| is_web(image)) {
+        embed = embed.image(image);
+    }
+    if let Some(colour) = card.colour {
+        embed = embed.colour(colour & 0x00ff_ffff);
+    }
+    embed
+}
+
+fn is_web(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http"))
+}
+
+/// A text of at most so many scalar values, cut between graphemes with a sign that something is missing.
+fn capped(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut room = most.saturating_sub(1);
+    let fits = |grapheme: &&str| {
+        let length = grapheme.chars().count();
+        let fits = length <= room;
+        room = room.saturating_sub(length);
+        fits
+    };
+    let kept: String = text.graphemes(true).take_while(fits).collect();
+    if most == 0 { kept } else { format!("{kept}…") }
+}
+
+/// Nobody is pinged, whatever the text says. Absent, everybody would be.
+fn nobody() -> CreateAllowedMentions {
+    CreateAllowedMentions::new().replied_user(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::outgoing::Field;
+
+    fn json(card: Card) -> Value {
+        let piece = Piece { cards: vec![card], ..Piece::default() };
+        let Ok(Body::Json(json)) = edit(&piece) else { panic!("no json") };
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        json["embeds"][0].clone()
+    }
+
+    #[test]
+    fn a_card_is_an_embed() {
+        let card = Card {
+            title: Some("Weather".to_owned()),
+            text: "Dry.".to_owned(),
+            url: Some("https://example.org/w".to_owned()),
+            image: Some("https://example.org/w.png".to_owned()),
+            fields: vec![Field { name: "Wind".to_owned(), value: "calm".to_owned(), inline: true }],
+            colour: Some(0x0012_3456),
+        };
+        let expected = json!({
+            "title": "Weather", "description": "Dry.", "url": "https://example.org/w", "color": 0x12_34_56,
+            "image": {"url": "https://example.org/w.png"}, "fields": [{"name": "Wind", "value": "calm", "inline": true}],
+        });
+        let shown = json(card);
+        for (name, value) in expected.as_object().unwrap() {
+            if name == "image" {
+                assert_eq!(shown["image"]["url"], value["url"]);
+            } else {
+                assert_eq!(shown[name], *value, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_the_web_are_shown() {
+        for url in ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "attachment://x", "//x", "x"] {
+            let shown = json(Card { url: Some(url.to_owned()), image: Some(url.to_owned()), ..Card::default() });
+            assert!(
+                shown.get("url").is_none_or(Value::is_null) && shown.get("image").is_none_or(Value::is_null),
+                "{shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn cards_keep_within_the_limits() {
+        let long = "e\u{301}".repeat(5_000);
+        let field = Field { name: long.clone(), value: long.clone(), inline: false };
+        let card = Card { title: Some(long.clone()), text: long, fields: vec![field; 40], ..Card::default() };
+        let piece = Piece { cards: vec![card; 12], ..Piece::default() };
+        let Ok(Body::Json(json)) = edit(&piece) else { panic!("no json") };
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        let embeds = json["embeds"].as_array().unwrap();
+        assert_eq!(embeds.len(), CARDS_MAX);
+        let length = |value: &Value| value.as_str().unwrap_or_default().chars().count();
+        assert!(length(&embeds[0]["title"]) <= TITLE_MAX && length(&embeds[0]["description"]) <= TEXT_MAX);
+        let together: usize = embeds
+            .iter()
+            .map(|embed| {
+                let fields = embed["fields"].as_array().into_iter().flatten();
+                let fields: usize = fields.map(|field| length(&field["name"]) + length(&field["value"])).sum();
+                length(&embed["title"]) + length(&embed["description"]) + fields
+            })
+            .sum();
+        assert!(together <= TOGETHER_MAX, "{together}");
+        assert_eq!(capped("e\u{301}e\u{301}", 3), "e\u{301}…");
+        assert_eq!(capped("abc", 0), "");
+    }
+
+    #[test]
+    fn names_of_files_are_plain() {
+        assert_eq!(file_name("code.py"), "code.py");
+        assert_eq!(file_name("a\"b\r\n/../c.png"), "a_b___.._c.png");
+    }
+}

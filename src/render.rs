@@ -1,0 +1,28 @@
+//! What every door can use: pictures of what no platform draws by itself.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::ports::{NotDrawn, Renderer};
+
+#[cfg(feature = "latex")]
+pub mod latex;
+
+/// The renderer of this build.
+#[must_use]
+pub fn renderer() -> Arc<dyn Renderer> {
+    #[cfg(feature = "latex")]
+    return Arc::new(latex::Latex::default());
+    #[cfg(not(feature = "latex"))]
+    return Arc::new(Nothing);
+}
+
+/// Draws nothing: everything is shown as text.
+pub struct Nothing;
+
+impl Renderer for Nothing {
+    fn formula<'a>(&'a self, _formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>> {
+        Box::pin(async { Err(NotDrawn::Unable("this build draws no formulas".to_owned())) })
+    }
+}

@@ -1,0 +1,139 @@
+//! What is counted of each answer, for whom, and how it is reported.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use staffai::app::system::SystemClock;
+use staffai::playground::guild::Message;
+use staffai::ports::{Clock, Store};
+use staffai::store::embedded::opener::Opener;
+use staffai::store::resilient::Resilient;
+use tempfile::TempDir;
+
+use crate::model::Act;
+use crate::support::{Setup, World, story};
+
+/// A thousand dollars for a million tokens in, two thousand for a million out. An answer of the scripted model has ten tokens in
+/// and five out.
+const PRICED: &str = r#"{"version": 1, "models": {"scripted": {
+    "model_id": "scripted", "type": "OPENAI", "host": null, "enabled": true, "llm_call_timeout": 2,
+    "price_per_million": {"input": 1000.0, "output": 2000.0, "cached": 500.0}}}}"#;
+
+/// Everything counted, once the bot is gone. The keys begin behind `staffai:ledger:`, or are the Python bot's.
+async fn counted(world: &World) -> BTreeMap<String, u64> {
+    let data = world.dir.path().join("data");
+    let opener = Opener::new(&data, Arc::new(SystemClock));
+    let store = Resilient::start(move || opener.open(), Arc::new(SystemClock)).await.unwrap();
+    let mut rows = store.scan("staffai:ledger:", 1_000).await;
+    rows.extend(store.scan("token_stats:", 1_000).await);
+    store.close(Duration::from_secs(10)).await;
+    let short = |key: String| key.strip_prefix("staffai:ledger:").map_or_else(|| key.clone(), str::to_owned);
+    rows.into_iter().map(|(key, text)| (short(key), text.parse().unwrap())).collect()
+}
+
+fn guild(world: &World) -> String {
+    world.service.guilds()[0].id.to_string()
+}
+
+/// Text and cards of a message.
+fn shown(message: &Message) -> String {
+    let cards = message.embeds.iter().map(ToString::to_string);
+    std::iter::once(message.content.clone()).chain(cards).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_answer_counts_for_its_member() {
+    story(async {
+        let folder = TempDir::new().unwrap();
+        let rows = folder.path().join("models.json");
+        std::fs::write(&rows, PRICED).unwrap();
+        let world = World::with(Setup::new().set("STAFFAI_MODELS", rows.display())).await;
+        for (who, text) in [("Ada", "@staffai one"), ("Ben", "@staffai two"), ("Ada", "@staffai three")] {
+            world.answer_to(world.says(who, "general", text)).await;
+        }
+        // A hint and a refused call take nothing.
+        world.answer_to(world.says("Chloe", "general", "@staffai")).await;
+        world.model.always(Act::Status(400));
+        world.answer_to(world.says("Chloe", "general", "@staffai four")).await;
+        assert!(world.drain().await);
+        let (kept, guild) = (counted(&world).await, guild(&world));
+        for (who, answers) in [("Ada", 2), ("Ben", 1)] {
+            let id = world.member(who);
+            let of_all = |kind: &str| kept.get(&format!("all:discord:{guild}:{id}:{kind}")).copied();
+            assert_eq!(
+                ["in", "out", "messages", "micros", "cached", "unpriced"].map(of_all),
+                [Some(10 * answers), Some(5 * answers), Some(answers), Some(20_000 * answers), None, None],
+                "{who}: {kept:?}"
+            );
+            assert_eq!(kept.get(&format!("token_stats:total:{guild}:{id}")), Some(&(15 * answers)));
+            let daily = kept.iter().filter(|(key, _)| {
+                key.starts_with(&format!("token_stats:daily:{guild}:")) && key.ends_with(&format!(":{id}"))
+            });
+            assert_eq!(daily.map(|(_, tokens)| tokens).sum::<u64>(), 15 * answers, "{kept:?}");
+        }
+        let chloe = world.member("Chloe").to_string();
+        assert!(!kept.keys().any(|key| key.contains(&chloe)), "{kept:?}");
+    });
+}
+
+#[test]
+fn a_killed_process_counts_no_answer_twice() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        let mut said = Vec::new();
+        for life in 0..4 {
+            let process = world.process(&format!("life-{life}")).await;
+            let asked = world.says("Ada", "general", &format!("@staffai question {life}"));
+            // The answer can be seen; whether its record is closed nobody knows.
+            world.answer_to(asked).await;
+            said.push(asked);
+            process.kill();
+            world.service.disconnected(0).await;
+        }
+        let mut last = world.process("last-life").await;
+        said.push(world.says("Ada", "general", "@staffai the last question"));
+        world.all_answered(&said, Duration::from_secs(20)).await;
+        last.terminate();
+        assert_eq!(last.exit(Duration::from_secs(20)).await, 0);
+        let (kept, guild, ada) = (counted(&world).await, guild(&world), world.member("Ada"));
+        // A process that is killed before it has anything on the disk has counted nothing either.
+        let messages = kept.get(&format!("all:discord:{guild}:{ada}:messages")).copied().unwrap_or(0);
+        assert!((1..=5).contains(&messages), "{kept:?}");
+        assert_eq!(kept.get(&format!("token_stats:total:{guild}:{ada}")), Some(&(15 * messages)), "{kept:?}");
+    });
+}
+
+#[test]
+fn a_report_comes_once_also_over_a_restart_and_pings_nobody() {
+    story(async {
+        let world = World::begin().await;
+        for who in ["Ada", "Ada", "Ben"] {
+            world.answer_to(world.says(who, "general", "@staffai hello")).await;
+        }
+        assert!(world.drain().await);
+        let channel = world.channel("random");
+        // One interval since 1970 has just ended, and the next one ends in half a century.
+        let interval = SystemClock.now().0 / 1_000;
+        let changes =
+            [("STATS_REPORT_CHANNEL_ID", channel.to_string()), ("STATS_REPORT_INTERVAL_SECONDS", interval.to_string())];
+        let changes = changes.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let first = world.spawn_with("first", &changes);
+        let report = world.until("a report", || world.spoken(channel).into_iter().next()).await;
+        let text = shown(&report);
+        let (ada, ben) = (world.member("Ada"), world.member("Ben"));
+        assert!(text.contains("3 messages of 2 members") && text.contains("45 tokens"), "{text}");
+        assert!(text.contains(&format!("1. <@{ada}>: 30 tokens")), "{text}");
+        assert!(text.contains(&format!("2. <@{ben}>: 15 tokens")), "{text}");
+        assert!(text.contains("No cost is known for 45 tokens"), "{text}");
+        assert_eq!((report.reply_to, report.mentions.len(), report.mention_everyone), (None, 0, false));
+        while !first.output().contains("report.posted") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // Its moment is on the disk by now.
+        first.kill();
+        let _second = world.spawn_with("second", &changes);
+        world.answer_to(world.says("Ada", "general", "@staffai still there?")).await;
+        assert_eq!(world.spoken(channel).len(), 1);
+    });
+}

@@ -1,0 +1,171 @@
+//! A start on the Redis that the Python bot has filled: its conversations and its usage go on, and nothing in there stops us.
+
+use serde_json::Value;
+use staffai::actors::ledger;
+use staffai::app::system::SystemClock;
+use staffai::domain::ids::{Door, Person};
+use staffai::playground::service::Service;
+use staffai::ports::{Clock, Store};
+
+use crate::bot::{World, history, says};
+use crate::server::Server;
+use crate::support::{Log, PATIENCE, store, until};
+
+const DATA: &str = include_str!("python_bot.jsonl");
+
+/// A member who is not in the guild any more.
+const DORA: &str = "800000000000000004";
+
+/// Keys that this bot has no business with.
+const OTHERS: [&str; 8] = [
+    "restricted_until:${GUILD}:${DORA}",
+    "token_stats:log:${GUILD}:${ADA}",
+    "token_stats:total_cached:${GUILD}:${ADA}",
+    "token_stats:daily_cached:${GUILD}:${DAY}:${ADA}",
+    "token_stats:daily:${GUILD}:${DAY-1}:${DORA}",
+    "llm_calls:recent:${GUILD}",
+    "name_followup_window:${GUILD}:${GENERAL}:${ADA}",
+    "user_memory:${GUILD}:${ADA}",
+];
+
+/// Names in the data set and what they stand for.
+struct Names {
+    names: Vec<(String, String)>,
+    /// Seconds since 1970.
+    now: u64,
+}
+
+impl Names {
+    fn of(service: &Service) -> Self {
+        let mut names = vec![("DORA".to_owned(), DORA.to_owned())];
+        names.push(("GUILD".to_owned(), service.guilds()[0].id.to_string()));
+        names.extend(service.members().iter().map(|member| (member.name.to_uppercase(), member.id.to_string())));
+        names.extend(service.channels().iter().map(|place| (place.name.to_uppercase(), place.id.to_string())));
+        Self { names, now: SystemClock.now().0 / 1_000 }
+    }
+
+    fn filled(&self, text: &str) -> String {
+        let mut pieces = text.split("${");
+        let mut out = pieces.next().unwrap().to_owned();
+        for piece in pieces {
+            let (name, rest) = piece.split_once('}').expect("a name ends");
+            out.push_str(&self.meaning(name));
+            out.push_str(rest);
+        }
+        out
+    }
+
+    fn meaning(&self, name: &str) -> String {
+        let at = name.find(['-', '+']).unwrap_or(name.len());
+        let by: i64 = if at < name.len() { name[at..].parse().unwrap() } else { 0 };
+        match &name[..at] {
+            "NOW" => self.now.checked_add_signed(by).unwrap().to_string(),
+            "DAY" => {
+                let then = self.now.checked_add_signed(by * 24 * 60 * 60).unwrap();
+                let date = jiff::Timestamp::from_second(i64::try_from(then).unwrap()).unwrap();
+                date.strftime("%Y-%m-%d").to_string()
+            }
+            known => self.names.iter().find(|(name, _)| name == known).expect("a known name").1.clone(),
+        }
+    }
+
+    fn fill(&self, server: &Server) {
+        for line in DATA.lines().filter(|line| line.starts_with('[')) {
+            let words: Vec<String> = serde_json::from_str(&self.filled(line)).unwrap();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let _: redis::Value = server.words(&words);
+        }
+    }
+
+    fn ask<T: redis::FromRedisValue>(&self, server: &Server, command: &str) -> T {
+        server.ask(&self.filled(command))
+    }
+}
+
+#[tokio::test]
+async fn it_takes_over_the_redis_of_the_python_bot() {
+    let log = Log::listen();
+    let server = Server::start();
+    let mut names = None;
+    let world = World::start_on(&server.url(), |service| {
+        let known = Names::of(service);
+        known.fill(&server);
+        names = Some(known);
+    })
+    .await;
+    let names = names.unwrap();
+    let dumps = || OTHERS.map(|key| names.ask::<Option<Vec<u8>>>(&server, &format!("DUMP {key}")));
+    let before = dumps();
+    assert!(before.iter().all(Option::is_some));
+
+    // Conversations go on, the odd ones as far as they can be read.
+    for (who, place, name) in [("Ada", "general", "Gráinne"), ("Ben", "general", "Benedikt")] {
+        let remembered = world.asked_by(who, place, "what is my name?").await;
+        assert!(remembered.contains(name), "{who}: {remembered}");
+    }
+    for (who, place) in [("Ben", "help"), ("Chloe", "general"), ("Ada", "help"), ("Chloe", "help")] {
+        let remembered = world.asked_by(who, place, "what is my name?").await;
+        assert!(remembered.contains("not told me your name"), "{who} in {place}: {remembered}");
+    }
+    conversations_are_saved_as_before(&server, &names).await;
+    usage_goes_on(&server, &names).await;
+    assert_eq!(dumps(), before, "what is not ours stays as it was");
+    assert!(log.count("store.corrupt") >= 2, "what cannot be read is said");
+    assert_eq!((log.count("store.degraded"), log.count("panic"), log.count("actor.failed")), (0, 0, 0));
+    world.stop().await;
+}
+
+/// In the very form of the Python bot, each message with its own moment.
+async fn conversations_are_saved_as_before(server: &Server, names: &Names) {
+    let key = |who: &str, place: &str| names.filled(&format!("discord_context:${{{who}}}:${{{place}}}"));
+    for (who, place, entries) in [
+        ("ADA", "GENERAL", 4),
+        ("BEN", "GENERAL", 5),
+        ("CHLOE", "GENERAL", 2),
+        ("ADA", "HELP", 2),
+        ("CHLOE", "HELP", 2),
+    ] {
+        let key = key(who, place);
+        until("the conversation is saved", || {
+            server.ask::<String>(&format!("TYPE {key}")) == "string" && history(server, &key).len() == entries
+        })
+        .await;
+        assert!((1..=1_800).contains(&server.ask::<i64>(&format!("TTL {key}"))), "{key}");
+    }
+    let ada = key("ADA", "GENERAL");
+    assert!(says(&history(server, &ada), "my name is Gráinne"));
+    let stored: Value = serde_json::from_str(&server.ask::<String>(&format!("GET {ada}"))).unwrap();
+    let told = stored[0]["timestamp"].as_f64().unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "seconds of this era")]
+    let then = names.now as f64 - 120.0 + 0.482_913;
+    assert!((told - then).abs() < 0.001, "{told} is not {then}");
+    for unreadable in [key("CHLOE", "GENERAL"), ada.replace(&names.filled("${GENERAL}"), &names.filled("${HELP}"))] {
+        let aside: Option<String> = server.ask(&format!("GET staffai:quarantine:{unreadable}"));
+        assert!(aside.is_some_and(|text| text.contains("role")), "{unreadable} is set aside");
+    }
+}
+
+async fn usage_goes_on(server: &Server, names: &Names) {
+    let number = |key: &str| {
+        let key = names.filled(key);
+        let text = server.ask::<String>(&format!("TYPE {key}")) == "string";
+        text.then(|| server.ask::<String>(&format!("GET {key}"))).and_then(|text| text.parse::<u64>().ok())
+    };
+    until("everything is counted", || {
+        number("token_stats:total:${GUILD}:${ADA}").is_some_and(|total| total > 50_000)
+            && number("token_stats:daily:${GUILD}:${DAY}:${CHLOE}").is_some()
+            && number("token_stats:total:${GUILD}:${BEN}").is_some()
+    })
+    .await;
+    for key in ["token_stats:total:${GUILD}:${ADA}", "token_stats:total:${GUILD}:${CHLOE}"] {
+        assert_eq!(names.ask::<i64>(server, &format!("TTL {key}")), -1, "{key} has no end");
+    }
+    let reader = store(&server.url()).await;
+    let (ada, guild) = (Person::new(Door::new("discord"), names.filled("${ADA}")), names.filled("${GUILD}"));
+    let sums = ledger::sums(&reader, &ada, Some(&guild), SystemClock.now()).await;
+    let ours = sums.today.tokens_in + sums.today.tokens_out;
+    assert!(ours > 0 && sums.today.messages == 2, "{sums:?}");
+    // Should the day change meanwhile, what was used before belongs to yesterday.
+    assert_eq!((sums.week.tokens, sums.total.tokens), (1_000 + ours, 50_000 + ours), "{sums:?}");
+    reader.close(PATIENCE).await;
+}
