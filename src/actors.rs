@@ -46,8 +46,8 @@ pub mod llm_dispatcher;
 
 pub mod outbox;
 
-pub mod presence_scheduler;
 pub mod ledger;
+pub mod presence_scheduler;
 pub mod reporter;
 
 pub mod config_watcher;

@@ -54,14 +54,16 @@ pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
 pub fn reacted(json: &str, me: UserId) -> Result<Option<Place>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Reaction {
-        channel_id: ChannelId,
-        user_id: UserId,
-        #[serde(default)]
-        message_author_id: Option<UserId>,
+        #[serde(rename = "channel_id")]
+        channel: ChannelId,
+        #[serde(rename = "user_id")]
+        by: UserId,
+        #[serde(default, rename = "message_author_id")]
+        author: Option<UserId>,
     }
     let wire: Reaction = serde_json::from_str(json)?;
-    let ours = wire.message_author_id == Some(me) && wire.user_id != me;
-    Ok(ours.then(|| place(wire.channel_id)))
+    let ours = wire.author == Some(me) && wire.by != me;
+    Ok(ours.then(|| place(wire.channel)))
 }
 
 /// A guild, and the places in it where people wrote with the moment of the newest message. None for a guild that is

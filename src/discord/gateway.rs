@@ -68,13 +68,7 @@ impl Gateway {
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                rest,
-                access,
-                interests,
-                address: Mutex::new(None),
-                displays: Arc::default(),
-            }),
+            shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None), displays: Arc::default() }),
         }
     }
 }

@@ -174,7 +174,7 @@ impl Pace {
             self.shown.pop_front();
         }
         match self.shown.front() {
-            Some(first) if self.shown.len() >= CHANGES => Err(*first + PERIOD - now),
+            Some(first) if self.shown.len() >= CHANGES => Err((*first + PERIOD).saturating_sub(now)),
             _ => {
                 self.shown.push_back(now);
                 Ok(())

@@ -46,9 +46,9 @@ fn it_joins_in_with_a_plain_message_and_remembers_nothing() {
         let world = World::with(setup).await;
         world.says("Ada", "general", "the ferry is late again");
         is_all(&world, 0).await;
-        world.model.does(|ask| match ask.shows("reading along") {
-            true => Act::says("Fog, I guess."),
-            false => Act::says(format!("You said: {}", ask.question())),
+        world.model.does(|ask| {
+            let joins_in = ask.shows("reading along");
+            Act::says(if joins_in { "Fog, I guess.".to_owned() } else { format!("You said: {}", ask.question()) })
         });
         dice.show(0.1);
         let said = world.says("Ben", "general", "third time this week");

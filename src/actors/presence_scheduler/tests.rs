@@ -7,6 +7,9 @@ use crate::domain::ids::Timestamp;
 
 use tokio::sync::Semaphore;
 
+/// Mood, kind and text.
+type Seen = (Mood, Option<(Kind, String)>);
+
 struct World {
     scheduler: Handle<PresenceMsg>,
     models: Arc<ScriptedModels>,
@@ -19,7 +22,9 @@ struct World {
 /// A scheduler of an open door, with these variables.
 async fn world(variables: &[(&str, &str)], says: Vec<Say>) -> World {
     let models = Arc::new(ScriptedModels::new(&["main"]));
-    says.into_iter().for_each(|say| models.say(say));
+    for say in says {
+        models.say(say);
+    }
     let live = live(variables, Arc::clone(&models) as _);
     let (scheduler, dispatcher) = (at("presence_scheduler"), at("llm_dispatcher"));
     let board: Arc<Board> = Arc::default();
@@ -51,7 +56,7 @@ async fn world(variables: &[(&str, &str)], says: Vec<Say>) -> World {
 
 impl World {
     /// What is shown after this time: mood, kind and text.
-    async fn after(&mut self, time: Duration) -> Option<(Mood, Option<(Kind, String)>)> {
+    async fn after(&mut self, time: Duration) -> Option<Seen> {
         tokio::time::sleep(time).await;
         settle().await;
         let shown = self.shown.borrow_and_update().clone()?;
@@ -63,8 +68,8 @@ impl World {
     }
 }
 
-fn online(kind: Kind, text: &str) -> Option<(Mood, Option<(Kind, String)>)> {
-    Some((Mood::Online, Some((kind, text.to_owned()))))
+fn online(kind: Kind, text: &str) -> Seen {
+    (Mood::Online, Some((kind, text.to_owned())))
 }
 
 const INTERVAL: Duration = Duration::from_secs(300);
@@ -75,20 +80,20 @@ async fn lines_are_written_in_turn_and_failures_keep_the_old_one() {
     let bad = Say::Fail(crate::ports::ModelErrorKind::Provider);
     let says = vec![Say::Text("chess"), bad, Say::Text(" ** "), Say::Text("a @here bell")];
     let mut world = world(&[], says).await;
-    assert_eq!(world.after(SOON).await, online(Kind::Playing, "chess"));
-    assert_eq!(world.after(INTERVAL).await, online(Kind::Playing, "chess"));
+    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "chess")));
+    assert_eq!(world.after(INTERVAL).await, Some(online(Kind::Playing, "chess")));
     assert_eq!(world.asked(), 2);
-    assert_eq!(world.after(INTERVAL).await, online(Kind::Playing, "chess"));
-    assert_eq!(world.after(INTERVAL).await, online(Kind::Custom, "a here bell"));
+    assert_eq!(world.after(INTERVAL).await, Some(online(Kind::Playing, "chess")));
+    assert_eq!(world.after(INTERVAL).await, Some(online(Kind::Custom, "a here bell")));
     assert_eq!(world.asked(), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_line_can_be_asked_for() {
     let mut world = world(&[], vec![Say::Text("one"), Say::Text("two")]).await;
-    assert_eq!(world.after(SOON).await, online(Kind::Playing, "one"));
+    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "one")));
     world.scheduler.cast(PresenceMsg::Refresh).unwrap();
-    assert_eq!(world.after(Duration::from_millis(10)).await, online(Kind::Listening, "two"));
+    assert_eq!(world.after(Duration::from_millis(10)).await, Some(online(Kind::Listening, "two")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,21 +118,21 @@ async fn outside_its_hours_it_is_idle_and_writes_nothing() {
     let mut world = world(&variables, vec![Say::Text("tea")]).await;
     assert_eq!(world.after(SOON).await, Some((Mood::Idle, None)));
     assert_eq!(world.asked(), 0);
-    assert_eq!(world.after(Duration::from_secs(3_600)).await, online(Kind::Playing, "tea"));
+    assert_eq!(world.after(Duration::from_secs(3_600)).await, Some(online(Kind::Playing, "tea")));
     assert_eq!(world.after(Duration::from_secs(3_600)).await, Some((Mood::Idle, None)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_something_is_wrong_it_says_so_and_comes_back() {
     let mut world = world(&[], vec![Say::Text("chess")]).await;
-    assert_eq!(world.after(SOON).await, online(Kind::Playing, "chess"));
+    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "chess")));
     world.board.down(PartKind::Model, "main", "gone");
     let unwell = Some((Mood::Busy, Some((Kind::Custom, notice::unwell().to_owned()))));
     assert_eq!(world.after(SOON).await, unwell);
     world.board.up(PartKind::Model, "main");
-    assert_eq!(world.after(SOON).await, online(Kind::Playing, "chess"));
+    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "chess")));
     world.board.drain();
-    assert_eq!(world.after(INTERVAL * 2).await, online(Kind::Playing, "chess"), "nothing is written any more");
+    assert_eq!(world.after(INTERVAL * 2).await, Some(online(Kind::Playing, "chess")), "nothing is written any more");
     assert_eq!(world.asked(), 1);
 }
 
@@ -138,5 +143,5 @@ async fn it_takes_no_permit_that_a_member_may_need() {
     assert_eq!(world.after(INTERVAL).await, None, "the last two are kept");
     assert_eq!(world.asked(), 0);
     drop(held);
-    assert_eq!(world.after(AGAIN_AFTER + SOON).await, online(Kind::Playing, "chess"));
+    assert_eq!(world.after(AGAIN_AFTER + SOON).await, Some(online(Kind::Playing, "chess")));
 }
