@@ -1,5 +1,5 @@
 //! Who is awake, who owns what, who is told. Read `tree.rs` first, then follow a message: shard, gateway, journal,
-//! conversations, conversation, turn, outbox.
+//! `rate_limiter`, conversations, conversation, turn, outbox.
 
 pub mod tree;
 pub mod wiring;
@@ -34,13 +34,19 @@ pub mod interjections;
 
 pub mod journal;
 
+pub mod rate_limiter;
+
 pub mod conversations;
 
 pub mod conversation;
 
 pub mod turn;
 
+pub mod forgotten;
+
 pub mod draft;
+
+pub mod restriction_sweeper;
 
 pub mod llm_dispatcher;
 
@@ -51,6 +57,8 @@ pub mod presence_scheduler;
 pub mod reporter;
 
 pub mod config_watcher;
+
+pub mod commands;
 
 pub mod ops;
 

@@ -10,7 +10,11 @@ pub mod gateway;
 
 pub mod rest;
 
+pub mod attachments;
+
 pub mod events;
+
+pub mod interactions;
 
 pub mod prefilter;
 
@@ -21,6 +25,8 @@ mod address;
 mod frame;
 
 mod message;
+
+pub mod rights;
 
 mod threads;
 

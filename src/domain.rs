@@ -6,11 +6,14 @@ pub mod ids;
 
 pub mod incoming;
 
+pub mod attachment;
+
 pub mod triage;
 
 pub mod pairs;
 
 pub mod manners;
+pub mod restriction;
 
 pub mod turn;
 
@@ -28,6 +31,8 @@ pub mod partial;
 
 pub mod draft;
 
+pub mod command;
+
 pub mod outgoing;
 
 pub mod code;
@@ -35,6 +40,7 @@ pub mod code;
 pub mod split;
 
 pub mod layout;
+pub mod locale;
 
 pub mod notice;
 
@@ -53,6 +59,7 @@ pub mod breaker;
 pub mod budget;
 
 pub mod fair;
+pub mod limits;
 
 pub mod restart;
 

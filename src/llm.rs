@@ -1,7 +1,8 @@
 //! The model edge: OpenAI-compatible chat completions behind [`crate::ports::Models`].
 //!
 //! `registry` reads which models there are, `client` asks one of them, `http` carries the request and names each failure,
-//! `stream` reads an answer that comes in pieces and `merge` puts them together, `wire` reads whatever came back. Nothing here
+//! `body` writes
+//! it, `stream` reads an answer that comes in pieces and `merge` puts them together, `wire` reads whatever came back. Nothing here
 //! retries a failure or reads the environment.
 
 pub mod registry;
@@ -15,3 +16,5 @@ pub mod stream;
 pub mod merge;
 
 pub mod wire;
+
+mod body;

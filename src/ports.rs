@@ -1,5 +1,7 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
 
+pub mod attachments;
+
 mod model_error;
 
 pub mod vitals;
@@ -14,13 +16,16 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::model_error::{ModelError, ModelErrorKind};
+use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::ledger::Increment;
+use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::presence::Presence;
+use crate::domain::restriction::Appointment;
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
@@ -113,6 +118,11 @@ pub trait Store: Send + Sync {
     /// Applies the writes as one, in order. They are visible when this returns; the future resolves when they are durable
     /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
+
+    /// Does one step about a member's limits, by the law of [`crate::domain::limits`]. Steps about one member that are begun one
+    /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known
+    /// here. The answer is there at once where no server has to be asked, and else within the store's own deadline.
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer>;
 
     /// How the store is.
     fn status(&self) -> StoreStatus;
@@ -374,6 +384,30 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
+    /// Offers these commands to members and no others. Nothing is changed where they are offered already.
+    RegisterCommands(Vec<Spec>),
+    /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
+    /// said so before.
+    Defer(Callback),
+    /// Answers a command, to whoever ran it alone, in the place of what [`PostRequest::Defer`] said. Repeating it changes
+    /// nothing.
+    Respond {
+        /// The command.
+        to: Callback,
+        /// The answer.
+        piece: Piece,
+    },
+    /// Offers choices to somebody who is typing a command.
+    Suggest {
+        /// What is typed.
+        to: Callback,
+        /// The choices, the best first.
+        choices: Vec<Choice>,
+    },
+    /// Gives a role to somebody, who may hold it already.
+    AddRole(Appointment),
+    /// Takes a role from somebody, who need not hold it.
+    RemoveRole(Appointment),
 }
 
 /// The answer to a request, and what the platform said of its limits.
@@ -390,10 +424,14 @@ pub struct PostReply {
 pub enum PostResult {
     /// Nothing but success.
     Done,
+    /// It was done before; nothing was done now.
+    Already,
     /// The posted or edited message.
     Message(MessageId),
     /// Messages, oldest first.
     Messages(Vec<Posted>),
+    /// The person, or the whole community, is not there any more.
+    Absent,
 }
 
 /// A rate-limit bucket as the platform tells it.
@@ -424,6 +462,9 @@ pub enum PostError {
         /// The platform's words, capped.
         message: String,
     },
+    /// We may not reply to messages there; the same without a reply may work.
+    #[error("replies are refused: {0}")]
+    NoReply(String),
     /// It may work later; it may even have worked and only the answer was lost.
     #[error("{0}")]
     Transient(String),
@@ -478,4 +519,9 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// Memory in use by this process, in bytes; none where the system does not tell.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 }

@@ -7,6 +7,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::domain::ids::Timestamp;
+use crate::domain::limits::book::Changes;
+use crate::domain::limits::log::Log;
+use crate::domain::limits::{Answer, Request};
 use crate::ports::Write;
 
 pub mod resilient;
@@ -22,6 +26,10 @@ mod suite;
 /// holds each against a deadline and never has more than one `apply` or `sweep` under way.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
+    /// It decides about limits itself, because several processes share it. Else the layer above does, and keeps the entries as
+    /// text.
+    const RULES: bool = false;
+
     /// The value of a live key.
     ///
     /// # Errors
@@ -41,6 +49,23 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
 
+    /// Decides one step about a member's limits, after it was told what changed elsewhere. Only asked where [`Self::RULES`].
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn rule(&self, _request: &Request, _changes: Option<&Changes>) -> Result<Ruling, BackendError> {
+        Err(BackendError::Failed("it does not decide about limits".to_owned()))
+    }
+
+    /// Takes over what was decided about limits while it was away; taking it over twice must be harmless. Only asked where
+    /// [`Self::RULES`].
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn merge(&self, _changes: &[Changes]) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Removes a bounded number of keys whose life is over, and tells whether more are left. A backend that does this by
     /// itself has nothing to do.
     ///
@@ -52,6 +77,17 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Gives the backend's resources back. Later calls fail.
     async fn close(&self);
+}
+
+/// What a backend decided about a member's limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruling {
+    /// The decision.
+    pub answer: Answer,
+    /// Its clock.
+    pub now: Timestamp,
+    /// All that counts for the member now.
+    pub log: Log,
 }
 
 /// Writes that are applied as one.

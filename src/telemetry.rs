@@ -22,7 +22,6 @@ use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use secrecy::SecretString;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
@@ -30,7 +29,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use crate::ports::Clock;
 use crate::telemetry::line::{LineLayer, Style};
-use crate::telemetry::redact::Redactor;
+pub use crate::telemetry::redact::Redaction;
 use crate::telemetry::writer::Writer;
 
 /// Libraries that may log, at warnings and above. All others are silent: several of them print bodies and headers.
@@ -45,7 +44,7 @@ pub struct LogOptions {
     /// Write what members and prompts say, too.
     pub content: bool,
     /// Texts that are replaced by `***` wherever they would appear.
-    pub redact: Vec<SecretString>,
+    pub redact: Redaction,
     /// Where lines go: standard output, in production.
     pub out: Box<dyn Write + Send>,
     /// What lines are stamped with.
@@ -84,7 +83,7 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     let lines = writer.lines();
     let layer = LineLayer::new(
         Style { format: options.format, content: options.content },
-        Redactor::new(&options.redact),
+        options.redact,
         options.clock,
         move |line| lines.send(line),
     );

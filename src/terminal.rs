@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::ids::{Door, Person};
+use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::{
     Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, Session, Shard, Shown, SourceError,
     StreamEvent,
@@ -43,6 +44,13 @@ impl EventSource for Nowhere {
         _shown: Shown,
     ) -> Box<dyn EventStream> {
         Box::new(Self)
+    }
+}
+
+#[async_trait]
+impl Attachments for Nowhere {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
     }
 }
 

@@ -22,6 +22,15 @@ mod presence;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/attachments.rs"]
+mod attachments;
+
+#[path = "bot/prompts.rs"]
+mod prompts;
+
+#[path = "bot/commands.rs"]
+mod commands;
+
 #[path = "bot/ledger.rs"]
 mod ledger;
 
@@ -46,6 +55,12 @@ mod process_faults;
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
 
+#[path = "bot/restrictions.rs"]
+mod restrictions;
+
+#[path = "bot/limits.rs"]
+mod limits;
+
 #[path = "bot/floods.rs"]
 mod floods;
 
@@ -54,6 +69,9 @@ mod operations;
 
 #[path = "bot/reload.rs"]
 mod reload;
+
+#[path = "bot/python_bot.rs"]
+mod python_bot;
 
 #[path = "bot/traces.rs"]
 mod traces;

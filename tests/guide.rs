@@ -111,6 +111,16 @@ fn the_keys_are_those_of_the_store() {
         (keys::TURN_PREFIX, "the journal: a message that is owed an answer, the answer, where it was posted", turn),
         (keys::ANSWERED_PREFIX, "the question behind one of the bot's messages, for replies to it", answered),
         (
+            "staffai:answers_of:*`, `staffai:quotes_of:",
+            "which of these, and whose histories, hold a member's words, so that `/forget` finds them",
+            "as long as what they lead to".to_owned(),
+        ),
+        (
+            keys::PREFERENCES_PREFIX,
+            "the model that a member chose",
+            format!("{} after the last choice", life(keys::PREFERENCES_TTL)),
+        ),
+        (
             keys::SESSION_PREFIX,
             "the gateway session of a shard, to be resumed after a restart",
             life(keys::SESSION_TTL),
@@ -120,6 +130,13 @@ fn the_keys_are_those_of_the_store() {
             keys::QUARANTINE_PREFIX,
             "a record that could not be read, set aside for a person",
             life(keys::QUARANTINE_TTL),
+        ),
+        (keys::RESTRICTED_PREFIX, "when the restriction of a member ends", "as long as the restriction".to_owned()),
+        (keys::RESTRICTING_PREFIX, "a member whose role may not have been given yet", life(keys::RESTRICTING_TTL)),
+        (
+            keys::TOLD_PREFIX,
+            "a restricted member who was told where they are answered",
+            format!("a limit window, or until the restriction ends, at most {}", life(keys::TOLD_TTL)),
         ),
         (ledger::PREFIX, "tokens, messages and costs of one account, by day and of all time", counted),
         (

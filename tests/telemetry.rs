@@ -33,7 +33,7 @@ fn options(page: &Page) -> LogOptions {
         filter: "info".to_owned(),
         format: LogFormat::Json,
         content: false,
-        redact: vec!["hunter22".into()],
+        redact: vec!["hunter22".into()].into(),
         out: Box::new(page.clone()),
         clock: Arc::new(Epoch),
         extra: None,

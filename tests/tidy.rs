@@ -14,6 +14,9 @@ mod rules;
 #[path = "tidy/names.rs"]
 mod names;
 
+#[path = "tidy/dependencies.rs"]
+mod dependencies;
+
 use std::path::Path;
 
 use source::{File, Finding};
@@ -136,4 +139,30 @@ fn every_actor_of_the_tree_is_explained_in_actors_md() {
     }
     let page = include_str!("../actors.md");
     staffai::actors::tree::TREE.children.iter().for_each(|row| check(row, page));
+}
+
+/// What `docs/proofs.md` names are tests.
+#[test]
+fn every_proof_is_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/proofs.md")).unwrap();
+    let named: Vec<(&str, &str)> = page.split('`').filter_map(|word| word.split_once(".rs::")).collect();
+    assert!(named.len() > 20, "{named:?}");
+    let missing = named.into_iter().filter(|(file, test)| {
+        let source = std::fs::read_to_string(root.join(format!("{file}.rs"))).unwrap_or_default();
+        !is_test(&source, test)
+    });
+    let missing: Vec<String> = missing.map(|(file, test)| format!("{file}.rs::{test}")).collect();
+    assert!(missing.is_empty(), "docs/proofs.md names what is no test:\n{}", missing.join("\n"));
+}
+
+/// Whether the source has a function of this name, with the mark of a test among the lines right above it.
+fn is_test(source: &str, name: &str) -> bool {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let head = format!("fn {name}(");
+    let Some(at) = lines.iter().position(|line| line.trim_start_matches("async ").starts_with(&head)) else {
+        return false;
+    };
+    let above = lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    above.into_iter().any(|line| line.starts_with("#[test") || line.starts_with("#[tokio::test"))
 }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use figures::{Steal, Table};
-use scenes::{Pair, Size, idle, noise, starts, stream};
+use scenes::{Pair, Size, idle, noise, starts, stream, typed};
 
 const FULL: Size = Size {
     rounds: 11,
@@ -76,6 +76,9 @@ fn main() -> ExitCode {
 
 async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -> Result<(), String> {
     let wanted = |scene: &str| only.is_none_or(|only| only.split(',').any(|word| word == scene));
+    if wanted("rendering") {
+        typed::run(table)?;
+    }
     if wanted("m6") {
         starts::cold(on_core, size, table).await?;
     }

@@ -18,6 +18,8 @@ pub mod starts;
 
 pub mod stream;
 
+pub mod typed;
+
 /// How long a whole stretch of turns may take to be answered.
 const WITHIN: Duration = Duration::from_secs(60);
 /// Turns that fill a history.

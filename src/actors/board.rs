@@ -82,6 +82,14 @@ impl Board {
         self.change(kind, name, false, Some(reason));
     }
 
+    /// A part that nobody has told anything of is taken to do its work.
+    pub fn meet(&self, kind: PartKind, name: &str) {
+        let mut parts = self.parts.lock();
+        if !parts.contains_key(&(kind, name.to_owned())) {
+            set(&mut parts, (kind, name), true, None);
+        }
+    }
+
     /// All parts.
     #[must_use]
     pub fn parts(&self) -> Vec<(PartKind, String, PartState)> {

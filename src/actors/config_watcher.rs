@@ -22,11 +22,9 @@ pub trait Files: Send + Sync {
     /// Changes whenever one of the files does.
     fn fingerprint(&self) -> u64;
 
-    /// Reads everything anew.
-    ///
-    /// # Errors
-    /// Each mistake as a sentence with its place and fix.
-    fn read(&self) -> Result<Running, Vec<String>>;
+    /// Reads everything anew. Gives how the files looked just before they were read, and what was in them, or each mistake as a
+    /// sentence with its place and fix. What changed since then changes the fingerprint.
+    fn read(&self) -> (u64, Result<Running, Vec<String>>);
 }
 
 /// What the watcher is told.
@@ -104,7 +102,7 @@ impl ConfigWatcher {
 
     fn read(&self, me: &mut Me<ConfigWatcherMsg>) {
         let files = Arc::clone(&self.files);
-        let read = tokio::task::spawn_blocking(move || (files.fingerprint(), files.read()));
+        let read = tokio::task::spawn_blocking(move || files.read());
         me.task(
             async move {
                 match read.await {

@@ -2,7 +2,7 @@
 //!
 //! Supervised by: conversations (temporary: it is not restarted, the next turn makes a new one).
 //! Receives: turns and cancellations from the router, results from the tasks that it started.
-//! Sends: answers to the journal.
+//! Sends: answers to the journal, what never began to the limiter.
 //! A crash loses: the running tasks; the journal offers their turns again.
 //!
 //! One turn at a time in a lane, lanes side by side. The work of a turn is a monitored task, never this actor's own.
@@ -18,11 +18,12 @@ use super::conversations::{ConversationsMsg, Offered};
 use super::draft::Slot;
 use super::handle::Handle;
 use super::journal::JournalMsg;
+use super::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, Crash, Me};
 use super::turn::{self, Flight, Started, TurnParts};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, Lane, LaneRule};
+use crate::domain::turn::{Answer, Effort, LANE_FULL, Lane, LaneRule, Turn};
 
 /// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
 /// kilobytes.
@@ -92,7 +93,10 @@ impl Actor for Conversation {
             }
             ConversationMsg::Cancel(id) => {
                 state.seen += 1;
-                state.cancel(&id);
+                if let Some(never_begun) = state.cancel(&id) {
+                    // A limiter that is down leaves the estimate, which ages out.
+                    let _ = self.parts.rate_limiter.cast(RateLimiterMsg::Cancel(Box::new(never_begun)));
+                }
             }
             ConversationMsg::Ended(lane, id, answer, flight) => {
                 if let Some(answer) = answer {
@@ -104,7 +108,7 @@ impl Actor for Conversation {
             ConversationMsg::Panicked(lane, started, panic) => {
                 let Started { turn, slot, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
-                let apology = turn.apology(notice::apology(Apology::Internal), "panic");
+                let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), "panic");
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
                 self.next(me, state, &lane);
@@ -142,12 +146,14 @@ impl Conversation {
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
             // Who may not queue waits for each answer; who may is told once in a while.
             if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&turn.person) {
-                // A journal that is down offers the turn again.
-                let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), "lane full"));
+                // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
+                let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
+                let _ = self.parts.rate_limiter.cast(settle);
+                let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), LANE_FULL));
                 return;
             }
-            let sentence = if full { notice::lane_full() } else { notice::lane_busy() };
-            return self.answer(turn.id.clone(), turn.apology(sentence, "lane full"));
+            let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
+            return self.answer(turn.id.clone(), turn.apology(sentence, LANE_FULL));
         }
         lane.waiting.push_back((offered, Instant::now()));
         if !busy {
@@ -191,15 +197,20 @@ impl Conversation {
 }
 
 impl ConversationState {
-    fn cancel(&mut self, id: &TurnId) {
+    /// Ends a turn, and gives it back if it had not begun.
+    fn cancel(&mut self, id: &TurnId) -> Option<Turn> {
+        let mut never_begun = None;
         for lane in self.lanes.values_mut() {
-            lane.waiting.retain(|(offered, _)| offered.turn.id != *id);
+            if let Some(at) = lane.waiting.iter().position(|(offered, _)| offered.turn.id == *id) {
+                never_begun = lane.waiting.remove(at).map(|(offered, _)| offered.turn);
+            }
             if let Some((running, token)) = &lane.running
                 && running == id
             {
                 token.cancel();
             }
         }
+        never_begun
     }
 }
 

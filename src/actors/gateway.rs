@@ -2,24 +2,30 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, busy notices to the outbox.
+//! Sends: accepted turns and cancellations to the journal, commands to commands, busy notices to the outbox, messages of restricted
+//! members to the sweeper.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::board::Board;
 use super::busy::Busy;
-use super::handle::Handle;
+use super::commands::CommandsMsg;
+use super::handle::{Down, Handle};
 use super::interjections::Interjections;
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
+use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::vitals;
-use crate::domain::ids::{Person, TurnId};
+use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
 use crate::domain::notice;
@@ -28,6 +34,11 @@ use crate::domain::triage::{self, Reason, Verdict};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
 use crate::ports::vitals::Status;
 use crate::ports::{Clock, Store};
+
+/// At most one line about a place in which we may not answer in this time.
+const WARN_EVERY: Duration = Duration::from_secs(3_600);
+/// The most such places remembered. Beyond that there are no further lines.
+const WARNED_MAX: usize = 10_000;
 
 /// What the gateway is told.
 pub enum GatewayMsg {
@@ -43,6 +54,8 @@ pub struct Gateway {
     pub permits: Arc<Semaphore>,
     /// Who takes custody.
     pub journal: Handle<JournalMsg>,
+    /// Who tells restricted members where they are answered.
+    pub sweeper: Handle<SweeperMsg>,
     /// Who says that we are busy.
     pub outboxes: Outboxes,
     /// Who was told so lately.
@@ -55,6 +68,8 @@ pub struct Gateway {
     pub store: Arc<dyn Store>,
     /// What is remembered of joining in.
     pub interjections: Arc<Interjections>,
+    /// Who runs commands.
+    pub commands: Handle<CommandsMsg>,
 }
 
 /// What the gateway holds.
@@ -62,6 +77,8 @@ pub struct Gateway {
 pub struct GatewayState {
     /// How often other bots were answered lately.
     pairs: Pairs,
+    /// When the log last heard that we may not answer in a place.
+    warned: HashMap<Place, Instant>,
 }
 
 impl Actor for Gateway {
@@ -90,6 +107,9 @@ impl Actor for Gateway {
                     self.interjections.welcomed(&place);
                     receipt.settle();
                 }
+                // Who runs a command sees that it was not answered, so it is handed on but never kept.
+                Incoming::Command(command) => settle(self.commands.cast(CommandsMsg::Run(command)), receipt),
+                Incoming::Typing(typing) => settle(self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }
         Ok(())
@@ -99,9 +119,20 @@ impl Actor for Gateway {
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
         match triage::triage(posted, &self.live.now().rules, us) {
-            Verdict::Ignore(reason) => ignore(reason, receipt),
+            Verdict::Ignore(reason) => {
+                if reason == Reason::NoPermission {
+                    state.warn_of(&posted.place);
+                }
+                ignore(reason, receipt);
+            }
             Verdict::Turn(turn) | Verdict::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
                 ignore(Reason::PairWindow, receipt);
+            }
+            Verdict::Restricted(turn) => {
+                // A sweeper that is down drops the receipt, and the message comes back.
+                if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
+                    receipt.settle();
+                }
             }
             Verdict::Interjection(turn, draw) => self.join_in(posted, turn, draw, receipt),
             Verdict::Turn(turn) => {
@@ -111,7 +142,7 @@ impl Gateway {
             Verdict::Hint(turn) => {
                 self.interjections.welcomed(&turn.place);
                 let answer = Answer {
-                    outgoing: turn.reply_with(notice::hint()),
+                    outgoing: turn.reply_with(notice::hint(turn.locale())),
                     exchange: None,
                     outcome: Outcome::Hinted,
                     effort: Effort::default(),
@@ -158,8 +189,8 @@ impl Gateway {
             tracing::warn!(event = "turn.shed", r#where = "gateway", turn = %turn.id, "too many open turns");
             metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
             if self.busy.may_tell(&turn.person) {
-                let notify =
-                    OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text: notice::busy().to_owned() };
+                let text = notice::busy(turn.locale()).to_owned();
+                let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text };
                 // Nobody waits for this notice.
                 let _ = self.outboxes.of(&turn.id.door).cast(notify);
             }
@@ -168,6 +199,31 @@ impl Gateway {
         };
         // A journal that is down drops the receipt, and the event comes back.
         let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer, permit, receipt })));
+    }
+}
+
+/// An event is taken when its receiver lives; otherwise it comes back in a moment.
+fn settle(cast: Result<(), Down>, receipt: Receipt) {
+    if cast.is_ok() {
+        receipt.settle();
+    }
+}
+
+impl GatewayState {
+    /// Says once in a while that we lack permissions in a place.
+    fn warn_of(&mut self, place: &Place) {
+        if self.warned.len() >= WARNED_MAX {
+            self.warned.retain(|_, at| at.elapsed() < WARN_EVERY);
+        }
+        let known = self.warned.get(place).is_some_and(|at| at.elapsed() < WARN_EVERY);
+        if known || self.warned.len() >= WARNED_MAX {
+            return;
+        }
+        self.warned.insert(place.clone(), Instant::now());
+        tracing::warn!(
+            event = "gateway.forbidden", place = %place,
+            "we were addressed where we may not answer; give the bot View Channel and Send Messages (in threads: Send Messages in Threads) there"
+        );
     }
 }
 

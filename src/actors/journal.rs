@@ -1,11 +1,15 @@
 //! journal: custody of every accepted turn until its answer is posted.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: accepted turns from the gateway, answers from conversations, deliveries from the outbox, news of restarts.
-//! Sends: open turns to conversations, known answers to the outbox.
+//! Receives: accepted turns from the gateway, answers from conversations and the limiter, wishes to be forgotten from
+//! commands, deliveries from the outbox, news of restarts.
+//! Sends: open turns to the limiter, and what became of them; known answers to the outbox.
 //! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
 //! the channel before it posts, so that nothing is said twice.
 
+mod ending;
+mod memory;
+mod records;
 mod remembered;
 mod report;
 
@@ -16,16 +20,19 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use self::records::{oldest_first, record};
 use self::remembered::Remembered;
-use super::conversations::{ConversationsMsg, Offered};
+use super::conversations::Offered;
+use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, OutboxMsg, Outboxes};
+use super::rate_limiter::{self, RateLimiterMsg};
 use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::timeline::Timeline;
 use crate::domain::ids;
-use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::ids::{MessageId, Person, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
@@ -65,6 +72,11 @@ pub enum JournalMsg {
     Cancel(TurnId),
     /// The turn is closed without an answer, for this reason: the person was told enough already.
     Dropped(TurnId, &'static str),
+    /// Nobody was there for an offered turn: it is offered again with the next look at deadlines.
+    Unheard(TurnId),
+    /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
+    /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
+    Forget(Person, Timestamp, Reply<usize>),
     /// The actor at this path runs anew or is gone: what it may have held is offered again.
     ActorRecovered(String),
     /// Time to look at deadlines.
@@ -97,10 +109,12 @@ pub struct Journal {
     pub clock: Arc<dyn Clock>,
     /// What this process runs with.
     pub live: Live,
-    /// Who finds answers.
-    pub conversations: Handle<ConversationsMsg>,
+    /// Who lets turns through to those who find answers.
+    pub rate_limiter: Handle<RateLimiterMsg>,
     /// Who posts them.
     pub outboxes: Outboxes,
+    /// What may not be remembered any more.
+    pub forgotten: Arc<Forgotten>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
 }
@@ -183,6 +197,8 @@ impl JournalMsg {
             | Self::Undeliverable(..)
             | Self::Cancel(_)
             | Self::Dropped(..)
+            | Self::Unheard(_)
+            | Self::Forget(..)
             | Self::Undelivered(_)
             | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
@@ -218,8 +234,20 @@ impl Journal {
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.cancel(state, &id, "cancelled", "trigger deleted"),
-            JournalMsg::Dropped(id, reason) => self.cancel(state, &id, "dropped", reason),
+            JournalMsg::Cancel(id) => self.withdraw(state, &id, "cancelled", "trigger deleted"),
+            JournalMsg::Dropped(id, reason) => drop(self.drop_turn(state, &id, "dropped", reason)),
+            JournalMsg::Forget(person, cut, reply) => {
+                let writes = memory::forget(state, &person, cut);
+                let many = writes.len();
+                drop(self.store.write(writes));
+                let _ = reply.send(many);
+            }
+            JournalMsg::Unheard(id) => {
+                if let Some(entry) = state.open.get_mut(&id).filter(|entry| entry.answer.is_none()) {
+                    entry.unheard = true;
+                    entry.offers = entry.offers.saturating_sub(1);
+                }
+            }
             JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
             JournalMsg::Sweep => {
                 self.sweep(state);
@@ -291,9 +319,12 @@ impl Journal {
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
-                        None if late => Some(turn.apology(notice::interrupted(), "interrupted")),
+                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), "interrupted")),
                         known => known,
                     };
+                    if let Some(answer) = &answer {
+                        rate_limiter::close(&self.rate_limiter, &turn, answer);
+                    }
                     let taken = Instant::now();
                     let entry = Entry {
                         turn,
@@ -332,10 +363,12 @@ impl Journal {
         }
         let once_more = entry.maybe_posted || (entry.offers > 0 && entry.answer.is_none());
         if !entry.turn.trigger.is_asked() && once_more && !entry.unheard {
-            return self.cancel(state, id, "dropped", "not said a second time");
+            return self.withdraw(state, id, "dropped", "not said a second time");
         }
         if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
-            let answer = entry.turn.apology(notice::apology(Apology::Internal), "crashed again and again");
+            let turn = &entry.turn;
+            let apology = notice::apology(Apology::Internal, turn.locale());
+            let answer = turn.apology(apology, "crashed again and again");
             return self.answered(state, id, answer);
         }
         // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the first
@@ -350,7 +383,7 @@ impl Journal {
             None => {
                 let again = entry.maybe_posted || entry.offers > 0;
                 let offered = Offered { turn: entry.turn.clone(), again };
-                entry.unheard = self.conversations.cast(ConversationsMsg::Offer(Box::new(offered))).is_err();
+                entry.unheard = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
                 entry.offers += u32::from(!entry.unheard);
             }
         }
@@ -360,7 +393,7 @@ impl Journal {
     fn offer_again(&self, state: &mut JournalState, path: &str) {
         let outbox = path.contains("/outbox");
         let conversation = path.split_once("/conversation:").map(|(_, place)| place);
-        let router = path.ends_with("/conversations");
+        let router = path.ends_with("/conversations") || path.ends_with("/rate_limiter");
         if outbox {
             // Drafts of turns without an answer may stand in their channels, and nobody remembers them.
             state.open.values_mut().for_each(|entry| entry.maybe_posted = true);
@@ -380,13 +413,12 @@ impl Journal {
         if entry.answer.is_some() {
             return;
         }
-        entry.answer = Some(answer);
+        // What it took is known, and the person may ask again as soon as they see the answer.
+        rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
+        entry.answer = Some(memory::keep(&entry.turn, answer));
         entry.answered = Instant::now();
-        // Nobody waits for what nobody asked for: when it fails, there is silence.
-        if let (false, Some(Outcome::Apologised(reason))) =
-            (entry.turn.trigger.is_asked(), entry.answer.as_ref().map(|answer| answer.outcome.clone()))
-        {
-            return self.cancel(state, id, "dropped", &reason);
+        if let Some(reason) = ending::silent(entry) {
+            return self.withdraw(state, id, "dropped", &reason);
         }
         self.timeline.answered(id);
         drop(self.store.write(vec![record(entry)]));
@@ -404,16 +436,9 @@ impl Journal {
         } else {
             self.timeline.posted(id, &Outcome::Replied, delivery.first_visible);
         }
-        let mut writes = Vec::with_capacity(1 + delivery.posted.len());
-        if let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref())
-            && let Ok(value) = serde_json::to_string(exchange)
-        {
-            let ttl = self.live.now().settings.history.ttl;
-            let ttl = if ttl.is_zero() { keys::ANSWERED_TTL } else { ttl };
-            for message in &delivery.posted {
-                writes.push(Write::Put { key: keys::answered(message), value: value.clone(), ttl: Some(ttl) });
-            }
-        }
+        let saving = self.forgotten.saving();
+        let ttl = self.live.now().settings.history.ttl;
+        let writes = memory::index(&entry, &saving, &delivery.posted, ttl);
         self.close(state, &entry, delivery.posted.clone(), writes);
     }
 
@@ -429,20 +454,6 @@ impl Journal {
         }
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
-        self.close(state, &entry, Vec::new(), Vec::new());
-    }
-
-    fn cancel(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
-        let Some(entry) = state.open.remove(id) else { return };
-        tracing::info!(
-            event = "turn.refused", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(),
-            outcome, ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
-        );
-        report::count(&entry, outcome);
-        self.timeline.closed(id, outcome, reason);
-        // Whoever is down holds nothing of it any more.
-        let _ = self.conversations.cast(ConversationsMsg::Cancel(entry.turn.place.clone(), id.clone()));
-        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(entry.turn.place.clone(), id.clone()));
         self.close(state, &entry, Vec::new(), Vec::new());
     }
 
@@ -469,24 +480,11 @@ impl Journal {
         let bound = turn.queue + turn.deadline + GRACE;
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
         for id in oldest_first(state.open.values().filter(late)) {
-            let answer = state.open[&id].turn.apology(notice::apology(Apology::TimedOut), "no progress");
+            let turn = &state.open[&id].turn;
+            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "no progress");
             self.answered(state, &id, answer);
         }
     }
-}
-
-/// In the order in which the questions were asked: lanes and places keep the order in which turns reach them.
-fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<TurnId> {
-    let mut turns: Vec<&Turn> = entries.map(|entry| &entry.turn).collect();
-    turns.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
-    turns.into_iter().map(|turn| turn.id.clone()).collect()
-}
-
-fn record(entry: &Entry) -> Write {
-    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer.clone() };
-    // Plain data with string keys always serialises.
-    let value = serde_json::to_string(&custody).unwrap_or_default();
-    Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }
 }
 
 #[cfg(test)]

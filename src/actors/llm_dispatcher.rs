@@ -104,11 +104,13 @@ pub struct Summary {
     pub finish: String,
     /// Its tokens.
     pub usage: crate::domain::completion::Usage,
+    /// How many tools it wants to have run.
+    pub calls: usize,
 }
 
 impl From<&Completion> for Summary {
     fn from(completion: &Completion) -> Self {
-        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage }
+        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage, calls: completion.calls.len() }
     }
 }
 
@@ -265,7 +267,7 @@ impl LlmDispatcher {
                     turn,
                     model = row,
                     finish_reason = summary.finish,
-                    tool_calls = 0,
+                    tool_calls = summary.calls,
                     prompt_tokens = usage.prompt,
                     completion_tokens = usage.completion,
                     cached_tokens = usage.cached,

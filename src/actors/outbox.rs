@@ -1,7 +1,8 @@
 //! outbox: the only way out for messages of one door.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and shards.
+//! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and shards,
+//! answers to commands from commands.
 //! Sends: deliveries (or the reason why there will be none) to the journal.
 //! A restart loses: the queues and what is known of drafts; the journal offers every answer again, turns that go on writing
 //! announce their drafts again, and both are looked for in the channel first. Budgets live outside and survive.
@@ -105,8 +106,10 @@ pub enum OutboxMsg {
     Quiet(Place, TurnId),
     /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
-    /// Somebody wants to read from the platform, within its budgets.
+    /// Somebody wants to read from the platform or to change a role there, within its budgets. It may be tried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
+    /// Commands: an answer to a command, which takes nothing from the door's budget of requests. One attempt.
+    Interact(PostRequest, Reply<Result<PostResult, PostError>>),
     /// A courier is done with the job at the head of its place's queue.
     CourierReturned(Place, courier::Returned),
     /// A courier is done with a draft.
@@ -207,6 +210,7 @@ impl Actor for Outbox {
                 self.poster.delivered(&place, &turn.trigger());
             }
             OutboxMsg::Read(request, reply) => self.read(me, request, reply),
+            OutboxMsg::Interact(request, reply) => self.interact(me, request, reply),
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
             OutboxMsg::Drew(drew) => self.drew(me, state, drew),
             OutboxMsg::Sample => {
@@ -424,8 +428,16 @@ impl Outbox {
                     pacer.lock().limited(Instant::now(), retry_after, global);
                 }
                 // Typing is worth no second try.
-                Ok(_) | Err(PostError::Transient(_)) => {}
+                Ok(_) | Err(PostError::Transient(_) | PostError::NoReply(_)) => {}
             }
+        });
+    }
+
+    fn interact(&self, me: &mut Me<OutboxMsg>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
+        let mut courier = self.courier(Pace::default());
+        me.background(async move {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(courier.attempt(&request).await);
         });
     }
 

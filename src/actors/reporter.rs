@@ -1,8 +1,8 @@
-//! reporter: posts what was used, once in each interval.
+//! reporter: posts what was used, once in each interval, and sums up the day for the pages.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: its own timer, and how its report went.
-//! Sends: a report to the outbox.
+//! Sends: a report to the outbox; the sums of today to the time lines, which the pages read.
 //! A restart loses: nothing. The moment of the last report is in the store, and its nonce keeps the report from being posted
 //! twice when that moment could not be stored any more.
 //!
@@ -12,22 +12,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::handle::Handle;
 use super::ledger;
 use super::outbox::OutboxMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
+use super::timeline::Timeline;
 use crate::domain::ids::{self, Door, Place, Timestamp};
 use crate::domain::keys;
-use crate::domain::ledger::days;
+use crate::domain::ledger::{Overview, date, days};
 use crate::domain::notice;
 use crate::domain::outgoing::{Outgoing, Part};
+use crate::ports::vitals::Today;
 use crate::ports::{Clock, Store, StoreStatus, Write};
 
 /// The longest pause between two looks at the clock and the settings.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval: the nonce counts seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// How often today is summed up.
+const SUM_EVERY: Duration = Duration::from_secs(60);
+/// How many times longer than the last summing the next pause is at least: a server with many keys is not kept busy by it.
+const SUM_REST: u32 = 50;
 /// How often a report is tried.
 const TRIES: u32 = 5;
 /// How long the outbox may take with one.
@@ -37,6 +45,10 @@ const POSTED_WITHIN: Duration = Duration::from_secs(700);
 pub enum ReporterMsg {
     /// Time to look whether a report is due.
     Look,
+    /// Time to sum up today for the pages.
+    Sum,
+    /// It took so long.
+    Summed(Duration),
     /// What became of the report for the interval that ended then.
     Reported(Timestamp, Result<Fate, String>),
 }
@@ -65,6 +77,8 @@ pub struct Reporter {
     pub door: Door,
     /// Who posts the report.
     pub outbox: Handle<OutboxMsg>,
+    /// Where the sums of today are shown.
+    pub timeline: Arc<Timeline>,
 }
 
 /// What the reporter holds.
@@ -90,6 +104,7 @@ impl Actor for Reporter {
 
     fn start(&self, me: &mut Me<ReporterMsg>) -> Result<ReporterState, Crash> {
         me.after(Duration::ZERO, ReporterMsg::Look);
+        me.after(Duration::ZERO, ReporterMsg::Sum);
         Ok(ReporterState::default())
     }
 
@@ -101,7 +116,13 @@ impl Actor for Reporter {
     ) -> Result<(), Crash> {
         match message {
             ReporterMsg::Look => self.look(me, state),
-            ReporterMsg::Reported(end, result) => self.reported(me, state, end, result),
+            ReporterMsg::Sum => {
+                let reporter = self.clone();
+                let failed = |_| ReporterMsg::Summed(Duration::ZERO);
+                me.task(async move { ReporterMsg::Summed(reporter.sum().await) }, failed);
+            }
+            ReporterMsg::Summed(took) => me.after(SUM_EVERY.max(took * SUM_REST), ReporterMsg::Sum),
+            ReporterMsg::Reported(end, result) => me.after(reported(state, end, result), ReporterMsg::Look),
         }
         Ok(())
     }
@@ -122,35 +143,29 @@ impl Reporter {
                     ReporterMsg::Reported(end, Err(panic))
                 });
             }
-            Some(_) | None => me.after(LOOK_EVERY.min(interval - Duration::from_millis(passed)), ReporterMsg::Look),
+            Some(_) | None => {
+                let left = interval.saturating_sub(Duration::from_millis(passed));
+                me.after(LOOK_EVERY.min(left), ReporterMsg::Look);
+            }
         }
     }
 
-    fn reported(
-        &self,
-        me: &mut Me<ReporterMsg>,
-        state: &mut ReporterState,
-        end: Timestamp,
-        result: Result<Fate, String>,
-    ) {
-        let pause = match result {
-            Ok(fate) => {
-                if fate == Fate::Posted {
-                    tracing::info!(event = "report.posted", "the usage report was posted");
-                }
-                *state = ReporterState { done: end, tries: 0 };
-                Duration::ZERO
-            }
-            Err(reason) => {
-                tracing::warn!(event = "report.failed", reason, "the usage report could not be posted");
-                state.tries += 1;
-                if state.tries >= TRIES {
-                    *state = ReporterState { done: end, tries: 0 };
-                }
-                LOOK_EVERY
-            }
-        };
-        me.after(pause, ReporterMsg::Look);
+    /// Reads the day's counters for the pages; how long that took.
+    async fn sum(&self) -> Duration {
+        let begun = Instant::now();
+        let day = date(self.clock.now());
+        let Overview { total, members, .. } = ledger::overview(self.store.as_ref(), &[day], &self.door).await;
+        self.timeline.summed(Today {
+            day: day.to_string(),
+            members: members.len() as u64,
+            messages: total.messages,
+            prompt_tokens: total.tokens_in,
+            cached_tokens: total.cached,
+            completion_tokens: total.tokens_out,
+            unpriced_tokens: total.unpriced,
+            dollars: (total.micros > 0).then(|| total.dollars()),
+        });
+        begun.elapsed()
     }
 
     async fn report(&self, due: Due) -> Result<Fate, String> {
@@ -178,6 +193,27 @@ impl Reporter {
         let value = due.end.0.to_string();
         self.store.write(vec![Write::Put { key: keys::REPORT_LAST.to_owned(), value, ttl: None }]).await;
         Ok(fate)
+    }
+}
+
+/// Notes what became of a report; the pause until the next look.
+fn reported(state: &mut ReporterState, end: Timestamp, result: Result<Fate, String>) -> Duration {
+    match result {
+        Ok(fate) => {
+            if fate == Fate::Posted {
+                tracing::info!(event = "report.posted", "the usage report was posted");
+            }
+            *state = ReporterState { done: end, tries: 0 };
+            Duration::ZERO
+        }
+        Err(reason) => {
+            tracing::warn!(event = "report.failed", reason, "the usage report could not be posted");
+            state.tries += 1;
+            if state.tries >= TRIES {
+                *state = ReporterState { done: end, tries: 0 };
+            }
+            LOOK_EVERY
+        }
     }
 }
 

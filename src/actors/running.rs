@@ -6,6 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
+use crate::domain::limits;
 use crate::domain::model::Price;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
@@ -22,6 +23,10 @@ pub struct Running {
     pub schema: Arc<Schema>,
     /// Who is answered, made of the settings.
     pub rules: Rules,
+    /// What is allowed to whom, made of the settings.
+    pub limits: limits::rules::Rules,
+    /// The tokens that every prompt has, about.
+    pub fixed_prompt: u64,
     /// The models.
     pub models: Arc<dyn Models>,
     /// Names this content: the same content has the same version.
@@ -35,6 +40,15 @@ impl Running {
         let rows = self.models.rows();
         let row = row.and_then(|key| rows.iter().find(|row| row.key == key)).or(rows.first());
         row.and_then(|row| row.max_context).unwrap_or(usize::MAX)
+    }
+
+    /// Whether a row that may be asked (this one, none: the default row, or one of its fallbacks) sees pictures.
+    #[must_use]
+    pub fn somebody_sees(&self, row: Option<&str>) -> bool {
+        let rows = self.models.rows();
+        let find = |key: &str| rows.iter().find(|row| row.key == key);
+        let Some(first) = row.and_then(find).or(rows.first()) else { return false };
+        std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))).any(|row| row.vision)
     }
 
     /// The prices of a row, when it has any.

@@ -19,14 +19,17 @@ use super::running::{Live, Running};
 use super::supervisor::{Actor, ChildSpec, Crash, Me, Shared, start_root};
 use super::tree::{Kind, Row, TREE};
 use crate::config;
+use crate::config::Settings;
 use crate::config::sources::Sources;
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{Author, AuthorKind, Posted};
+use crate::domain::limits::Limits;
+use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::triage::Rules;
 use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
 pub const DOOR: Door = Door::new("discord");
@@ -200,17 +203,29 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     let loaded = config::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
     let document = serde_json::from_str(include_str!("../../response_schema.json")).unwrap();
+    let limiter = &settings.rate_limiter;
+    let limits = Rules {
+        base: Limits { messages: limiter.messages, tokens: limiter.tokens },
+        roles: Vec::new(),
+        channels: Vec::new(),
+        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        window: limiter.window,
+    };
+    let rules = rules(&settings);
     Live::new(Running {
+        limits,
+        fixed_prompt: 100,
         settings,
         prompts: Prompts {
             personality: "You help.".into(),
-            interjection: "You join in.".into(),
+            interjection: "Join in.".into(),
             activity: "You write a status line.".into(),
             bot_name: "staffai".into(),
             words: 30,
+            channels: Arc::default(),
         },
         schema: Arc::new(Schema::compile(&document).unwrap()),
-        rules: rules(),
+        rules,
         models,
         version: "1".to_owned(),
     })
@@ -221,12 +236,18 @@ pub fn usual() -> Live {
     live(&[], Arc::new(ScriptedModels::new(&["main"])))
 }
 
-fn rules() -> Rules {
-    Rules {
+fn rules(settings: &Settings) -> triage::Rules {
+    let (role, channel) = (settings.restriction.role, settings.restriction.channel);
+    triage::Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
+        super_roles: ["99".to_owned()].into(),
+        restriction: role.map(|role| restriction::Rules {
+            role: role.to_string(),
+            channel: channel.map(|channel| channel.to_string()),
+        }),
         policy: policy(),
     }
 }
@@ -267,9 +288,12 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         guild: Some("5".to_owned()),
         person: person(from),
         name: format!("member {from}"),
+        roles: Vec::new(),
         trigger: Trigger::Mention,
         text: format!("question {id}"),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: BEGINNING,
         policy: policy(),
     }
@@ -296,6 +320,9 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         text: "<@1> what is up?".to_owned(),
         mentions_us: true,
         reply_to: None,
+        attachments: Vec::new(),
+        locale: None,
+        may_answer: true,
         at: BEGINNING,
         draw: None,
     }

@@ -12,7 +12,7 @@ use crate::domain::completion::Usage;
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
 use crate::domain::turn::{Outcome, Turn};
-use crate::ports::vitals::{Limit, Spend, Step, TurnTimes, Turns};
+use crate::ports::vitals::{Limit, Spend, Step, Today, TurnTimes, Turns};
 
 /// The turns that are remembered, the newest.
 pub const TURNS: usize = 200;
@@ -26,6 +26,7 @@ const ROWS: usize = 64;
 pub struct Timeline {
     book: Mutex<Book>,
     limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
+    today: Mutex<Option<Today>>,
 }
 
 #[derive(Default)]
@@ -74,6 +75,11 @@ impl Timeline {
     /// Shows how much of this is in use. To be told once for each at the start.
     pub fn limit(&self, name: &'static str, max: usize, permits: Arc<Semaphore>) {
         self.limits.lock().push((name, max, permits));
+    }
+
+    /// What the usage ledger says of today.
+    pub fn summed(&self, today: Today) {
+        *self.today.lock() = Some(today);
     }
 
     /// A turn came into custody.
@@ -174,6 +180,7 @@ impl Timeline {
                 Outcome::Replied => line.end(now, "replied", None),
                 Outcome::Hinted => line.end(now, "hinted", None),
                 Outcome::Apologised(reason) => line.end(now, "apologised", Some(reason)),
+                Outcome::Refused(reason) => line.end(now, "refused", Some(reason)),
             }
         });
     }
@@ -199,7 +206,7 @@ impl Timeline {
             used: used(*max, permits),
             max: *max as u64,
         });
-        Turns { accepted, turns, spent, limits: limits.collect() }
+        Turns { accepted, turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
     }
 
     fn with(&self, turn: &TurnId, change: impl FnOnce(&mut Line, Instant)) {

@@ -37,10 +37,13 @@ pub enum Kind {
     Journal,
     Outbox,
     TerminalOutbox,
+    RateLimiter,
+    RestrictionSweeper,
     LlmDispatcher,
     Conversations,
     Conversation,
     PresenceScheduler,
+    Commands,
     Reporter,
     ConfigWatcher,
     Gateway,
@@ -77,6 +80,8 @@ pub static TREE: Row = Row {
         leaf(Kind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
         leaf(Kind::Outbox, "outbox:discord", "the only way out: order per channel, budgets, nonce, retries, typing"),
         leaf(Kind::TerminalOutbox, "outbox:terminal", "the same for sessions in the terminal"),
+        leaf(Kind::RateLimiter, "rate_limiter", "lets turns through within the limits, and settles what they took"),
+        leaf(Kind::RestrictionSweeper, "restriction_sweeper", "gives the role of restricted members; lifts it on time"),
         leaf(Kind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {
             intensity: BRANCH,
@@ -95,6 +100,11 @@ pub static TREE: Row = Row {
             )
         },
         leaf(Kind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status"),
+        leaf(
+            Kind::Commands,
+            "commands",
+            "what members run beside talking: a task for each, answered to its caller alone",
+        ),
         leaf(Kind::Reporter, "reporter", "posts what was used, once in each interval"),
         leaf(
             Kind::ConfigWatcher,

@@ -7,23 +7,27 @@
 //! it. A turn whose trigger was deleted leaves its draft as it stands.
 
 mod ask;
+mod files;
 mod memory;
 mod overheard;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::ask::Asked;
 use super::busy::Busy;
 use super::draft::Slot;
+use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
 use super::interjections::Interjections;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::{OutboxMsg, Outboxes};
+use super::rate_limiter::RateLimiterMsg;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use crate::domain::completion::Item;
@@ -34,10 +38,13 @@ use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
-use crate::domain::prompt::{self, Question};
+use crate::domain::prompt::{self, Question, Scene};
 use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
+use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, Store};
+
+pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
 /// What a turn needs of its surroundings.
 pub struct TurnParts {
@@ -53,8 +60,16 @@ pub struct TurnParts {
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Who shows typing, and reads from the platform.
     pub outboxes: Outboxes,
+    /// Where the files that came with a question are read.
+    pub attachments: Arc<dyn Attachments>,
+    /// One permit for each KiB of such files in memory.
+    pub attachment_kib: Arc<Semaphore>,
     /// Who has custody.
     pub journal: Handle<JournalMsg>,
+    /// What may not be remembered any more.
+    pub forgotten: Arc<Forgotten>,
+    /// Who hears of turns that ended before they began.
+    pub rate_limiter: Handle<RateLimiterMsg>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
     /// Where each step is noted.
@@ -108,11 +123,11 @@ pub struct Started {
 
 /// Finds the answer to one turn, within its deadline. None when it was cancelled.
 pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Option<Answer> {
-    let Started { turn, again, waited_since, slot } = started;
+    let Started { mut turn, again, waited_since, slot } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        return Some(turn.apology(notice::apology(Apology::TimedOut), "waited too long"));
+        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "waited too long"));
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
@@ -121,13 +136,16 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         // Typing is a courtesy: an outbox that is down shows none.
         let _ = outbox.cast(typing);
     }
+    if turn.trigger.is_asked() && turn.policy.model.is_none() {
+        turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
+    }
     let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
     let answer = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => turn.apology(notice::apology(Apology::TimedOut), "deadline"),
+            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "deadline"),
         }),
     };
     let Some(answer) = answer else {
@@ -139,8 +157,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
         && turn.policy.history == HistoryScope::PersonInPlace
     {
+        let read = parts.forgotten.now();
         let history = memory::load(parts, &turn).await;
-        memory::remember(parts, &running, &turn, exchange, history);
+        memory::remember(parts, &running, &turn, exchange, (history, read));
     }
     if !turn.trigger.is_asked() {
         let usage = answer.effort.usage;
@@ -170,8 +189,20 @@ pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> A
 }
 
 fn exchange(turn: &Turn, answered: String, answered_at: Timestamp) -> Exchange {
-    let asked = if turn.trigger.is_asked() { turn.text.clone() } else { String::new() };
+    let asked = if turn.trigger.is_asked() { turn.asked() } else { String::new() };
     Exchange { person: turn.person.clone(), asked, asked_at: turn.at, answered, answered_at }
+}
+
+/// Who asks, where and when, as prompts may tell it.
+fn scene(turn: &Turn, now: Timestamp) -> Scene<'_> {
+    Scene {
+        place: &turn.place,
+        parent: turn.parent.as_ref(),
+        guild: turn.guild.as_deref(),
+        person: &turn.person.id,
+        name: &turn.name,
+        now,
+    }
 }
 
 /// What a turn in flight works with.
@@ -186,29 +217,33 @@ struct Thinking<'a> {
 
 impl Thinking<'_> {
     /// What a model is shown to answer a question, and the history that it belongs to.
-    async fn asked(&self) -> (Vec<Item>, History) {
+    async fn asked(&self) -> (Vec<Item>, (History, Moment)) {
         let Self { parts, running, turn, .. } = *self;
         let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
         let most = running.history_most(turn.policy.model.as_deref());
+        let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
         let question = Question {
+            scene: scene(turn, parts.clock.now()),
             contract: turn.policy.reply,
             history: &live[live.len().saturating_sub(most)..],
             quoted: recalled.quoted.as_ref(),
+            quoted_files: &files.quoted,
             text: &turn.text,
+            files: &files.own,
         };
         let transcript = prompt::transcript(&running.prompts, &question);
-        (transcript, recalled.history)
+        (transcript, (recalled.history, recalled.read))
     }
 
     async fn think(&self) -> Answer {
-        let Self { running, turn, .. } = *self;
+        let Self { parts, running, turn, .. } = *self;
         let (transcript, history) = if turn.trigger.is_asked() {
             self.asked().await
         } else {
             match self.overheard().await {
-                Ok(transcript) => (transcript, History::default()),
-                Err(reason) => return turn.apology(notice::apology(Apology::Internal), reason),
+                Ok(transcript) => (transcript, (History::default(), parts.forgotten.now())),
+                Err(reason) => return turn.apology(notice::apology(Apology::Internal, turn.locale()), reason),
             }
         };
         let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
@@ -237,13 +272,13 @@ impl Thinking<'_> {
                 Step::GiveUp(reason) => {
                     effort.usage = dialogue.usage();
                     let why = Apology::of_failure(reason.as_str());
-                    return Answer { effort, ..turn.apology(notice::apology(why), reason.as_str()) };
+                    return Answer { effort, ..turn.apology(notice::apology(why, turn.locale()), reason.as_str()) };
                 }
             }
         }
     }
 
-    fn finish(&self, reply: &Reply, effort: Effort, history: History) -> Answer {
+    fn finish(&self, reply: &Reply, effort: Effort, history: (History, Moment)) -> Answer {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {

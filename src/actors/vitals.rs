@@ -55,6 +55,13 @@ impl Vitals for TreeVitals {
     fn turns(&self) -> Turns {
         self.timeline.turns(self.clock.now())
     }
+
+    fn memory(&self) -> Option<u64> {
+        // Held in memory by the kernel: reading it waits for nothing.
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?;
+        kilobytes.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
 }
 
 /// How the parts are, and what follows for the whole, as far as that does not depend on the tree.
@@ -65,6 +72,10 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
         StoreStatus::Degraded(reason) => board.down(PartKind::Store, "store", &reason),
     }
     let rows = running.models.rows();
+    for row in rows {
+        // A row that a reload brought is well until somebody who asked it says otherwise.
+        board.meet(PartKind::Model, &row.key);
+    }
     let mut parts = board.parts();
     // A row that a reload took away is nobody's trouble any more.
     parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));

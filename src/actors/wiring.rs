@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::board::Board;
+use super::commands::{CommandParts, Commands, CommandsMsg};
 use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
 use super::conversations::{Conversations, ConversationsMsg};
 use super::discord::{Discord, DiscordMsg};
+use super::forgotten::Forgotten;
 use super::gateway::{Gateway, GatewayMsg};
 use super::handle::Handle;
 use super::identify_queue::{IdentifyQueue, IdentifyQueueMsg};
@@ -22,16 +24,21 @@ use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
 use super::presence_scheduler::{self, PresenceMsg, PresenceScheduler};
+use super::rate_limiter::{RateLimiter, RateLimiterMsg};
 use super::reporter::{Reporter, ReporterMsg};
+use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
-use super::turn::{InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
+use super::vitals::TreeVitals;
 use crate::config::edges::Shards;
+use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
+use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
@@ -59,6 +66,8 @@ pub struct Parts {
     pub source: Arc<dyn EventSource>,
     /// The door's requests.
     pub poster: Arc<dyn Poster>,
+    /// The files that came with the door's messages.
+    pub attachments: Arc<dyn Attachments>,
     /// The name of the terminal's door.
     pub terminal_door: Door,
     /// The terminal's sessions.
@@ -87,9 +96,12 @@ pub struct Handles {
     journal: Handle<JournalMsg>,
     outbox: Handle<OutboxMsg>,
     terminal_outbox: Handle<OutboxMsg>,
+    rate_limiter: Handle<RateLimiterMsg>,
+    restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
     presence_scheduler: Handle<PresenceMsg>,
+    commands: Handle<CommandsMsg>,
     reporter: Handle<ReporterMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
     gateway: Handle<GatewayMsg>,
@@ -108,9 +120,12 @@ impl Handles {
             journal: Handle::new(&at("journal")),
             outbox: Handle::new(&at("outbox:discord")),
             terminal_outbox: Handle::new(&at("outbox:terminal")),
+            rate_limiter: Handle::new(&at("rate_limiter")),
+            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
             presence_scheduler: Handle::new(&at("presence_scheduler")),
+            commands: Handle::new(&at("commands")),
             reporter: Handle::new(&at("reporter")),
             config_watcher: Handle::new(&at("config_watcher")),
             gateway: Handle::new(&at("gateway")),
@@ -243,6 +258,8 @@ struct Wiring {
     model_permits: Arc<Semaphore>,
     pacer: Arc<Mutex<Pacer>>,
     presence: presence_scheduler::Slot,
+    /// The tools that are connected, for the commands about them.
+    tooling: Arc<RwLock<Tooling>>,
 }
 
 impl Wiring {
@@ -256,7 +273,11 @@ impl Wiring {
             dice: Arc::clone(&parts.dice),
             dispatcher: handles.llm_dispatcher.clone(),
             outboxes: handles.outboxes(&parts),
+            attachments: Arc::clone(&parts.attachments),
+            attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
+            forgotten: Arc::new(Forgotten::default()),
+            rate_limiter: handles.rate_limiter.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
@@ -275,6 +296,7 @@ impl Wiring {
             model_permits,
             pacer: Arc::new(Mutex::new(pacer)),
             presence: Arc::default(),
+            tooling: Arc::default(),
         }
     }
 
@@ -287,9 +309,12 @@ impl Wiring {
             journal,
             outbox,
             terminal_outbox,
+            rate_limiter,
+            restriction_sweeper,
             llm_dispatcher,
             conversations,
             presence_scheduler,
+            commands,
             reporter,
             config_watcher,
             gateway,
@@ -302,9 +327,12 @@ impl Wiring {
             Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
             Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            Kind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
+            Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             Kind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
+            Kind::Commands => ChildSpec::new(row, commands, self.commands(), below),
             Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
@@ -323,8 +351,9 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
-            conversations: self.handles.conversations.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
             outboxes: self.handles.outboxes(&self.parts),
+            forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
         }
     }
@@ -350,6 +379,30 @@ impl Wiring {
         }
     }
 
+    fn rate_limiter(&self) -> RateLimiter {
+        let sweeper = self.handles.restriction_sweeper.clone();
+        RateLimiter {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            conversations: self.handles.conversations.clone(),
+            journal: self.handles.journal.clone(),
+            // While the sweeper is down nobody is restricted; the next breach is.
+            breached: Arc::new(move |turn, tier| {
+                let _ = sweeper.cast(SweeperMsg::Breached { turn, tier });
+            }),
+        }
+    }
+
+    fn restriction_sweeper(&self) -> RestrictionSweeper {
+        RestrictionSweeper {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.live.clone(),
+            outboxes: self.handles.outboxes(&self.parts),
+        }
+    }
+
     fn llm_dispatcher(&self) -> LlmDispatcher {
         LlmDispatcher {
             live: self.parts.live.clone(),
@@ -363,6 +416,34 @@ impl Wiring {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
+    fn commands(&self) -> Commands {
+        let parts = &self.parts;
+        let vitals = TreeVitals {
+            roster: Arc::clone(&parts.roster),
+            board: Arc::clone(&parts.board),
+            timeline: Arc::clone(&parts.timeline),
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            live: parts.live.clone(),
+        };
+        let parts = CommandParts {
+            live: parts.live.clone(),
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            dice: Arc::clone(&parts.dice),
+            vitals: Arc::new(vitals),
+            door: parts.door.clone(),
+            outboxes: self.handles.outboxes(parts),
+            journal: self.handles.journal.clone(),
+            rate_limiter: self.handles.rate_limiter.clone(),
+            config_watcher: self.handles.config_watcher.clone(),
+            forgotten: Arc::clone(&self.turn_parts.forgotten),
+            in_flight: Arc::clone(&self.turn_parts.in_flight),
+            tooling: Arc::clone(&self.tooling),
+        };
+        Commands { parts: Arc::new(parts) }
+    }
+
     fn reporter(&self) -> Reporter {
         Reporter {
             live: self.parts.live.clone(),
@@ -370,6 +451,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             door: self.parts.door.clone(),
             outbox: self.handles.outbox.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 
@@ -382,9 +464,11 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
+            sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes(&self.parts),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),
+            commands: self.handles.commands.clone(),
             board: Arc::clone(&self.parts.board),
             store: Arc::clone(&self.parts.store),
             interjections: Arc::clone(&self.turn_parts.interjections),

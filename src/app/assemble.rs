@@ -16,14 +16,17 @@ use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
 use crate::config::edges::DirectMessages;
+use crate::discord::attachments::ContentServers;
 use crate::discord::gateway::{Gateway, Interests};
 use crate::discord::prefilter::Lottery;
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
+use crate::ports::attachments::Attachments;
 use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
+use crate::telemetry::Redaction;
 use crate::terminal::sessions::Sessions;
 use crate::terminal::{self, Nowhere};
 
@@ -33,6 +36,8 @@ pub struct Launch {
     pub settings: Settings,
     /// Values of variables by name.
     pub lookup: Lookup,
+    /// Told of every secret before it is used.
+    pub redaction: Redaction,
     /// How the configuration is read again; none reads only the files that the settings name.
     pub reread: Option<Watched>,
     /// Wall-clock time.
@@ -78,15 +83,15 @@ pub struct Assembled {
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, reread, clock, dice, faults, alone, page, metrics } = launch;
+    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics } = launch;
     let mut mistakes = Vec::new();
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
-    let configured = Configured { settings: settings.clone(), lookup };
+    let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
     let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings, live.as_ref().ok(), &dice) };
     let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
-    let (Some((source, poster)), Some(live)) = (door, live) else {
+    let (Some(Platform { source, poster, attachments }), Some(live)) = (door, live) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -123,6 +128,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         door: discord::DOOR,
         source,
         poster,
+        attachments,
         terminal_door: terminal::DOOR,
         terminal: sessions,
         renderer: render::renderer(),
@@ -161,12 +167,16 @@ pub(super) fn access(settings: &Settings) -> Access {
     }
 }
 
-/// A platform as the tree sees it: what it tells, and what it can be asked.
-type Platform = (Arc<dyn EventSource>, Arc<dyn Poster>);
+/// A platform as the tree sees it: what it tells, what it can be asked, and the files that it keeps.
+struct Platform {
+    source: Arc<dyn EventSource>,
+    poster: Arc<dyn Poster>,
+    attachments: Arc<dyn Attachments>,
+}
 
 /// No platform: nothing is told, and nothing is ever posted but to the terminal.
 fn alone_with(sessions: &Arc<Sessions>) -> Platform {
-    (Arc::new(Nowhere), Arc::clone(sessions) as _)
+    Platform { source: Arc::new(Nowhere), poster: Arc::clone(sessions) as _, attachments: Arc::new(Nowhere) }
 }
 
 /// Draws for messages that nobody addressed to us, with the chances that are in force at that moment.
@@ -188,5 +198,7 @@ fn door(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Resul
         reactions: settings.interjection.backoff_after > 0,
         lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
     };
-    Ok((Arc::new(Gateway::new(access, interests, Arc::clone(&rest))), rest))
+    let attachments = ContentServers::new(&access).map_err(|error| error.to_string())?;
+    let source = Gateway::new(access, interests, Arc::clone(&rest));
+    Ok(Platform { source: Arc::new(source), poster: rest, attachments: Arc::new(attachments) })
 }

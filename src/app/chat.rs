@@ -69,7 +69,7 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
         return exit::USAGE;
     }
-    let Ok(_log) = commands::log(&loaded) else { return exit::USAGE };
+    let Ok(_log) = commands::log(&loaded, &reading) else { return exit::USAGE };
     let mut launch = commands::launch(loaded.clone(), reading, None);
     launch.alone = true;
     let app = match App::start(launch).await {

@@ -13,6 +13,7 @@ use super::reload::Lookup;
 use super::{Cli, commands, exit, files};
 use crate::config::problem::Layer;
 use crate::config::{Loaded, Settings};
+use crate::llm::registry::Registry;
 
 mod door;
 
@@ -21,6 +22,8 @@ mod models;
 mod report;
 
 mod storage;
+
+mod tools;
 
 /// How long all that Discord is asked may take.
 const DISCORD_WITHIN: Duration = Duration::from_secs(30);
@@ -39,8 +42,9 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let variables = loaded.variables.clone();
     let lookup: Lookup = Arc::new(move |name| variables.get(name));
-    let report = examine(&loaded, &lookup, scope).await;
-    print!("{}", report.table(&commands::secrets(&loaded.settings)));
+    let mut secrets = commands::secrets(&loaded.settings);
+    let report = examine(&loaded, &lookup, scope, &mut secrets).await;
+    print!("{}", report.table(&secrets));
     if report.wrong() == 0 {
         println!("everything that was tried is well");
         return exit::FINE;
@@ -49,12 +53,14 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
     exit::NEGATIVE
 }
 
-async fn examine(loaded: &Loaded, lookup: &Lookup, scope: Scope) -> Report {
+/// Tries everything. Keys that only model rows name are added to `secrets`.
+async fn examine(loaded: &Loaded, lookup: &Lookup, scope: Scope, secrets: &mut Vec<SecretString>) -> Report {
     let settings = &loaded.settings;
     let mut report = Report::default();
     configuration(loaded, &mut report);
     prompts(settings, &mut report);
     let registry = models::rows(settings, lookup, &mut report);
+    secrets.extend(registry.iter().flat_map(Registry::secrets));
     storage::check(settings, scope.offline, &mut report).await;
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");
@@ -99,9 +105,11 @@ fn prompts(settings: &Settings, report: &mut Report) {
         Ok(prompts) => {
             let from = files::origin(&settings.prompts.dir.join("personality_prompt.txt"));
             let words = prompts.personality.split_whitespace().count();
-            report.ok("prompts", format!("personality of {words} words, {from}"));
+            let channels = prompts.channels.len();
+            let own = if channels == 0 { String::new() } else { format!("; {channels} channels have their own") };
+            report.ok("prompts", format!("personality of {words} words, {from}{own}"));
         }
-        Err(mistake) => report.wrong_with("prompts", mistake),
+        Err(mistakes) => mistakes.into_iter().for_each(|mistake| report.wrong_with("prompts", mistake)),
     }
     match files::schema(settings) {
         Ok(_) => report.ok("schema", format!("compiles, {}", files::origin(&settings.llm.schema))),

@@ -22,7 +22,7 @@ use crate::config::problem::Problem;
 use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
 use crate::config::{self, Examined, Loaded, Settings, edges, show};
 use crate::ports::NoFaults;
-use crate::telemetry::{self, LogFormat, LogGuard, LogOptions};
+use crate::telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction};
 
 /// How long the running service may take to answer.
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("without an account, `staffai playground` runs everything on this machine alone");
         return exit::USAGE;
     }
-    let Ok(log) = log(&loaded) else { return exit::USAGE };
+    let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
     let code = serve(launch(loaded, reading, None)).await;
     log.close().await;
     code
@@ -140,6 +140,8 @@ pub(super) struct Reading {
     config: Vec<PathBuf>,
     format: Option<Format>,
     sources: fn(Sources) -> Sources,
+    /// What the log of this command never shows.
+    redaction: Redaction,
     /// What the command itself sets.
     pub adapt: Arc<dyn Fn(&mut Settings) + Send + Sync>,
 }
@@ -147,7 +149,8 @@ pub(super) struct Reading {
 impl Reading {
     /// The configuration as the command line names it, its sources changed by `sources`.
     pub fn new(cli: &Cli, sources: fn(Sources) -> Sources) -> Self {
-        Self { config: cli.config.clone(), format: cli.log_format, sources, adapt: Arc::new(|_| {}) }
+        let (config, redaction) = (cli.config.clone(), Redaction::default());
+        Self { config, format: cli.log_format, sources, redaction, adapt: Arc::new(|_| {}) }
     }
 
     /// Reads it, and stops at no mistake.
@@ -189,13 +192,15 @@ impl Reading {
             files.push(CONFIG_FILE.into());
         }
         files.push(ENV_FILE.into());
-        Watched::new(Arc::new(move || self.read().map(configured)), files, settings)
+        let redaction = self.redaction.clone();
+        let reread = move || self.read().map(|loaded| configured(loaded, redaction.clone()));
+        Watched::new(Arc::new(reread), files, settings)
     }
 }
 
-fn configured(loaded: Loaded) -> Configured {
+fn configured(loaded: Loaded, redaction: Redaction) -> Configured {
     let variables = loaded.variables;
-    Configured { settings: loaded.settings, lookup: Arc::new(move |name| variables.get(name)) }
+    Configured { settings: loaded.settings, lookup: Arc::new(move |name| variables.get(name)), redaction }
 }
 
 /// The log of this process, and its traces.
@@ -212,8 +217,9 @@ impl Log {
 }
 
 /// Starts the log; prints why it cannot.
-pub(super) fn log(loaded: &Loaded) -> Result<Log, ()> {
+pub(super) fn log(loaded: &Loaded, reading: &Reading) -> Result<Log, ()> {
     let settings = &loaded.settings;
+    reading.redaction.add(&secrets(settings));
     let terminal = std::io::stdout().is_terminal();
     let pretty = match settings.log.format {
         edges::LogFormat::Json => false,
@@ -225,7 +231,7 @@ pub(super) fn log(loaded: &Loaded) -> Result<Log, ()> {
         filter: settings.log.level.clone(),
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
         content: settings.log.content,
-        redact: secrets(settings),
+        redact: reading.redaction.clone(),
         out: Box::new(std::io::stdout()),
         clock: Arc::new(SystemClock),
         extra: layer,
@@ -251,8 +257,9 @@ pub(super) fn secrets(settings: &Settings) -> Vec<SecretString> {
 
 /// What a start needs, with the real clock, dice and metrics.
 pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router>) -> Launch {
+    let redaction = reading.redaction.clone();
     let watched = reading.watched(&loaded.settings);
-    let Configured { settings, lookup } = configured(loaded);
+    let Configured { settings, lookup, redaction } = configured(loaded, redaction);
     let metrics: Arc<dyn Fn() -> String + Send + Sync> = match telemetry::metrics::install() {
         Ok(metrics) => {
             // Nobody may ever read the page; what is measured must not pile up until then. It ends with the process.
@@ -268,6 +275,7 @@ pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router
     Launch {
         settings,
         lookup,
+        redaction,
         reread: Some(watched),
         clock: Arc::new(SystemClock),
         dice: Arc::new(SystemDice),

@@ -1,14 +1,29 @@
 //! The files that belong to the settings: prompts and the reply schema. Each has a default that is compiled in.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::Settings;
-use crate::domain::prompt::Prompts;
+use crate::discord;
+use crate::domain::ids::Place;
+use crate::domain::prompt::{ChannelPrompts, Prompts};
 use crate::domain::reply::Schema;
 
-/// The longest prompt or schema file that is read, in bytes.
+/// The longest file of settings that is read, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
+/// The longest prompt, in bytes: more than any model should be told before a question.
+const PROMPT_MAX: u64 = 256 * 1024;
+/// The most channels that have a folder of prompts.
+const CHANNELS_MAX: usize = 1_000;
+/// Who we are.
+const PERSONALITY_FILE: &str = "personality_prompt.txt";
+/// How we join in.
+const INTERJECTION_FILE: &str = "interjection_prompt.txt";
+/// How the line of status is written, where the settings name no file of their own that is there.
+const ACTIVITY_FILE: &str = "base_activity_system_prompt.txt";
+/// The folder of the channels' own prompts.
+const CHANNELS_FOLDER: &str = "channels";
 /// The bot's name in its own prompts when no alias is configured.
 const OUR_NAME: &str = "staffai";
 const PERSONALITY: &str = include_str!("../../prompts/personality_prompt.txt");
@@ -16,47 +31,89 @@ const INTERJECTION: &str = include_str!("../../prompts/interjection_prompt.txt")
 const ACTIVITY: &str = include_str!("../../prompts/base_activity_system_prompt.txt");
 const SCHEMA: &str = include_str!("../../response_schema.json");
 
-/// Reads the prompts.
+/// Reads the prompts: those for everywhere, and those of single channels.
 ///
 /// # Errors
-/// A sentence that names the file and the fix.
-pub fn prompts(settings: &Settings) -> Result<Prompts, String> {
-    let path = settings.prompts.dir.join("personality_prompt.txt");
-    let personality = read(&path)?.unwrap_or_else(|| PERSONALITY.to_owned());
-    if personality.trim().is_empty() {
-        return Err(format!("{}: the personality prompt is empty; write one or remove the file", path.display()));
+/// For each file that is wrong a sentence that names it and the fix.
+pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
+    let dir = &settings.prompts.dir;
+    let mut mistakes = Vec::new();
+    let mut whole = |name: &str, built_in: &str| match prompt(&dir.join(name)) {
+        Ok(text) => text.unwrap_or_else(|| built_in.into()),
+        Err(mistake) => {
+            mistakes.push(mistake);
+            built_in.into()
+        }
+    };
+    let (personality, interjection) = (whole(PERSONALITY_FILE, PERSONALITY), whole(INTERJECTION_FILE, INTERJECTION));
+    let activity = whole(ACTIVITY_FILE, ACTIVITY);
+    let activity = match prompt(&settings.presence.prompt) {
+        Ok(own) => own.unwrap_or(activity),
+        Err(mistake) => {
+            mistakes.push(mistake);
+            activity
+        }
+    };
+    let channels = channels(&dir.join(CHANNELS_FOLDER), &mut mistakes);
+    if !mistakes.is_empty() {
+        return Err(mistakes);
     }
-    let bot_name = settings.members.aliases.first().map_or(OUR_NAME, String::as_str);
-    Ok(Prompts {
-        personality: personality.into(),
-        interjection: interjection(settings)?.into(),
-        activity: activity(settings)?.into(),
-        bot_name: bot_name.into(),
-        words: settings.llm.words,
-    })
+    let bot_name = settings.members.aliases.first().map_or(OUR_NAME, String::as_str).into();
+    let (words, channels) = (settings.llm.words, Arc::new(channels));
+    Ok(Prompts { personality, interjection, activity, bot_name, words, channels })
 }
 
-/// How we join in.
-fn interjection(settings: &Settings) -> Result<String, String> {
-    let path = settings.prompts.dir.join("interjection_prompt.txt");
-    filled(&path, read(&path)?.unwrap_or_else(|| INTERJECTION.to_owned()))
-}
-
-/// How the line of status is written: by the file that was named, else by the one in the folder of prompts.
-fn activity(settings: &Settings) -> Result<String, String> {
-    let named = &settings.presence.prompt;
-    if let Some(text) = read(named)? {
-        return filled(named, text);
+/// The folders of single channels, each named by its channel's id. Names that begin with a dot are left alone.
+fn channels(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Place, ChannelPrompts> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries.flatten(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return BTreeMap::new(),
+        Err(error) => {
+            mistakes.push(format!("{}: {error}", folder.display()));
+            return BTreeMap::new();
+        }
+    };
+    let mut channels = BTreeMap::new();
+    for entry in entries {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if !path.is_dir() || name.starts_with('.') {
+            continue;
+        }
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_digit()) {
+            mistakes.push(format!(
+                "{}: the folder's name is no channel id; name it by the id or remove it",
+                path.display()
+            ));
+            continue;
+        }
+        if channels.len() == CHANNELS_MAX {
+            mistakes.push(format!("{}: has more than the {CHANNELS_MAX} folders that are read", folder.display()));
+            break;
+        }
+        match channel(&path) {
+            Ok(prompts) => drop(channels.insert(Place::new(discord::DOOR, name.as_ref()), prompts)),
+            Err(more) => mistakes.extend(more),
+        }
     }
-    let path = settings.prompts.dir.join("base_activity_system_prompt.txt");
-    filled(&path, read(&path)?.unwrap_or_else(|| ACTIVITY.to_owned()))
+    channels
 }
 
-fn filled(path: &Path, text: String) -> Result<String, String> {
+fn channel(folder: &Path) -> Result<ChannelPrompts, Vec<String>> {
+    let (personality, interjection) = (prompt(&folder.join(PERSONALITY_FILE)), prompt(&folder.join(INTERJECTION_FILE)));
+    match (personality, interjection) {
+        (Ok(personality), Ok(interjection)) => Ok(ChannelPrompts { personality, interjection }),
+        (personality, interjection) => Err([personality.err(), interjection.err()].into_iter().flatten().collect()),
+    }
+}
+
+/// One prompt; none when there is no such file.
+fn prompt(path: &Path) -> Result<Option<Arc<str>>, String> {
+    let Some(text) = read_at_most(path, PROMPT_MAX)? else { return Ok(None) };
     if text.trim().is_empty() {
         return Err(format!("{}: the prompt is empty; write one or remove the file", path.display()));
     }
-    Ok(text)
+    Ok(Some(text.into()))
 }
 
 /// Reads and compiles the reply schema.
@@ -83,13 +140,13 @@ pub fn origin(path: &Path) -> String {
 /// # Errors
 /// The file is there and cannot be read.
 pub fn read(path: &Path) -> Result<Option<String>, String> {
+    read_at_most(path, FILE_MAX)
+}
+
+fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
     match std::fs::metadata(path) {
-        Ok(about) if about.len() > FILE_MAX => {
-            return Err(format!(
-                "{}: {} bytes are more than the {FILE_MAX} that are read",
-                path.display(),
-                about.len()
-            ));
+        Ok(about) if about.len() > most => {
+            return Err(format!("{}: {} bytes are more than the {most} that are read", path.display(), about.len()));
         }
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -22,7 +22,7 @@ const THINKING: Duration = Duration::from_millis(400);
 pub async fn run(cli: &Cli) -> u8 {
     let mut reading = Reading::new(cli, Sources::for_playground);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let Ok(log) = commands::log(&loaded) else { return exit::USAGE };
+    let Ok(log) = commands::log(&loaded, &reading) else { return exit::USAGE };
     // Without its page a playground is of no use, so this is no matter for later tries.
     if let Err(error) = std::net::TcpListener::bind(loaded.settings.http.addr) {
         let address = loaded.settings.http.addr;

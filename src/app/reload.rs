@@ -6,17 +6,24 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use secrecy::SecretString;
 
 use super::files;
 use crate::actors::config_watcher::Files;
 use crate::actors::running::Running;
 use crate::config::Settings;
+use crate::config::community::LimitFor;
 use crate::config::edges::DirectMessages;
+use crate::domain::limits::estimate::CHARS_A_TOKEN;
+use crate::domain::limits::{self, Limits};
+use crate::domain::prompt;
+use crate::domain::restriction;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::llm::client::Client;
 use crate::llm::registry::{self, DefaultRow, Registry};
+use crate::telemetry::Redaction;
 
 /// The most files of a folder of prompts that are watched.
 const WATCHED_MAX: usize = 10_000;
@@ -33,6 +40,8 @@ pub struct Configured {
     pub settings: Settings,
     /// Values of variables by name.
     pub lookup: Lookup,
+    /// Told of every secret before it is used.
+    pub redaction: Redaction,
 }
 
 /// Reads the configuration anew; each mistake is a sentence with its place and fix.
@@ -41,38 +50,64 @@ pub type Reread = Arc<dyn Fn() -> Result<Configured, Vec<String>> + Send + Sync>
 /// The files behind what runs.
 pub struct Watched {
     /// Reads the settings anew.
-    pub reread: Reread,
-    /// Files and folders that settings come from or name.
-    pub paths: BTreeSet<PathBuf>,
+    reread: Reread,
+    /// Files that settings come from.
+    sources: BTreeSet<PathBuf>,
+    /// Files and folders that the settings name which were read last.
+    named: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Watched {
     /// Watches the files that settings come from, and those that these settings name.
     pub fn new(reread: Reread, sources: impl IntoIterator<Item = PathBuf>, settings: &Settings) -> Self {
-        let mut paths: BTreeSet<PathBuf> = sources.into_iter().collect();
-        paths.extend([
-            settings.prompts.dir.clone(),
-            settings.llm.schema.clone(),
-            settings.llm.models.clone(),
-            settings.presence.prompt.clone(),
-        ]);
-        Self { reread, paths }
+        Self { reread, sources: sources.into_iter().collect(), named: Mutex::new(named(settings)) }
     }
 }
 
 impl Files for Watched {
     fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let mut left = WATCHED_MAX;
-        for path in &self.paths {
-            stamp(path, WATCHED_DEPTH, &mut left, &mut hasher);
-        }
-        hasher.finish()
+        let sources = looks(&self.sources);
+        whole(sources, looks(&self.named.lock()))
     }
 
-    fn read(&self) -> Result<Running, Vec<String>> {
-        running((self.reread)()?)
+    fn read(&self) -> (u64, Result<Running, Vec<String>>) {
+        let sources = looks(&self.sources);
+        let configured = match (self.reread)() {
+            Ok(configured) => configured,
+            Err(mistakes) => return (whole(sources, looks(&self.named.lock())), Err(mistakes)),
+        };
+        // Files that are named for the first time are watched from here on, also when they turn out to be wrong.
+        let named = named(&configured.settings);
+        let looked = whole(sources, looks(&named));
+        *self.named.lock() = named;
+        (looked, running(configured))
     }
+}
+
+/// The files and folders that settings name.
+fn named(settings: &Settings) -> BTreeSet<PathBuf> {
+    BTreeSet::from([
+        settings.prompts.dir.clone(),
+        settings.llm.schema.clone(),
+        settings.llm.models.clone(),
+        settings.presence.prompt.clone(),
+    ])
+}
+
+/// How these files look. Whatever changes in one of them changes this.
+fn looks(paths: &BTreeSet<PathBuf>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut left = WATCHED_MAX;
+    for path in paths {
+        stamp(path, WATCHED_DEPTH, &mut left, &mut hasher);
+    }
+    hasher.finish()
+}
+
+fn whole(sources: u64, named: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (sources, named).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Reads and checks everything that belongs to these settings.
@@ -80,28 +115,27 @@ impl Files for Watched {
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
 pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
-    let Configured { settings, lookup } = configured;
+    let Configured { settings, lookup, redaction } = configured;
+    redaction.add(&super::commands::secrets(&settings));
     let mut mistakes = Vec::new();
-    let prompts = files::prompts(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
+    let prompts = files::prompts(&settings).map_err(|more| mistakes.extend(more)).ok();
     let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
-    let models = models(&settings, &lookup).map_err(|more| mistakes.extend(more)).ok();
+    let models = models(&settings, &lookup, &redaction).map_err(|more| mistakes.extend(more)).ok();
     let (Some(prompts), Some(schema), Some((models, rows))) = (prompts, schema, models) else { return Err(mistakes) };
     let rules = rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
-    (
-        format!("{settings:?}"),
-        (&*prompts.personality, &*prompts.interjection, &*prompts.activity),
-        schema.document().to_string(),
-        rows,
-    )
-        .hash(&mut hasher);
+    (format!("{settings:?}"), &prompts, schema.document().to_string(), rows).hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
-    Ok(Running { settings, prompts, schema, rules, models: Arc::new(models), version })
+    let limits = limits(&settings);
+    let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.document().to_string().len();
+    let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
+    Ok(Running { settings, prompts, schema, rules, limits, fixed_prompt, models: Arc::new(models), version })
 }
 
-fn models(settings: &Settings, lookup: &Lookup) -> Result<(Client, String), Vec<String>> {
+fn models(settings: &Settings, lookup: &Lookup, redaction: &Redaction) -> Result<(Client, String), Vec<String>> {
     let (rows, text) = rows(settings, lookup)?;
+    redaction.add(&rows.secrets());
     let client = Client::new(rows).map_err(|mistake| vec![mistake])?;
     Ok((client, text))
 }
@@ -133,12 +167,30 @@ fn rules(settings: &Settings) -> Rules {
         ignored_roles: texts(&settings.members.ignored_roles),
         allowed_bots: texts(&settings.bots.allowed),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        super_roles: texts(&settings.members.super_roles),
+        restriction: settings.restriction.role.map(|role| restriction::Rules {
+            role: role.to_string(),
+            channel: settings.restriction.channel.map(|channel| channel.to_string()),
+        }),
         policy: Policy {
             reply: ReplyContract::Typed,
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
         },
+    }
+}
+
+/// What is allowed to whom.
+pub(super) fn limits(settings: &Settings) -> limits::rules::Rules {
+    let limiter = &settings.rate_limiter;
+    let row = |row: &LimitFor| (row.id.to_string(), Limits { messages: row.messages, tokens: row.tokens });
+    limits::rules::Rules {
+        base: Limits { messages: limiter.messages, tokens: limiter.tokens },
+        roles: limiter.roles.iter().map(row).collect(),
+        channels: limiter.channels.iter().map(row).collect(),
+        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        window: limiter.window,
     }
 }
 
@@ -160,3 +212,6 @@ fn stamp(path: &Path, depth: usize, left: &mut usize, hasher: &mut DefaultHasher
     *left = left.saturating_sub(1);
     (path, about.len(), about.modified().ok()).hash(hasher);
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,9 @@ pub struct Members {
     /// Names that address the bot.
     #[serde(deserialize_with = "read::texts")]
     pub aliases: Vec<String>,
+    /// Keys of the model rows that members may choose; empty means all.
+    #[serde(deserialize_with = "read::texts")]
+    pub models: Vec<String>,
 }
 
 /// `[turn]`: bounds of one turn and of all together.

@@ -44,6 +44,11 @@ fn checked(address: &str, [safe, plain]: [&str; 2], allow_insecure: bool) -> Res
     }
 }
 
+/// Whether an address that was checked leads to this machine.
+pub(super) fn is_local(address: &str) -> bool {
+    address.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(is_loopback))
+}
+
 fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

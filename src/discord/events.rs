@@ -9,10 +9,19 @@ use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId
 
 use super::DOOR;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen};
 
 /// The first millisecond of Discord's ids, since the Unix epoch.
 const DISCORD_EPOCH: u64 = 1_420_070_400_000;
+
+/// The longest name of a file and of its media type, in bytes: more than Discord allows.
+const MAX_FILE_NAME: usize = 2_048;
+
+/// The longest address of a file, in bytes; a signed one has some 300.
+const MAX_FILE_ADDRESS: usize = 4_096;
+
+/// The longest tag of a language, in bytes.
+const MAX_LOCALE: usize = 16;
 
 /// A message as the gateway or the request API tells it. Messages of the request API name no guild and no member:
 /// `guild` is what the caller knows of it.
@@ -77,6 +86,8 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
         id: GuildId,
         #[serde(default)]
         unavailable: Option<bool>,
+        #[serde(default, deserialize_with = "tolerant", borrow)]
+        preferred_locale: Tolerant<'a>,
         #[serde(default, borrow)]
         channels: Option<Vec<&'a RawValue>>,
         #[serde(default, borrow)]
@@ -86,7 +97,8 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     if guild.unavailable == Some(true) {
         return Ok(None);
     }
-    let mut places = GuildPlaces { guild: guild.id.to_string(), newest: Vec::new(), threads: Vec::new() };
+    let locale = guild.preferred_locale.read::<String>().filter(|tag| tag.len() <= MAX_LOCALE);
+    let mut places = GuildPlaces { guild: guild.id.to_string(), locale, newest: Vec::new(), threads: Vec::new() };
     let channels = [guild.channels, guild.threads].into_iter().flatten().flatten();
     for channel in channels.filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok()) {
         places.threads.extend(channel.thread());
@@ -131,6 +143,8 @@ impl Channel {
 pub struct GuildPlaces {
     /// The guild's id.
     pub guild: String,
+    /// The tag of the language that it prefers.
+    pub locale: Option<String>,
     /// The moment of the newest message in each place where somebody wrote.
     pub newest: Vec<(Place, Timestamp)>,
     /// Its threads, each with the channel it belongs to.
@@ -164,15 +178,15 @@ pub fn id_of(json: &str) -> Result<MessageId, serde_json::Error> {
     deleted(json)
 }
 
-fn message_id(id: WireMessageId) -> MessageId {
+pub(super) fn message_id(id: WireMessageId) -> MessageId {
     MessageId::new(DOOR, id.to_string())
 }
 
-fn place(id: ChannelId) -> Place {
+pub(super) fn place(id: ChannelId) -> Place {
     Place::new(DOOR, id.to_string())
 }
 
-fn person(id: UserId) -> Person {
+pub(super) fn person(id: UserId) -> Person {
     Person::new(DOOR, id.to_string())
 }
 
@@ -217,11 +231,13 @@ struct WireMessage<'a> {
     message_reference: Tolerant<'a>,
     #[serde(default, deserialize_with = "tolerant", borrow)]
     referenced_message: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    attachments: Tolerant<'a>,
 }
 
 #[derive(Deserialize)]
-struct WireUser {
-    id: UserId,
+pub(super) struct WireUser {
+    pub(super) id: UserId,
     username: String,
     #[serde(default)]
     global_name: Option<String>,
@@ -256,6 +272,21 @@ struct WireQuoted<'a> {
     content: String,
     #[serde(default, deserialize_with = "tolerant", borrow)]
     message_reference: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    attachments: Tolerant<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireAttachment {
+    filename: String,
+    #[serde(default)]
+    content_type: Option<String>,
+    size: u64,
+    url: String,
+    #[serde(default)]
+    width: Option<u32>,
+    #[serde(default)]
+    height: Option<u32>,
 }
 
 impl WireReference {
@@ -301,6 +332,9 @@ impl WireMessage<'_> {
             text: self.content,
             mentions_us,
             reply_to,
+            attachments: attachments(self.attachments),
+            locale: None,
+            may_answer: true,
             at,
             draw: None,
         }
@@ -336,15 +370,35 @@ impl WireMessage<'_> {
             ours: seen.author.id == me,
             name: seen.author.into_name(),
             text: seen.content,
+            attachments: attachments(seen.attachments),
             answers: seen.message_reference.read::<WireReference>().and_then(WireReference::answered).map(message_id),
         });
         Some(Quoted { id: message_id(id), seen })
     }
 }
 
+/// The files of a message; those that cannot be read are left out. Names and addresses come from members in part, so none may
+/// be longer than Discord allows.
+fn attachments(raw: Tolerant<'_>) -> Vec<Attachment> {
+    let files: Vec<&RawValue> = raw.read().unwrap_or_default();
+    let read = |raw: &&RawValue| serde_json::from_str::<WireAttachment>(raw.get()).ok();
+    let files = files.iter().filter_map(read).filter(|file| {
+        let mime = file.content_type.as_deref().unwrap_or_default();
+        file.filename.len() <= MAX_FILE_NAME && file.url.len() <= MAX_FILE_ADDRESS && mime.len() <= MAX_FILE_NAME
+    });
+    let neutral = files.map(|WireAttachment { filename: name, content_type: mime, size, url, width, height }| {
+        Attachment { name, mime, size, url, width, height }
+    });
+    neutral.take(MAX_ATTACHMENTS).collect()
+}
+
 impl WireUser {
+    pub(super) fn name(&self) -> &str {
+        self.global_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.username)
+    }
+
     fn into_name(self) -> String {
-        self.global_name.filter(|name| !name.is_empty()).unwrap_or(self.username)
+        self.name().to_owned()
     }
 }
 
@@ -364,7 +418,7 @@ fn milliseconds(time: WireTime) -> Timestamp {
 }
 
 /// An id holds the moment when it was made.
-fn time_of(id: WireMessageId) -> Timestamp {
+pub(super) fn time_of(id: WireMessageId) -> Timestamp {
     Timestamp((id.get() >> 22) + DISCORD_EPOCH)
 }
 

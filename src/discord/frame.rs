@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 use serenity::model::id::UserId;
 
 use super::events::{self, GuildPlaces, Ready};
+use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
+use super::rights::{self, Change};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 use crate::domain::manners::Draw;
@@ -47,11 +49,16 @@ pub(super) enum Event {
     Resumed,
     Posted(Box<Posted>),
     Deleted(Vec<MessageId>),
-    Places(GuildPlaces),
+    /// The places of a community, and what we may do in them.
+    Places(GuildPlaces, Option<Box<Change>>),
+    /// What we may do somewhere changed.
+    Rights(Box<Change>),
     /// A thread and the channel it belongs to.
     Thread(Place, Place),
     /// Somebody reacted to a message of ours in this place.
     Reacted(Place),
+    /// Somebody ran or types a command.
+    Interaction(Interaction),
     /// Nothing for us.
     Other,
 }
@@ -167,10 +174,15 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
         }
         "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
         "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
-        "GUILD_CREATE" => events::places(data).map(|places| places.map_or(Event::Other, Event::Places)),
-        "THREAD_CREATE" => events::thread(data)
+        "GUILD_CREATE" => events::places(data).map(|places| {
+            let rights = || rights::wire::guild(data, filter.me()).ok().map(Box::new);
+            places.map_or(Event::Other, |places| Event::Places(places, rights()))
+        }),
+        "INTERACTION_CREATE" => interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction)),
+        "THREAD_CREATE" | "THREAD_UPDATE" => events::thread(data)
             .map(|thread| thread.map_or(Event::Other, |(thread, parent)| Event::Thread(thread, parent))),
-        _ => Ok(Event::Other),
+        _ => rights::wire::change(kind, data, filter.me())
+            .map(|change| change.map_or(Event::Other, |change| Event::Rights(Box::new(change)))),
     };
     match event {
         Ok(event) => Ok(Reading::Dispatch { sequence, kind: label(kind), event }),
@@ -201,7 +213,17 @@ fn is_read(kind: &str) -> bool {
             | "MESSAGE_DELETE_BULK"
             | "MESSAGE_REACTION_ADD"
             | "GUILD_CREATE"
+            | "GUILD_DELETE"
+            | "CHANNEL_CREATE"
+            | "CHANNEL_UPDATE"
+            | "CHANNEL_DELETE"
+            | "GUILD_ROLE_CREATE"
+            | "GUILD_ROLE_UPDATE"
+            | "GUILD_ROLE_DELETE"
+            | "GUILD_MEMBER_UPDATE"
             | "THREAD_CREATE"
+            | "INTERACTION_CREATE"
+            | "THREAD_UPDATE"
     )
 }
 

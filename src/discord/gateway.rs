@@ -13,6 +13,7 @@ use serenity::model::id::UserId;
 
 use super::events::{GuildPlaces, Ready};
 use super::frame::{self, Dropped, Event, Reading};
+use super::interactions::Interaction;
 use super::prefilter::{Filter, Lottery};
 use super::rest::Rest;
 use super::{Access, DOOR, address, close};
@@ -313,7 +314,9 @@ impl Stream {
                 self.pass(sequence);
             }
             Event::Posted(mut posted) => {
-                posted.parent = self.shared.rest.threads.parent(&posted.place);
+                self.shared.rest.threads.complete(&mut posted);
+                let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
+                posted.may_answer = self.shared.rest.rights.may_answer(guild, &posted.place, parent, posted.at);
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {
@@ -329,7 +332,21 @@ impl Stream {
                     });
                 }
             }
-            Event::Places(GuildPlaces { guild, newest, threads }) => {
+            Event::Interaction(interaction) => {
+                let incoming = Box::new(match interaction {
+                    Interaction::Command(mut command) => {
+                        command.parent = command.parent.or_else(|| self.shared.rest.threads.parent(&command.place));
+                        Incoming::Command(command)
+                    }
+                    Interaction::Typing(typing) => Incoming::Typing(typing),
+                });
+                self.tell_now(StreamEvent::Incoming { sequence, incoming });
+            }
+            Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
+                if let Some(rights) = rights {
+                    self.shared.rest.rights.learn(*rights);
+                }
+                self.shared.rest.threads.prefers(&guild, locale);
                 for (thread, parent) in threads {
                     self.shared.rest.threads.learn(thread, parent);
                 }
@@ -341,6 +358,10 @@ impl Stream {
             }
             Event::Reacted(place) => {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Reacted(place)) });
+            }
+            Event::Rights(change) => {
+                self.shared.rest.rights.learn(*change);
+                self.pass(sequence);
             }
             Event::Other => self.pass(sequence),
         }

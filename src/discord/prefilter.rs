@@ -110,14 +110,20 @@ impl Filter {
         self.me
     }
 
+    /// False only when an event says nothing about us.
+    #[must_use]
+    pub fn holds_our_id(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        self.id.find(bytes).is_some() || memmem::find(bytes, br"\u00").is_some()
+    }
+
     /// False only when this `MESSAGE_CREATE` frame neither mentions us, nor replies to us, nor may reply to us, nor holds
     /// one of our names, nor is a direct message that we want.
     #[must_use]
     pub fn may_be_ours(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
-        self.id.find(bytes).is_some()
-            // Digits and keys can be written as escapes. Nobody does that, so it costs nothing to look closer.
-            || memmem::find(bytes, br"\u00").is_some()
+        // Digits and keys can be written as escapes. Nobody does that, so it costs nothing to look closer.
+        self.holds_our_id(text)
             || replies_to_unseen(bytes)
             || self.names.may_occur(text)
             || (self.direct && is_direct(text))

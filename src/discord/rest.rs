@@ -15,6 +15,7 @@ use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
 use super::message::Body;
+use super::rights::Rights;
 use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use crate::domain::ids::{MessageId, Place};
@@ -24,7 +25,11 @@ use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
 
+mod commands;
+
 mod answer;
+
+mod roles;
 
 use answer::Answer;
 
@@ -47,7 +52,11 @@ pub struct Rest {
     authorization: HeaderValue,
     /// Our own id, once something told it.
     me: OnceLock<UserId>,
-    /// Which channel each thread belongs to, as the gateway learns it.
+    /// The id of our application, once something told it.
+    application: OnceLock<String>,
+    /// What we may do where, as the gateway learns it.
+    pub(super) rights: Rights,
+    /// What the gateway told of places and guilds, and messages that are read here do not say.
     pub(super) threads: Threads,
 }
 
@@ -78,6 +87,8 @@ impl Rest {
             base: format!("{base}/api/v10"),
             authorization,
             me: OnceLock::new(),
+            application: OnceLock::new(),
+            rights: Rights::default(),
             threads: Threads::default(),
         })
     }
@@ -115,7 +126,17 @@ impl Rest {
 
     /// One request, one answer with a status of success.
     async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<Answer, PostError> {
-        let mut headers = HeaderMap::with_capacity(2);
+        self.send_with(HeaderMap::with_capacity(2), method, path, body).await
+    }
+
+    /// The same with further headers.
+    async fn send_with(
+        &self,
+        mut headers: HeaderMap,
+        method: Method,
+        path: &str,
+        body: Option<Body>,
+    ) -> Result<Answer, PostError> {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let bodiless = method == Method::GET;
         let mut request = self.client.request(method, format!("{}{path}", self.base));
@@ -154,7 +175,8 @@ impl Rest {
             reference = Some(to.message_id(message_id(reply_to)?).fail_if_not_exists(false));
         }
         let body = message::create(piece, reference, nonce)?;
-        self.send(Method::POST, &format!("/channels/{channel}/messages"), Some(body)).await
+        let path = format!("/channels/{channel}/messages");
+        self.send(Method::POST, &path, Some(body)).await.map_err(answer::without_history)
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
@@ -172,10 +194,12 @@ impl Rest {
         let answer = self.send(Method::GET, &path, None).await?;
         let raws: Vec<&RawValue> = answer.json()?;
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
-        let parent = self.threads.parent(place);
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(message) => messages.push(Posted { parent: parent.clone(), ..message }),
+                Ok(mut message) => {
+                    self.threads.complete(&mut message);
+                    messages.push(message);
+                }
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
@@ -192,7 +216,8 @@ impl Rest {
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
         let raw: &RawValue = answer.json()?;
-        let message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        let mut message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        self.threads.complete(&mut message);
         Ok(answer.reply(PostResult::Messages(vec![message])))
     }
 }
@@ -218,6 +243,12 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+            PostRequest::RegisterCommands(specs) => self.register(specs).await,
+            PostRequest::Defer(callback) => self.defer(callback).await,
+            PostRequest::Respond { to, piece } => self.respond(to, piece).await,
+            PostRequest::Suggest { to, choices } => self.suggest(to, choices).await,
+            PostRequest::AddRole(appointment) => self.set_role(Method::PUT, appointment).await,
+            PostRequest::RemoveRole(appointment) => self.set_role(Method::DELETE, appointment).await,
         }
     }
 }

@@ -1,16 +1,24 @@
-//! Which channel each thread belongs to, as far as the gateway told: messages in threads do not say it.
+//! What the gateway told of places and guilds, and messages do not say: which channel each thread belongs to, and which
+//! language a guild prefers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use crate::domain::ids::Place;
+use crate::domain::incoming::Posted;
 
 /// Threads that are known at once; those learnt first are forgotten first.
 const KNOWN: usize = 20_000;
 
-/// A bounded memory of threads.
+/// Guilds whose language is known; no more are taken note of.
+const GUILDS: usize = 100_000;
+
+/// A bounded memory of threads and guilds.
 #[derive(Debug, Default)]
-pub struct Threads(Mutex<Known>);
+pub struct Threads {
+    known: Mutex<Known>,
+    locales: Mutex<HashMap<String, String>>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -19,9 +27,34 @@ struct Known {
 }
 
 impl Threads {
+    /// Takes note of the language that a guild prefers.
+    pub fn prefers(&self, guild: &str, locale: Option<String>) {
+        let mut locales = self.locales.lock().unwrap_or_else(PoisonError::into_inner);
+        match locale {
+            Some(locale) if locales.len() < GUILDS || locales.contains_key(guild) => {
+                locales.insert(guild.to_owned(), locale);
+            }
+            _ => {
+                locales.remove(guild);
+            }
+        }
+    }
+
+    /// The tag of the language that a guild prefers.
+    #[must_use]
+    pub fn locale(&self, guild: &str) -> Option<String> {
+        self.locales.lock().unwrap_or_else(PoisonError::into_inner).get(guild).cloned()
+    }
+
+    /// Adds to a message what it does not say itself.
+    pub fn complete(&self, posted: &mut Posted) {
+        posted.parent = self.parent(&posted.place);
+        posted.locale = posted.guild.as_deref().and_then(|guild| self.locale(guild));
+    }
+
     /// Takes note of a thread and the channel it belongs to.
     pub fn learn(&self, thread: Place, parent: Place) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.parents.insert(thread.clone(), parent).is_some() {
             return;
         }
@@ -36,7 +69,7 @@ impl Threads {
     /// The channel that a place belongs to, when it is a known thread.
     #[must_use]
     pub fn parent(&self, place: &Place) -> Option<Place> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).parents.get(place).cloned()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).parents.get(place).cloned()
     }
 }
 
@@ -56,5 +89,16 @@ mod tests {
         assert_eq!(threads.parent(&place(1)), None);
         assert_eq!(threads.parent(&place(2)), Some(place(9)));
         assert_eq!(threads.parent(&place(KNOWN + 1)), Some(place(KNOWN + 8)));
+    }
+
+    #[test]
+    fn the_language_of_a_guild_is_the_last_that_was_told() {
+        let threads = Threads::default();
+        assert_eq!(threads.locale("5"), None);
+        threads.prefers("5", Some("de".to_owned()));
+        threads.prefers("6", Some("fr".to_owned()));
+        threads.prefers("5", Some("es-ES".to_owned()));
+        threads.prefers("6", None);
+        assert_eq!((threads.locale("5"), threads.locale("6")), (Some("es-ES".to_owned()), None));
     }
 }

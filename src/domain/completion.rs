@@ -1,17 +1,43 @@
 //! What is asked of a model and what it says, in the field's own words and free of any provider's wire types.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// One completion request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {
     /// The transcript, oldest first.
     pub messages: Vec<Item>,
     /// The whole `response_format` value to send; none asks for plain text.
     pub response_format: Option<Arc<Value>>,
+    /// The tools that the model may call, in a stable order; none offers none.
+    pub tools: Vec<ToolSpec>,
+}
+
+/// A tool as a model is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// Its name in calls.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON schema of its arguments.
+    pub parameters: Arc<Value>,
+}
+
+/// A model's wish to have a tool run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The provider's name for this call; its result carries it.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments as the model wrote them: JSON if all went well.
+    pub arguments: String,
 }
 
 /// One item of the transcript: a normal view, and what a provider sent when it must be echoed as it came.
@@ -23,12 +49,58 @@ pub struct Item {
     pub content: String,
     /// The provider's own message, sent back unchanged instead of the view.
     pub raw: Option<Value>,
+    /// Pictures that belong to the text, for models that can see; others are told of them in words.
+    pub pictures: Vec<Picture>,
+    /// The call that this is the result of.
+    pub result_of: Option<String>,
 }
 
 impl Item {
     /// An item of our own making.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), raw: None }
+        Self { role, content: content.into(), raw: None, pictures: Vec::new(), result_of: None }
+    }
+
+    /// The result of a tool call.
+    pub fn result(call: &ToolCall, content: impl Into<String>) -> Self {
+        Self { result_of: Some(call.id.clone()), ..Self::new(Role::Tool, content) }
+    }
+
+    /// An answer of a model, echoed as it came.
+    #[must_use]
+    pub fn echo(completion: &Completion) -> Self {
+        Self { raw: Some(completion.raw.clone()), ..Self::new(Role::Assistant, completion.content.clone()) }
+    }
+
+    /// The text with a line for each picture that says whether it is there to be seen.
+    #[must_use]
+    pub fn text_for(&self, sees: bool) -> Cow<'_, str> {
+        if self.pictures.is_empty() {
+            return Cow::Borrowed(&self.content);
+        }
+        let mut text = self.content.clone();
+        for picture in &self.pictures {
+            let blind = if sees { "" } else { ", which you cannot see" };
+            text = format!("{text}\n[Attached picture {}{blind}.]", picture.about);
+        }
+        Cow::Owned(text.trim_start().to_owned())
+    }
+}
+
+/// A picture on its way to a model.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// Its name, kind and measures in words.
+    pub about: String,
+    /// Its media type, seen from its bytes.
+    pub mime: &'static str,
+    /// The file as it is.
+    pub bytes: Arc<[u8]>,
+}
+
+impl fmt::Debug for Picture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Picture").field("about", &self.about).field("bytes", &self.bytes.len()).finish_non_exhaustive()
     }
 }
 
@@ -42,6 +114,8 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
+    /// A tool that the model called.
+    Tool,
 }
 
 impl Role {
@@ -52,6 +126,7 @@ impl Role {
             Self::System => "system",
             Self::User => "user",
             Self::Assistant => "assistant",
+            Self::Tool => "tool",
         }
     }
 }
@@ -63,6 +138,8 @@ pub struct Completion {
     pub content: String,
     /// The provider's refusal text, when it gave one instead of an answer.
     pub refusal: Option<String>,
+    /// The tools that it wants to have run, in its order.
+    pub calls: Vec<ToolCall>,
     /// Why it stopped.
     pub finish: Finish,
     /// The tokens that it took.

@@ -131,6 +131,7 @@ impl Dialogue {
         Step::AskModel(Request {
             messages: self.messages.clone(),
             response_format: self.schema.as_ref().map(|schema| schema.document()),
+            tools: Vec::new(),
         })
     }
 

@@ -119,7 +119,7 @@ impl History {
         let asked = if exchange.person == *owner || exchange.asked.trim().is_empty() {
             exchange.asked.clone()
         } else {
-            format!("[asked by member {}] {}", exchange.person.id, exchange.asked)
+            format!("{}{}", mark(&exchange.person), exchange.asked)
         };
         let pair = pair(exchange, asked);
         if !pair.iter().any(|entry| self.entries.contains(entry)) {
@@ -138,6 +138,43 @@ impl History {
         self.entries.drain(..excess);
     }
 
+    /// Takes out everything up to this moment: questions asked by then, with their answers.
+    pub fn forget_until(&mut self, cut: Timestamp) {
+        self.forget_where(|entry| entry.at <= cut);
+    }
+
+    /// Takes out what this person asked elsewhere up to this moment, with the answers.
+    pub fn forget_asked_by(&mut self, person: &Person, cut: Timestamp) {
+        let mark = mark(person);
+        self.forget_where(|entry| entry.at <= cut && entry.content.starts_with(&mark));
+    }
+
+    /// What this person asked elsewhere, as it is told here.
+    pub fn asked_by<'a>(&'a self, person: &Person) -> impl Iterator<Item = &'a str> {
+        let mark = mark(person);
+        let questions = self.entries.iter().filter(|entry| entry.role == Role::User);
+        questions.filter_map(move |entry| entry.content.strip_prefix(&mark))
+    }
+
+    /// The ids of those whose questions were taken over from elsewhere.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        let questions = self.entries.iter().filter(|entry| entry.role == Role::User);
+        questions.filter_map(|entry| entry.content.strip_prefix(MARK)?.split_once("] ").map(|(id, _)| id))
+    }
+
+    /// Takes out questions and what follows each up to the next one. An answer without a question counts as one.
+    fn forget_where(&mut self, matches: impl Fn(&Entry) -> bool) {
+        let mut forgetting = false;
+        let mut first = true;
+        self.entries.retain(|entry| {
+            if first || entry.role == Role::User {
+                forgetting = matches(entry);
+            }
+            first = false;
+            !forgetting
+        });
+    }
+
     /// Takes out the exchange that answered this question: who answers it once more must not see it as past.
     pub fn forget(&mut self, question: &str, asked_at: Timestamp) {
         let asked = |entry: &Entry| entry.role == Role::User && entry.at == asked_at && entry.content == question;
@@ -146,6 +183,13 @@ impl History {
             self.entries.drain(place..=place + usize::from(answered));
         }
     }
+}
+
+/// How a question begins that somebody else asked elsewhere; their id and a bracket follow.
+const MARK: &str = "[asked by member ";
+
+fn mark(person: &Person) -> String {
+    format!("{MARK}{}] ", person.id)
 }
 
 /// The messages of an exchange, blank ones left out.

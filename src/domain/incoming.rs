@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::command::{Command, Typing};
 use super::ids::{MessageId, Person, Place, Timestamp};
 use super::manners::Draw;
 
@@ -15,6 +16,10 @@ pub enum Incoming {
     Deleted(MessageId),
     /// Somebody reacted to a message of ours in this place.
     Reacted(Place),
+    /// Somebody ran a command.
+    Command(Box<Command>),
+    /// Somebody types a command and wants to be offered choices.
+    Typing(Box<Typing>),
 }
 
 /// A posted message.
@@ -36,6 +41,12 @@ pub struct Posted {
     pub mentions_us: bool,
     /// The message it replies to.
     pub reply_to: Option<Quoted>,
+    /// The files that came with it, at most [`MAX_ATTACHMENTS`].
+    pub attachments: Vec<Attachment>,
+    /// The platform's tag of the language that its place or its author prefers, such as `de` or `es-419`.
+    pub locale: Option<String>,
+    /// Our own permissions allow an answer there; true when they are not known.
+    pub may_answer: bool,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
     /// The draws that decide whether we join in without being asked; none when nobody drew for this message.
@@ -93,4 +104,27 @@ pub struct Seen {
     /// The message that it replies to itself, as far as that was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<MessageId>,
+    /// The files that came with it, at most [`MAX_ATTACHMENTS`].
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
+}
+
+/// The most files of one message that are heard of.
+pub const MAX_ATTACHMENTS: usize = 10;
+
+/// A file that came with a message: what is claimed of it. What it is really, only its bytes tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The name it was sent under.
+    pub name: String,
+    /// The media type that its sender or the platform claims.
+    pub mime: Option<String>,
+    /// Its claimed length in bytes.
+    pub size: u64,
+    /// Where the platform keeps it.
+    pub url: String,
+    /// The claimed width of a picture, in pixels.
+    pub width: Option<u32>,
+    /// The claimed height of a picture, in pixels.
+    pub height: Option<u32>,
 }

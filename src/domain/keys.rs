@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
+use crate::domain::limits::Member;
 
 /// How all histories begin.
 pub const HISTORY_PREFIX: &str = "discord_context:";
@@ -28,8 +29,44 @@ pub const SESSION_PREFIX: &str = "staffai:session:";
 /// How all watermarks begin.
 pub const WATERMARK_PREFIX: &str = "staffai:watermark:";
 
+/// How all ends of restrictions begin, as the Python bot wrote them.
+pub const RESTRICTED_PREFIX: &str = "restricted_until:";
+
+/// How all marks begin of roles that are being given.
+pub const RESTRICTING_PREFIX: &str = "staffai:restricting:";
+
+/// The life of such a mark. A role that could not be given for so long is not given any more.
+pub const RESTRICTING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How all marks begin of restricted members who were told where they are answered.
+pub const TOLD_PREFIX: &str = "staffai:told:";
+
+/// The longest life of such a mark: a moderator's restriction has no end that could be known.
+pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
+
+/// How all choices of members begin.
+pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
+
+/// The life of a member's choices from their last change.
+pub const PREFERENCES_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How the index begins of which answers are whose.
+const ANSWERS_OF_PREFIX: &str = "staffai:answers_of:";
+
+/// How the index begins of which histories hold whose words besides their owner's.
+const QUOTES_OF_PREFIX: &str = "staffai:quotes_of:";
+
+/// How all lists of counted messages begin.
+pub const MESSAGE_LIMIT_PREFIX: &str = "msg_rl:";
+
+/// How all lists of counted tokens begin.
+pub const TOKEN_LIMIT_PREFIX: &str = "token_rl:";
+
+/// Stands for the community where there is none.
+const NO_GUILD: &str = "direct";
 
 /// The life of an unfinished turn from its last change: longer than any outage that a member would wait for.
 pub const TURN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -67,6 +104,42 @@ pub fn history(person: &Person, place: &Place) -> String {
     format!("{HISTORY_PREFIX}{}:{}", legacy(&person.door, &person.id), legacy(&place.door, &place.id))
 }
 
+/// How all histories of one person begin; what follows names the place.
+#[must_use]
+pub fn histories_of(person: &Person) -> String {
+    format!("{HISTORY_PREFIX}{}:", legacy(&person.door, &person.id))
+}
+
+/// What a member chose for themselves. It lives for [`PREFERENCES_TTL`] after each change.
+#[must_use]
+pub fn preferences(person: &Person) -> String {
+    format!("{PREFERENCES_PREFIX}{person}")
+}
+
+/// Says that this message of ours answered this person. It lives as long as [`answered`].
+#[must_use]
+pub fn answer_of(person: &Person, message: &MessageId) -> String {
+    format!("{}{message}", answers_of(person))
+}
+
+/// How all of the index begins that says which messages of ours answered this person.
+#[must_use]
+pub fn answers_of(person: &Person) -> String {
+    format!("{ANSWERS_OF_PREFIX}{}:{}:", person.door, part(&person.id))
+}
+
+/// Says that the history of this key holds words of this person, who is not its owner. It lives as long as that history.
+#[must_use]
+pub fn quote_of(person: &Person, history: &str) -> String {
+    format!("{}{history}", quotes_of(person))
+}
+
+/// How all of the index begins that says which histories hold words of this person.
+#[must_use]
+pub fn quotes_of(person: &Person) -> String {
+    format!("{QUOTES_OF_PREFIX}{}:{}:", person.door, part(&person.id))
+}
+
 /// The journal entry of one turn. It lives for [`TURN_TTL`] after each change.
 #[must_use]
 pub fn turn(turn: &TurnId) -> String {
@@ -102,6 +175,78 @@ pub fn watermarks_of(door: &Door) -> String {
 #[must_use]
 pub fn answered(message: &MessageId) -> String {
     format!("{ANSWERED_PREFIX}{message}")
+}
+
+/// When the restriction of this person in this community ends, in seconds since the Unix epoch. It has no life: it goes with
+/// the restriction.
+#[must_use]
+pub fn restricted_until(guild: &str, person: &Person) -> String {
+    format!("{RESTRICTED_PREFIX}{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
+}
+
+/// Whom a key found under [`RESTRICTED_PREFIX`] restricts.
+#[must_use]
+pub fn parse_restricted(key: &str) -> Option<(String, Person)> {
+    let parts: Vec<&str> = key.strip_prefix(RESTRICTED_PREFIX)?.split(':').collect();
+    match parts.as_slice() {
+        [guild, person] => member("discord", guild, person),
+        [_, guild, door, person] => member(door, guild, person),
+        _ => None,
+    }
+}
+
+/// Says that the role of this person in this community may not have been given yet. It lives for [`RESTRICTING_TTL`].
+#[must_use]
+pub fn restricting(guild: &str, person: &Person) -> String {
+    format!("{RESTRICTING_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
+}
+
+/// Says that this restricted person was told so; the value is until when that counts, in milliseconds since the Unix epoch. It
+/// lives as long, at most [`TOLD_TTL`].
+#[must_use]
+pub fn told(guild: &str, person: &Person) -> String {
+    format!("{TOLD_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
+}
+
+/// Whom a key found under [`RESTRICTING_PREFIX`] or [`TOLD_PREFIX`] is about.
+#[must_use]
+pub fn parse_member(key: &str) -> Option<(String, Person)> {
+    let rest = key.strip_prefix(RESTRICTING_PREFIX).or_else(|| key.strip_prefix(TOLD_PREFIX))?;
+    let mut parts = rest.split(':');
+    let (door, guild, person) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() { None } else { member(door, guild, person) }
+}
+
+/// Whose messages and tokens are counted together: one person in one community.
+///
+/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each with their name.
+#[must_use]
+pub fn limited(person: &Person, guild: Option<&str>) -> Member {
+    let guild = legacy(&person.door, guild.unwrap_or(NO_GUILD));
+    Member::new(format!("{guild}:{}", legacy(&person.door, &person.id)))
+}
+
+/// The lists of counted messages and of counted tokens of a member. They live as long as the window after the last entry. Where
+/// keys are spread over servers, `tagged` keeps the two together.
+#[must_use]
+pub fn limit_pair(member: &Member, tagged: bool) -> [String; 2] {
+    [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX]
+        .map(|prefix| if tagged { format!("{prefix}{{{member}}}") } else { format!("{prefix}{member}") })
+}
+
+/// The member that a key found under [`TOKEN_LIMIT_PREFIX`] names.
+#[must_use]
+pub fn parse_token_limit(key: &str) -> Option<Member> {
+    key.strip_prefix(TOKEN_LIMIT_PREFIX).map(Member::new)
+}
+
+/// A turn as a part of an entry of those lists.
+#[must_use]
+pub fn limit_turn(turn: &TurnId) -> String {
+    let mut out = part(turn.door.as_str());
+    out.push_str("%3A");
+    out.push_str(&part(&turn.id));
+    out
 }
 
 /// Where a record is set aside that cannot be read. It lives for [`QUARANTINE_TTL`].
@@ -150,6 +295,17 @@ fn part(id: &str) -> String {
     out
 }
 
+/// The id that [`part`] wrote.
+fn whole(part: &str) -> String {
+    part.replace("%3A", ":").replace("%25", "%")
+}
+
+/// One person in one community, when all parts are there.
+fn member(door: &str, guild: &str, person: &str) -> Option<(String, Person)> {
+    let person: Person = format!("{door}:{}", whole(person)).parse().ok()?;
+    (!guild.is_empty()).then(|| (whole(guild), person))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,11 +337,55 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_about_somebody_is_found_by_its_beginning() {
+        let (ada, seven) = (Person::new(DISCORD, "7"), Person::new(DISCORD, "77"));
+        let place = Place::new(DISCORD, "42");
+        assert!(history(&ada, &place).starts_with(&histories_of(&ada)));
+        assert!(!history(&seven, &place).starts_with(&histories_of(&ada)));
+        let message = MessageId::new(DISCORD, "9");
+        assert_eq!(answer_of(&ada, &message), "staffai:answers_of:discord:7:discord:9");
+        assert_eq!(quote_of(&ada, "discord_context:8:42"), "staffai:quotes_of:discord:7:discord_context:8:42");
+        assert_eq!(preferences(&ada), "staffai:preferences:discord:7");
+    }
+
+    #[test]
+    fn limits_keep_the_keys_of_the_python_bot() {
+        let member = limited(&Person::new(DISCORD, "7"), Some("5"));
+        assert_eq!(limit_pair(&member, false), ["msg_rl:5:7", "token_rl:5:7"]);
+        assert_eq!(limit_pair(&member, true), ["msg_rl:{5:7}", "token_rl:{5:7}"]);
+        assert_eq!(parse_token_limit("token_rl:5:7"), Some(member));
+        let elsewhere = limited(&Person::new(API, "a:b"), None);
+        assert_eq!(elsewhere.as_str(), "api:direct:api:a%3Ab");
+        assert_eq!(limit_turn(&TurnId::of(&MessageId::new(API, "a:b"))), "api%3Aa%3Ab");
+    }
+
+    #[test]
     fn turn_keys_give_their_turn_back() {
         let id = TurnId::of(&MessageId::new(API, "a:b"));
         assert_eq!(parse_turn(&turn(&id)), Some(id));
         assert_eq!(parse_turn("staffai:turn:nonsense"), None);
         assert_eq!(parse_turn("staffai:answered:discord:9"), None);
+    }
+
+    #[test]
+    fn restrictions_keep_the_key_of_the_python_bot() {
+        let ada = Person::new(DISCORD, "7");
+        assert_eq!(restricted_until("5", &ada), "restricted_until:5:7");
+        assert_eq!(parse_restricted("restricted_until:5:7"), Some(("5".to_owned(), ada.clone())));
+        assert_eq!(told("5", &ada), "staffai:told:discord:5:7");
+        let elsewhere = Person::new(API, "a:%3A");
+        assert_eq!(restricted_until("t", &elsewhere), "restricted_until:api:t:api:a%3A%253A");
+        for (guild, person) in [("5", ada), ("t:1", elsewhere)] {
+            let member = Some((guild.to_owned(), person.clone()));
+            assert_eq!(parse_restricted(&restricted_until(guild, &person)), member);
+            assert_eq!(parse_member(&restricting(guild, &person)), member);
+            assert_eq!(parse_member(&told(guild, &person)), member);
+        }
+        for bad in ["restricted_until:", "restricted_until:5", "restricted_until:1:2:3", "restricted_until:5:", "x:5:7"]
+        {
+            assert_eq!(parse_restricted(bad), None, "{bad}");
+        }
+        assert_eq!((parse_member("staffai:told:discord:5"), parse_member("staffai:told:a:b:c:d")), (None, None));
     }
 
     #[test]

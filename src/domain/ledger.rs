@@ -84,6 +84,13 @@ impl Tally {
         Self { tokens, tokens_in: prompt, tokens_out: completion, cached, messages: 1, micros, unpriced }
     }
 
+    /// The cost in dollars, as far as prices are known.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "millionths of dollars are far below 2^52")]
+    pub fn dollars(&self) -> f64 {
+        self.micros as f64 / 1e6
+    }
+
     /// Nothing was used.
     #[must_use]
     pub fn is_empty(&self) -> bool {

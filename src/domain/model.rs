@@ -8,6 +8,7 @@ use super::completion::Usage;
 
 /// One configured model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the model that stands by itself")]
 pub struct Row {
     /// The name that configuration and people use.
     pub key: String,
@@ -21,8 +22,63 @@ pub struct Row {
     pub temperature: Option<f64>,
     /// The most history messages that go into its prompt; none leaves it to the history settings.
     pub max_context: Option<usize>,
+    /// How it is offered tools.
+    pub tools: ToolMode,
+    /// It can be offered tools and asked for structured output in one call, with the whole history.
+    pub schema_with_tools: bool,
+    /// How many history messages go into a call that offers tools to a model that cannot do both.
+    pub tool_history: usize,
+    /// It sees pictures.
+    pub vision: bool,
+    /// Its provider runs remote tool servers itself.
+    pub native_mcp: bool,
     /// Prices, when configured.
     pub price: Option<Price>,
+}
+
+impl Row {
+    /// A row of this key that says nothing else: whatever it does not say, it cannot do.
+    #[must_use]
+    pub fn new(key: impl Into<String>, timeout: Duration) -> Self {
+        Self {
+            key: key.into(),
+            timeout,
+            fallback: Vec::new(),
+            stream: true,
+            temperature: None,
+            max_context: None,
+            tools: ToolMode::Native,
+            schema_with_tools: false,
+            tool_history: 0,
+            vision: false,
+            native_mcp: false,
+            price: None,
+        }
+    }
+}
+
+/// How a model is offered tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolMode {
+    /// In the request's own list of tools.
+    Native,
+    /// Described in the prompt, with one JSON object as the call.
+    Prompt,
+    /// Not at all.
+    Off,
+}
+
+impl ToolMode {
+    /// The word in `models.json`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Prompt => "prompt",
+            Self::Off => "off",
+        }
+    }
 }
 
 /// Prices in dollars for a million tokens.

@@ -1,6 +1,56 @@
-//! Every sentence that the bot says by itself. Plain and friendly words; nothing that only an operator understands.
+//! Every sentence that the bot says by itself, in each language. Plain and friendly words; nothing that only an operator
+//! understands. One table for each language stands in a file of its own; a sentence that one of them lacks does not compile.
+
+mod english;
+
+mod german;
+
+mod spanish;
+
+use super::locale::Locale;
+
+/// All sentences in one language.
+struct Words {
+    hint: &'static str,
+    model_down: &'static str,
+    timed_out: &'static str,
+    no_answer: &'static str,
+    not_posted: &'static str,
+    interrupted: &'static str,
+    internal: &'static str,
+    busy: &'static str,
+    lane_full: &'static str,
+    lane_busy: &'static str,
+    /// Stands for the operator's notice as long as that is the one of `config/default.toml`; so do the others of its kind.
+    limit_over: &'static str,
+    limit_over_without_channel: &'static str,
+    limit_never: &'static str,
+    limit_wait: &'static str,
+    restricted: &'static str,
+    restricted_without_channel: &'static str,
+    /// Stands for `{until}` when nobody knows the moment.
+    until_lifted: &'static str,
+    /// Stands for `{retry_at}` when nobody knows the moment.
+    later: &'static str,
+}
+
+const fn words(locale: Locale) -> &'static Words {
+    match locale {
+        Locale::English => &english::WORDS,
+        Locale::Spanish => &spanish::WORDS,
+        Locale::German => &german::WORDS,
+    }
+}
+
+pub mod commands;
+
+pub mod limit;
 
 pub mod report;
+
+pub mod restriction;
+
+pub mod template;
 
 /// Why somebody gets an apology instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,7 +74,7 @@ impl Apology {
     #[must_use]
     pub fn of_failure(label: &str) -> Self {
         match label {
-            "timeout" => Self::TimedOut,
+            "timeout" | "deadline" => Self::TimedOut,
             "unusable_answer" | "filtered" => Self::NoWords,
             "connection" | "rate_limited" | "provider" | "malformed" | "refused" | "bad_request"
             | "context_overflow" => Self::ModelDown,
@@ -48,45 +98,46 @@ impl Apology {
 
 /// Answers somebody who addressed us without asking anything.
 #[must_use]
-pub const fn hint() -> &'static str {
-    "Hi! Write your question in the same message and I will answer it."
+pub const fn hint(locale: Locale) -> &'static str {
+    words(locale).hint
 }
 
 /// Says that there will be no answer, and why.
 #[must_use]
-pub const fn apology(why: Apology) -> &'static str {
+pub const fn apology(why: Apology, locale: Locale) -> &'static str {
+    let words = words(locale);
     match why {
-        Apology::ModelDown => "Sorry, I cannot think straight right now; please ask me again in a few minutes.",
-        Apology::TimedOut => "Sorry, that took me too long; please ask me again, perhaps in simpler words.",
-        Apology::NoWords => "Sorry, I could not find a good answer to that; please try to ask it differently.",
-        Apology::NotPosted => "Sorry, I could not post my whole answer here; please ask me again.",
-        Apology::Interrupted => interrupted(),
-        Apology::Internal => "Sorry, something went wrong on my side; please ask me again.",
+        Apology::ModelDown => words.model_down,
+        Apology::TimedOut => words.timed_out,
+        Apology::NoWords => words.no_answer,
+        Apology::NotPosted => words.not_posted,
+        Apology::Interrupted => words.interrupted,
+        Apology::Internal => words.internal,
     }
 }
 
 /// Says that so many people are asking that this one cannot be served now.
 #[must_use]
-pub const fn busy() -> &'static str {
-    "Sorry, too many people are asking me things right now; please try again in a minute."
+pub const fn busy(locale: Locale) -> &'static str {
+    words(locale).busy
 }
 
 /// Says that this person has more questions waiting than we keep.
 #[must_use]
-pub const fn lane_full() -> &'static str {
-    "I am still working on your earlier messages; please wait for those answers first."
+pub const fn lane_full(locale: Locale) -> &'static str {
+    words(locale).lane_full
 }
 
 /// Says that a second question is not taken while the first is being answered.
 #[must_use]
-pub const fn lane_busy() -> &'static str {
-    "I am still working on your last message; please ask again when I have answered it."
+pub const fn lane_busy(locale: Locale) -> &'static str {
+    words(locale).lane_busy
 }
 
 /// Says that a restart cut an answer short.
 #[must_use]
-pub const fn interrupted() -> &'static str {
-    "Sorry, I was interrupted while I worked on your message; please ask me again."
+pub const fn interrupted(locale: Locale) -> &'static str {
+    words(locale).interrupted
 }
 
 /// Stands for a file where files cannot be shown.
@@ -106,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_notice_is_one_plain_sentence() {
+    fn every_notice_is_one_plain_sentence_in_each_language() {
         let apologies = [
             Apology::ModelDown,
             Apology::TimedOut,
@@ -115,10 +166,14 @@ mod tests {
             Apology::Interrupted,
             Apology::Internal,
         ];
-        let mut notices: Vec<&str> = apologies.into_iter().map(apology).collect();
-        notices.extend([hint(), busy(), lane_full(), lane_busy(), unwell()]);
+        let mut notices: Vec<&str> = Vec::new();
+        for locale in Locale::ALL {
+            notices.extend(apologies.map(|why| apology(why, locale)));
+            notices.extend([hint(locale), busy(locale), lane_full(locale), lane_busy(locale), limit::wait(locale)]);
+        }
+        notices.push(unwell());
         for (index, notice) in notices.iter().enumerate() {
-            assert!(notice.len() < 120 && notice.ends_with('.'), "{notice}");
+            assert!(notice.chars().count() < 120 && notice.ends_with('.'), "{notice}");
             assert!(!notices[..index].contains(notice), "said twice: {notice}");
             for word in ["error", "model", "timeout", "server", "token", "json", "@", "queue", "{"] {
                 assert!(!notice.to_lowercase().contains(word), "{word} in: {notice}");
@@ -127,8 +182,17 @@ mod tests {
     }
 
     #[test]
+    fn the_operators_notices_are_ours_until_somebody_writes_others() {
+        let defaults = include_str!("../../config/default.toml");
+        for sentence in [english::WORDS.limit_over, english::WORDS.restricted] {
+            assert!(defaults.contains(&format!("notice = \"{sentence}\"")), "{sentence}");
+        }
+    }
+
+    #[test]
     fn failures_find_their_apology() {
         assert_eq!(Apology::of_failure("timeout"), Apology::TimedOut);
+        assert_eq!(Apology::of_failure("deadline"), Apology::TimedOut);
         assert_eq!(Apology::of_failure("rate_limited"), Apology::ModelDown);
         assert_eq!(Apology::of_failure("unusable_answer"), Apology::NoWords);
         assert_eq!(Apology::of_failure("what"), Apology::Internal);

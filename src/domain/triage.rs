@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, Silence};
+use super::restriction;
 use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
 /// What a door's operator decided about who is answered.
@@ -18,6 +19,10 @@ pub struct Rules {
     pub allowed_bots: HashSet<String>,
     /// Direct messages are answered.
     pub direct_messages: bool,
+    /// Ids of roles whose holders are bound by no limit and no restriction.
+    pub super_roles: HashSet<String>,
+    /// How members are restricted; none restricts nobody.
+    pub restriction: Option<restriction::Rules>,
     /// What the door wants of each answer.
     pub policy: Policy,
 }
@@ -31,6 +36,8 @@ pub enum Verdict {
     Hint(Turn),
     /// Nobody addressed us; with these draws we may join in.
     Interjection(Turn, Draw),
+    /// A restricted member addressed us where they are not answered.
+    Restricted(Turn),
     /// It is not for us.
     Ignore(Reason),
 }
@@ -60,6 +67,8 @@ pub enum Reason {
     Unwell,
     /// Nobody addressed us, and manners speak against joining in.
     Unasked(Silence),
+    /// We may not answer there.
+    NoPermission,
 }
 
 impl Reason {
@@ -78,6 +87,7 @@ impl Reason {
             Self::Restricted => "restricted",
             Self::Unwell => "unwell",
             Self::Unasked(silence) => silence.as_str(),
+            Self::NoPermission => "no_permission",
         }
     }
 }
@@ -91,8 +101,11 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
     let Some(trigger) = trigger(posted, rules).or(unasked(posted)) else {
         return Verdict::Ignore(Reason::NotAddressed);
     };
+    if !posted.may_answer {
+        return Verdict::Ignore(Reason::NoPermission);
+    }
     let text = fold(&posted.text, &us.id);
-    let bare = posted.reply_to.is_none() && says_nothing(&text, &rules.aliases);
+    let bare = posted.reply_to.is_none() && posted.attachments.is_empty() && says_nothing(&text, &rules.aliases);
     let turn = Turn {
         id: TurnId::of(&posted.id),
         place: posted.place.clone(),
@@ -100,17 +113,35 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         guild: posted.guild.clone(),
         person: posted.author.person.clone(),
         name: posted.author.name.clone(),
+        roles: posted.author.roles.clone(),
         trigger,
         text,
         quoted: posted.reply_to.clone(),
+        attachments: posted.attachments.clone(),
+        locale: posted.locale.clone(),
         at: posted.at,
         policy: rules.policy.clone(),
     };
-    match posted.draw {
-        Some(draw) if !trigger.is_asked() => Verdict::Interjection(uncalled(turn), draw),
-        _ if bare => Verdict::Hint(turn),
-        _ => Verdict::Turn(turn),
+    if !trigger.is_asked() {
+        return posted
+            .draw
+            .map_or(Verdict::Ignore(Reason::NotAddressed), |draw| interjection(turn, draw, posted, rules));
     }
+    if is_confined(posted, rules) {
+        Verdict::Restricted(turn)
+    } else if bare {
+        Verdict::Hint(turn)
+    } else {
+        Verdict::Turn(turn)
+    }
+}
+
+/// Whether the author is restricted and this is not the place where they are answered.
+fn is_confined(posted: &Posted, rules: &Rules) -> bool {
+    let roles = &posted.author.roles;
+    let exempt = roles.iter().any(|role| rules.super_roles.contains(role));
+    let confined = |restriction: &restriction::Rules| restriction.confine(roles, &posted.place, posted.parent.as_ref());
+    !exempt && rules.restriction.as_ref().is_some_and(confined)
 }
 
 /// A message of a person among others, for which somebody drew, may be answered by chance.
@@ -121,9 +152,12 @@ fn unasked(posted: &Posted) -> Option<Trigger> {
 }
 
 /// Nothing is remembered of it, one at a time is enough in a place, and what its message replied to is not its business.
-fn uncalled(turn: Turn) -> Turn {
+fn interjection(turn: Turn, draw: Draw, posted: &Posted, rules: &Rules) -> Verdict {
+    if is_confined(posted, rules) {
+        return Verdict::Ignore(Reason::Restricted);
+    }
     let policy = Policy { history: HistoryScope::Nothing, lane: LaneRule::Refuse, ..turn.policy };
-    Turn { quoted: None, policy, ..turn }
+    Verdict::Interjection(Turn { quoted: None, policy, ..turn }, draw)
 }
 
 /// Why this author or place is never answered, whatever the message says.

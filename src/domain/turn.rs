@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::attachment;
 use super::completion::Usage;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
-use super::incoming::Quoted;
+use super::incoming::{Attachment, Quoted};
+use super::locale::Locale;
 use super::outgoing::{Outgoing, Part};
 
 /// One accepted trigger and everything needed to answer it, also after a restart.
@@ -22,12 +24,21 @@ pub struct Turn {
     pub person: Person,
     /// The name others see.
     pub name: String,
+    /// Ids of their roles.
+    #[serde(default)]
+    pub roles: Vec<String>,
     /// Why we answer.
     pub trigger: Trigger,
     /// What was asked: mentions of us removed, white space folded.
     pub text: String,
     /// The message that it replies to.
     pub quoted: Option<Quoted>,
+    /// The files that came with it.
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
+    /// The platform's tag of the language that its place or its author prefers.
+    #[serde(default)]
+    pub locale: Option<String>,
     /// When it was asked.
     pub at: Timestamp,
     /// What the door wants of the answer.
@@ -44,6 +55,18 @@ impl Turn {
             outcome: Outcome::Apologised(reason.to_owned()),
             effort: Effort::default(),
         }
+    }
+
+    /// The language of what the bot says by itself about this turn.
+    #[must_use]
+    pub fn locale(&self) -> Locale {
+        Locale::of(self.locale.as_deref())
+    }
+
+    /// What was asked, as it is remembered: the words and the names of files, never what is in them.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        attachment::remembered(&self.text, &self.attachments)
     }
 
     /// A text reply to this turn's trigger; a plain message when nobody asked.
@@ -69,6 +92,9 @@ pub enum Lane {
     /// Those that nobody asked for: no question ever waits for them.
     Unasked,
 }
+
+/// The reason of an apology to somebody who has more questions waiting than we keep.
+pub const LANE_FULL: &str = "lane full";
 
 /// Why a message is answered. The name is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -140,6 +166,9 @@ pub enum HistoryScope {
     PersonInPlace,
     /// Nothing is remembered.
     Nothing,
+    /// The person asked to be forgotten after they asked this: nothing is recalled, and nothing is kept of it, not even which
+    /// message answered it.
+    Forgotten,
 }
 
 /// What a turn does that finds its lane busy.
@@ -211,6 +240,8 @@ pub enum Outcome {
     Hinted,
     /// An apology, with the reason that the log names.
     Apologised(String),
+    /// A word that there will be none because of a limit, with the reason that the log names.
+    Refused(String),
 }
 
 /// Where a turn stands, as the journal stores it.

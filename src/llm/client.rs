@@ -1,4 +1,4 @@
-//! Asks one configured model for one completion, streamed or in one piece. One attempt, no tools.
+//! Asks one configured model for one completion, streamed or in one piece. One attempt; tools are offered, never run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use crate::domain::completion::{Completion, Item, Request};
+use crate::domain::completion::{Completion, Request};
 use crate::domain::model::Row;
+use crate::llm::body::{Body, Model, prompt_chars};
 use crate::llm::http::Transport;
 use crate::llm::registry::{Endpoint, Registry};
 use crate::llm::wire;
@@ -41,6 +41,7 @@ struct Line {
     temperature: Option<f64>,
     timeout: Duration,
     stream: bool,
+    sees: bool,
     /// The provider refused to stream; until then it is not asked to.
     plain_until: Mutex<Option<Instant>>,
 }
@@ -95,9 +96,9 @@ impl Line {
     fn new(row: &Row, endpoint: Endpoint) -> Result<Self, String> {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone())?;
         let account = Account::new(endpoint.base, endpoint.key)?;
-        let Row { temperature, timeout, stream, .. } = *row;
+        let Row { temperature, timeout, stream, vision: sees, .. } = *row;
         let plain_until = Mutex::new(None);
-        Ok(Self { transport, account, model: endpoint.model, temperature, timeout, stream, plain_until })
+        Ok(Self { transport, account, model: endpoint.model, temperature, timeout, stream, sees, plain_until })
     }
 
     async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
@@ -123,71 +124,17 @@ impl Line {
     }
 
     async fn ask(&self, request: &Request, heard: Option<Heard>) -> Result<Completion, ModelError> {
-        let body = self.body(request, heard.is_some());
+        let body = Body::new(&self.model(), request, heard.is_some());
         let transport = heard.map_or_else(|| self.transport.clone(), |heard| self.transport.streaming(heard));
         let openai = async_openai::Client::build(transport.client(), self.account.clone()).with_http_service(transport);
         let answer = openai.chat().create_byot::<_, Value>(body).await.map_err(named)?;
-        wire::read(answer, prompt_chars(request))
+        wire::read(answer, prompt_chars(request, self.sees))
     }
 
-    fn body<'a>(&'a self, request: &'a Request, stream: bool) -> Body<'a> {
-        Body {
-            model: &self.model,
-            messages: request.messages.iter().map(Message::of).collect(),
-            temperature: self.temperature,
-            response_format: request.response_format.as_deref(),
-            stream: stream.then_some(true),
-            stream_options: stream.then_some(StreamOptions { include_usage: true }),
-        }
+    /// The model as a request sees it.
+    fn model(&self) -> Model<'_> {
+        Model { name: &self.model, temperature: self.temperature, sees: self.sees }
     }
-}
-
-// === What is sent ===
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    messages: Vec<Message<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    /// Without it most providers do not tell the tokens of a stream.
-    include_usage: bool,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Message<'a> {
-    AsItCame(&'a Value),
-    Ours { role: &'static str, content: &'a str },
-}
-
-impl<'a> Message<'a> {
-    fn of(item: &'a Item) -> Self {
-        match &item.raw {
-            Some(raw) => Self::AsItCame(raw),
-            None => Self::Ours { role: item.role.as_str(), content: &item.content },
-        }
-    }
-}
-
-/// Roughly how much text is sent, for an estimate of its tokens.
-fn prompt_chars(request: &Request) -> usize {
-    let items = request.messages.iter().map(|item| match &item.raw {
-        Some(raw) => raw.to_string().chars().count(),
-        None => item.content.chars().count(),
-    });
-    let format = request.response_format.as_ref().map_or(0, |format| format.to_string().chars().count());
-    items.sum::<usize>() + format
 }
 
 // === Where it is sent ===

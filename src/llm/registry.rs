@@ -16,7 +16,7 @@ pub mod file;
 #[cfg(test)]
 mod tests;
 
-use file::{Draft, Host, Presence};
+use file::{Contents, Draft, Family, Host, Presence};
 
 /// The rows that are compiled in.
 const SHIPPED: File<'static> =
@@ -81,6 +81,12 @@ impl Registry {
         self.endpoints.get(key)
     }
 
+    /// The keys that calls carry: none of them may show anywhere.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<SecretString> {
+        self.endpoints.values().filter_map(|endpoint| endpoint.key.clone()).collect()
+    }
+
     /// The rows, and the endpoint of each by its key.
     #[must_use]
     pub fn into_parts(self) -> (Vec<Row>, HashMap<String, Endpoint>) {
@@ -100,8 +106,10 @@ pub fn build(
 ) -> Result<Registry, Vec<String>> {
     let source = file.unwrap_or(SHIPPED);
     let mut errors = Vec::new();
-    let mut drafts = file::read(source, default.timeout, &mut errors);
-    put_default_first(&mut drafts, source.path, default, &mut errors);
+    let Contents { mut drafts, families } = file::read(source, default.timeout, &mut errors);
+    // A file without a word about families knows as much of them as this program does.
+    let families = families.or_else(|| file::read(SHIPPED, default.timeout, &mut errors).families).unwrap_or_default();
+    put_default_first(&mut drafts, source.path, (default, &families), &mut errors);
     check_fallbacks(&mut drafts, source.path, &mut errors);
     let mut drafts = taken(drafts);
     let keys: HashSet<String> = drafts.iter().map(|draft| draft.row.key.clone()).collect();
@@ -132,10 +140,15 @@ pub fn build(
 }
 
 /// Moves the default row to the front, making it when no row has its key.
-fn put_default_first(drafts: &mut Vec<Draft>, path: &str, default: &DefaultRow, errors: &mut Vec<String>) {
+fn put_default_first(
+    drafts: &mut Vec<Draft>,
+    path: &str,
+    (default, families): (&DefaultRow, &[Family]),
+    errors: &mut Vec<String>,
+) {
     let mut first = match drafts.iter().position(|draft| draft.row.key == default.model) {
         Some(place) => drafts.remove(place),
-        None => made(default),
+        None => made(default, families),
     };
     if default.model.trim().is_empty() {
         errors.push("LITELLM_MODEL: is empty; set it to the key of a row or to the name of a model".to_owned());
@@ -150,29 +163,23 @@ fn put_default_first(drafts: &mut Vec<Draft>, path: &str, default: &DefaultRow, 
     drafts.insert(0, first);
 }
 
-/// A row that is made from a model's name alone.
-fn made(default: &DefaultRow) -> Draft {
+/// A row that is made from a model's name alone, and from what is known of the first family that the name belongs to.
+fn made(default: &DefaultRow, families: &[Family]) -> Draft {
+    let name = default.model.to_lowercase();
+    let family = families.iter().find(|family| name.contains(&family.pattern));
+    let temperature = family.and_then(|family| family.temperature).unwrap_or(MADE_TEMPERATURE);
     Draft {
         row: Row {
-            key: default.model.clone(),
-            timeout: default.timeout,
-            fallback: Vec::new(),
-            stream: true,
-            temperature: Some(made_temperature(&default.model)),
-            max_context: None,
-            price: None,
+            temperature: Some(temperature),
+            schema_with_tools: family.is_some_and(|family| family.schema_with_tools),
+            vision: family.is_some_and(|family| family.vision),
+            ..Row::new(&default.model, default.timeout)
         },
         model: default.model.clone(),
         host: Host::Default,
         env_key: None,
         presence: Presence::Taken,
     }
-}
-
-/// The gpt-5 models refuse any temperature but 1. Nothing in their API tells so beforehand, hence a rule by name; a row in
-/// the file can say otherwise for its model.
-fn made_temperature(model: &str) -> f64 {
-    if model.to_lowercase().contains("gpt-5") { 1.0 } else { MADE_TEMPERATURE }
 }
 
 /// Every name in a fallback list must be another row's. A disabled row may be named: it is skipped while it is disabled.

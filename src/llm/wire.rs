@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::completion::{Completion, Finish, Usage};
+use crate::domain::completion::{Completion, Finish, ToolCall, Usage};
 use crate::ports::{ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -13,6 +13,9 @@ const SANE_TOKENS: u64 = 10_000_000;
 
 /// The most characters kept of a finish reason that we do not know: it becomes a label.
 const REASON_CHARS: usize = 40;
+
+/// The most calls that are read of one answer.
+const CALLS_MAX: usize = 64;
 
 /// How many characters make a token when we have to estimate.
 const CHARS_PER_TOKEN: u64 = 4;
@@ -36,6 +39,7 @@ pub fn read(answer: Value, prompt_chars: usize) -> Result<Completion, ModelError
     let answer_chars = content.chars().count() + call_chars(&raw);
     Ok(Completion {
         finish: finish_of(&choice, &raw),
+        calls: calls_of(&raw),
         usage: usage_of(answer.get("usage"), prompt_chars, answer_chars),
         refusal: refusal.or(refused_part),
         content,
@@ -144,6 +148,23 @@ fn text_of_part(part: &Value) -> Option<&str> {
         None | Some("text" | "output_text") => part.get("text")?.as_str(),
         Some(_) => None,
     }
+}
+
+/// The tools that a message wants to have run. Arguments that came parsed are written down again.
+fn calls_of(message: &Value) -> Vec<ToolCall> {
+    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let read = |call: &Value| {
+        let function = call.get("function")?;
+        let arguments = match function.get("arguments") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(parsed) => parsed.to_string(),
+        };
+        let name = function.get("name")?.as_str()?.to_owned();
+        Some(ToolCall { id: text(call.get("id")), name, arguments })
+    };
+    calls.iter().take(CALLS_MAX).filter_map(read).collect()
 }
 
 /// The length of everything in a message that the model wrote besides its content.

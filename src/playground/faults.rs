@@ -46,6 +46,8 @@ pub struct Script {
     pub drop_answers: u32,
     /// Channels that answer 403.
     pub forbidden: HashSet<ChannelId>,
+    /// What is done in place of giving a file of a message.
+    pub files: Option<FileFault>,
     planned: VecDeque<Planned>,
     delays: Vec<(Place, Duration)>,
     dice: Option<(StdRng, u32)>,
@@ -67,6 +69,17 @@ pub struct PlannedAnswer {
     pub code: u32,
     /// The `Retry-After` header.
     pub retry_after: Option<Duration>,
+}
+
+/// What is done in place of giving a file of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileFault {
+    /// Another address is named.
+    Redirect(String),
+    /// It comes at a byte a second, without its length.
+    Drip,
+    /// It never ends, whatever its length was said to be.
+    Endless,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -133,6 +146,11 @@ impl Faults {
         self.script(|script| {
             script.dice = (one_in > 0).then(|| (StdRng::seed_from_u64(seed), one_in));
         });
+    }
+
+    /// Does this in place of giving the files of messages; none gives them again.
+    pub fn files(&self, fault: Option<FileFault>) {
+        self.script(|script| script.files = fault);
     }
 
     /// Closes every gateway connection with `code`. 4004, 4007, 4009 and 4010 to 4014 end the

@@ -24,6 +24,8 @@ pub struct Guild {
     pub id: GuildId,
     /// The name people see.
     pub name: String,
+    /// The tag of the language it prefers, as Discord writes them.
+    pub locale: String,
     /// The member who owns it and may do anything.
     pub owner: UserId,
     /// Roles, `@everyone` first.
@@ -94,6 +96,29 @@ pub struct Channel {
     pub parent: Option<ChannelId>,
     /// Who opened a thread.
     pub opener: Option<UserId>,
+    /// What it takes and gives; a thread has that of its channel.
+    #[serde(skip)]
+    pub overwrites: Vec<Overwrite>,
+}
+
+/// What a channel takes and gives for a role or a person, as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overwrite {
+    /// The role, or the person.
+    pub who: Who,
+    /// What is given.
+    pub allow: u64,
+    /// What is taken.
+    pub deny: u64,
+}
+
+/// Whom an overwrite is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// All who hold a role; everybody holds the one with the guild's number.
+    Role(RoleId),
+    /// One person.
+    User(UserId),
 }
 
 /// The description of a file that was sent with a message.

@@ -32,6 +32,8 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub enum Deed {
     /// Ran a command with these options, each as Discord sends it (`name`, `type`, `value`).
     Command(String, Vec<Value>),
+    /// Types a command with these options so far; the one with `focused` is being typed.
+    Typing(String, Vec<Value>),
     /// Pressed the button, or chose these values of the menu, with this `custom_id`.
     Component(MessageId, String, Vec<String>),
     /// Sent the form with this `custom_id`, its rows as Discord sends them.
@@ -51,7 +53,7 @@ pub struct Interaction {
     pub message: Option<MessageId>,
     /// The type of the first answer, as Discord numbers them; none so far.
     pub answer: Option<u64>,
-    /// The first answer's data, where it is not a message: a form.
+    /// The first answer's data, where it is not a message: a form, or choices for what is typed.
     pub form: Option<String>,
     /// When it was begun, and when it was answered, in milliseconds since 1970.
     pub made_at: u64,
@@ -138,6 +140,10 @@ impl World {
         match deed {
             Deed::Command(name, options) => {
                 event["type"] = json!(2);
+                event["data"] = self.command_data(guild, &name, &options);
+            }
+            Deed::Typing(name, options) => {
+                event["type"] = json!(4);
                 event["data"] = self.command_data(guild, &name, &options);
             }
             Deed::Component(message, custom_id, values) => {

@@ -2,9 +2,9 @@
 
 use super::{
     guild::{
-        Channel, Draft, Message,
+        Channel, Draft, Message, Overwrite,
         files::File,
-        ids::{ChannelId, MessageId, RoleId, UserId},
+        ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         permissions as may,
     },
     service::Service,
@@ -47,6 +47,24 @@ impl Service {
     ) -> Option<Channel> {
         let name: String = name.chars().take(THREAD_NAME).collect();
         self.core.world().open_thread(channel, member, message, &name)
+    }
+
+    /// The guild's owner changes what a channel takes and gives. False when there is no such channel.
+    #[must_use]
+    pub fn sets_overwrites(&self, channel: ChannelId, overwrites: Vec<Overwrite>) -> bool {
+        self.core.world().set_overwrites(channel, overwrites)
+    }
+
+    /// The guild's owner changes what a role allows. False when there is no such role.
+    #[must_use]
+    pub fn sets_permissions(&self, guild: GuildId, role: RoleId, permissions: u64) -> bool {
+        self.core.world().set_permissions(guild, role, permissions)
+    }
+
+    /// Somebody leaves a guild. False when there is no such member.
+    #[must_use]
+    pub fn leaves(&self, guild: GuildId, member: UserId) -> bool {
+        self.core.world().state.remove_member(guild, member)
     }
 
     /// A member gives a role to somebody (`held`) or takes it. False when that member may not: it takes the right to manage

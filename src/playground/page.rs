@@ -74,6 +74,7 @@ pub fn router(service: Service) -> Router {
         .route("/playground/typing", post(api::types))
         .route("/playground/commands", get(deeds::list_commands).post(deeds::command))
         .route("/playground/presses", post(deeds::press))
+        .route("/playground/choices", post(deeds::typing))
         .route("/playground/interactions/{id}", get(deeds::interaction))
         .route("/playground/threads", post(deeds::thread))
         .route("/playground/roles", post(deeds::role))

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::guild::{
-    Attachment, Channel, ChannelKind, Guild, Member, Message, Role,
+    Attachment, Channel, ChannelKind, Guild, Member, Message, Overwrite, Role, Who,
     ids::{GuildId, MessageId, UserId},
     state::State,
 };
@@ -104,6 +104,15 @@ pub fn role(role: &Role) -> Value {
     })
 }
 
+/// A permission overwrite object.
+fn overwrite(overwrite: &Overwrite) -> Value {
+    let (id, kind) = match overwrite.who {
+        Who::Role(role) => (json!(role), 0),
+        Who::User(user) => (json!(user), 1),
+    };
+    json!({"id": id, "type": kind, "allow": overwrite.allow.to_string(), "deny": overwrite.deny.to_string()})
+}
+
 /// A channel object.
 #[must_use]
 pub fn channel(state: &State, channel: &Channel) -> Value {
@@ -118,7 +127,7 @@ pub fn channel(state: &State, channel: &Channel) -> Value {
                 "guild_id": channel.guild,
                 "name": channel.name,
                 "position": position.unwrap_or(0),
-                "permission_overwrites": [],
+                "permission_overwrites": channel.overwrites.iter().map(overwrite).collect::<Vec<_>>(),
                 "topic": null,
                 "nsfw": false,
                 "last_message_id": last,
@@ -189,7 +198,7 @@ pub fn guild(guild: &Guild) -> Value {
         "max_members": 500_000,
         "premium_tier": 0,
         "premium_subscription_count": 0,
-        "preferred_locale": "en-US",
+        "preferred_locale": guild.locale,
         "max_video_channel_users": 25,
         "max_stage_video_channel_users": 50,
         "nsfw": false,

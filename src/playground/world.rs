@@ -24,7 +24,7 @@ use super::{
         intents,
     },
     guild::{
-        Channel, Draft, Message,
+        Channel, Draft, Message, Overwrite,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         state::State,
     },
@@ -203,7 +203,10 @@ impl World {
         };
         let mut data = wire::member(&member);
         data["guild_id"] = json!(guild);
-        self.publish("GUILD_MEMBER_UPDATE", Some(guild), intents::GUILD_MEMBERS, data);
+        // A bot always hears of itself.
+        let own = user == self.state.bot().id;
+        let intent = if own { intents::GUILDS } else { intents::GUILD_MEMBERS };
+        self.publish("GUILD_MEMBER_UPDATE", Some(guild), intent, data);
         let change = RoleChange { guild, user, role, held, reason };
         if self.role_changes.len() == ROLE_CHANGES {
             self.role_changes.pop_front();
@@ -236,6 +239,22 @@ impl World {
         }
         let _ = self.changes.send(Change::ThreadOpened(thread.clone()));
         Some(thread)
+    }
+
+    /// Replaces what a channel takes and gives and tells everybody. False when it does not exist.
+    pub fn set_overwrites(&mut self, id: ChannelId, overwrites: Vec<Overwrite>) -> bool {
+        let Some(channel) = self.state.set_overwrites(id, overwrites) else { return false };
+        let data = wire::channel(&self.state, &channel);
+        self.publish("CHANNEL_UPDATE", channel.guild, intents::GUILDS, data);
+        true
+    }
+
+    /// Replaces what a role allows and tells everybody. False when it does not exist.
+    pub fn set_permissions(&mut self, guild: GuildId, role: RoleId, permissions: u64) -> bool {
+        let Some(role) = self.state.set_permissions(guild, role, permissions) else { return false };
+        let data = json!({"guild_id": guild, "role": wire::role(&role)});
+        self.publish("GUILD_ROLE_UPDATE", Some(guild), intents::GUILDS, data);
+        true
     }
 
     /// Removes a channel and tells everybody.

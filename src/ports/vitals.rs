@@ -45,6 +45,19 @@ pub enum Status {
 }
 
 impl Status {
+    /// The word for it, the same as in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::Standby => "standby",
+            Self::Starting => "starting",
+            Self::Draining => "draining",
+            Self::Down => "down",
+        }
+    }
+
     /// Counts as able to serve.
     #[must_use]
     pub const fn serves(self) -> bool {
@@ -105,6 +118,8 @@ pub struct Turns {
     pub turns: Vec<TurnTimes>,
     /// What was spent since the start of the process, by model row.
     pub spent: Vec<Spend>,
+    /// What the usage ledger says of today; none until it was read.
+    pub today: Option<Today>,
     /// Bounds and how much of each is in use.
     pub limits: Vec<Limit>,
 }
@@ -170,6 +185,27 @@ pub struct Spend {
     /// Tokens that came out.
     pub completion_tokens: u64,
     /// Dollars; none when the row has no prices.
+    pub dollars: Option<f64>,
+}
+
+/// What the usage ledger says of one day: everybody, all processes and earlier lives together. It names nobody.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Today {
+    /// The day, in UTC.
+    pub day: String,
+    /// Members who asked something.
+    pub members: u64,
+    /// Messages that a model was asked about.
+    pub messages: u64,
+    /// Tokens that went in.
+    pub prompt_tokens: u64,
+    /// Those of them that the provider had cached.
+    pub cached_tokens: u64,
+    /// Tokens that came out.
+    pub completion_tokens: u64,
+    /// Tokens of models without prices, which are not in the cost.
+    pub unpriced_tokens: u64,
+    /// Dollars; none when nothing had a price.
     pub dollars: Option<f64>,
 }
 

@@ -26,13 +26,13 @@ const AT_ONCE: usize = 2;
 /// The longest that somebody waits for a picture.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Pixels of the letter M: twice the size of a message's text, so that fine lines stay crisp on every screen.
-const EM: f32 = 40.0;
+const EM: f32 = 32.0;
 /// Below this the picture could not be read: it is not drawn.
-const EM_MIN: f32 = 16.0;
+const EM_MIN: f32 = 14.0;
 /// Pixels between the formula and the edge of its card.
-const PADDING: f32 = 28.0;
+const PADDING: f32 = 22.0;
 /// Pixels of the card's rounded corners.
-const CORNER: f32 = 18.0;
+const CORNER: f32 = 12.0;
 /// The most items of a drawing; an ordinary formula has some dozens.
 const ITEMS_MAX: usize = 10_000;
 

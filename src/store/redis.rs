@@ -11,14 +11,19 @@ use std::time::Duration;
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
 use async_trait::async_trait;
 
+use self::limits::Law;
 use self::pool::{Link, Node, Pool};
+use crate::domain::limits::Request;
+use crate::domain::limits::book::Changes;
 use crate::ports::Write;
 use crate::store::resilient::Limits;
-use crate::store::{Backend, BackendError, Batch};
+use crate::store::{Backend, BackendError, Batch, Ruling};
 
 mod address;
 
 mod counting;
+
+mod limits;
 
 pub mod opener;
 
@@ -59,6 +64,8 @@ pub struct Redis {
     pool: Pool,
     /// Where it is, for people; never a secret.
     place: String,
+    /// How it decides about limits.
+    law: Law,
 }
 
 impl Redis {
@@ -91,6 +98,8 @@ impl Redis {
 
 #[async_trait]
 impl Backend for Redis {
+    const RULES: bool = true;
+
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
         let mut link = self.link().await?;
         let got: RedisResult<Option<Vec<u8>>> = cmd("GET").arg(key).query_async(&mut link).await;
@@ -120,6 +129,21 @@ impl Backend for Redis {
         let counting = counting::commands(&batch, link.is_spread());
         let applied = link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await;
         self.done(link, applied)
+    }
+
+    async fn rule(&self, request: &Request, changes: Option<&Changes>) -> Result<Ruling, BackendError> {
+        let mut link = self.link().await?;
+        let ruled = self.law.rule(&mut link, request, changes).await;
+        self.done(link, ruled)
+    }
+
+    async fn merge(&self, changes: &[Changes]) -> Result<(), BackendError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut link = self.link().await?;
+        let merged = self.law.merge(&mut link, changes).await;
+        self.done(link, merged)
     }
 
     /// The server removes by itself what is over. This only finds out whether it is still there.

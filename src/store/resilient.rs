@@ -19,6 +19,7 @@ use self::counts::Counts;
 use self::overlay::Seen;
 use self::shared::Shared;
 use self::writer::Writer;
+use crate::domain::limits;
 use crate::domain::panic;
 use crate::ports::{Clock, Store, StoreStatus, Write};
 use crate::store::{Backend, BackendError, OpenError, counted};
@@ -28,6 +29,8 @@ mod counts;
 mod overlay;
 
 mod recent;
+
+mod ruling;
 
 mod shared;
 
@@ -283,6 +286,14 @@ impl<B: Backend> Store for Resilient<B> {
                 Err(_) => false,
             }
         })
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        if !B::RULES {
+            return Box::pin(ready(self.shared.decide(&request)));
+        }
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { ruling::rule(&shared, &request).await })
     }
 
     fn status(&self) -> StoreStatus {

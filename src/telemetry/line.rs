@@ -13,7 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
-use crate::telemetry::redact::Redactor;
+use crate::telemetry::redact::{Redaction, Redactor};
 
 /// No line is longer, its line break included: container runtimes split longer ones.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
@@ -42,19 +42,19 @@ pub struct Style {
 /// The layer that makes lines.
 pub struct LineLayer<F> {
     style: Style,
-    redactor: Redactor,
+    redaction: Redaction,
     clock: Arc<dyn Clock>,
     send: F,
 }
 
 impl<F: Fn(String)> LineLayer<F> {
     /// Hands each line, with its line break, to `send`.
-    pub fn new(style: Style, redactor: Redactor, clock: Arc<dyn Clock>, send: F) -> Self {
-        Self { style, redactor, clock, send }
+    pub fn new(style: Style, redaction: Redaction, clock: Arc<dyn Clock>, send: F) -> Self {
+        Self { style, redaction, clock, send }
     }
 
-    fn fields(&self) -> Fields<'_> {
-        Fields { redactor: &self.redactor, content: self.style.content, left: VALUES_BYTES, map: Map::new() }
+    fn fields<'a>(&self, redactor: &'a Redactor) -> Fields<'a> {
+        Fields { redactor, content: self.style.content, left: VALUES_BYTES, map: Map::new() }
     }
 
     fn json(&self, event: &Event<'_>, mut fields: Map<String, Value>) -> String {
@@ -92,7 +92,7 @@ where
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let mut names = Names::default();
-        attributes.record(&mut NameFields { redactor: &self.redactor, names: &mut names });
+        attributes.record(&mut NameFields { redactor: &self.redaction.now(), names: &mut names });
         span.extensions_mut().insert(names);
     }
 
@@ -100,12 +100,13 @@ where
         let Some(span) = context.span(id) else { return };
         let mut extensions = span.extensions_mut();
         if let Some(names) = extensions.get_mut::<Names>() {
-            values.record(&mut NameFields { redactor: &self.redactor, names });
+            values.record(&mut NameFields { redactor: &self.redaction.now(), names });
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = self.fields();
+        let redactor = self.redaction.now();
+        let mut fields = self.fields(&redactor);
         event.record(&mut fields);
         let mut map = fields.map;
         for span in context.event_scope(event).into_iter().flatten() {
@@ -227,6 +228,11 @@ fn bounded(value: &dyn fmt::Display, most: usize, redactor: &Redactor) -> (Strin
         // What was cut may end with the beginning of a secret.
         let sure = text.len().saturating_sub(redactor.longest());
         text.truncate(floor(&text, sure));
+    }
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') || byte == b' ';
+    if !full && text.len() <= most && text.bytes().all(plain) {
+        let cost = text.len();
+        return (text, cost);
     }
     let (mut end, mut cost, mut fits) = (0, 0, !full);
     let ellipsis = '…'.len_utf8();

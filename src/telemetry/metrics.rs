@@ -65,6 +65,7 @@ pub const METRICS: &[Metric] = &[
     row("staffai_turns_lost_total", Kind::ZeroCounter, "turns closed without a reply or an apology"),
     row("staffai_turns_doubled_total", Kind::ZeroCounter, "triggers that were found answered twice"),
     row("staffai_shed_total", Kind::Counter, "work that was turned away because too much was going on, by where"),
+    row("staffai_commands_total", Kind::Counter, "commands that ended, by command and outcome"),
     row("staffai_actor_restarts_total", Kind::Counter, "restarts, by actor"),
     row("staffai_mailbox_depth", Kind::Gauge, "messages that wait, by actor"),
     row("staffai_limit_refused_total", Kind::Counter, "requests over a limit, by tier"),

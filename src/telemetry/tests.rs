@@ -4,6 +4,8 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tracing::{debug, error, info, info_span, warn};
 
+use secrecy::SecretString;
+
 use super::*;
 use crate::domain::ids::Timestamp;
 use crate::telemetry::line::MAX_LINE_BYTES;
@@ -24,7 +26,7 @@ fn lines(style: Style, filter: &str, secrets: &[&str], act: impl FnOnce()) -> Ve
     let sink = written.clone();
     let secrets: Vec<SecretString> = secrets.iter().map(|secret| SecretString::from(*secret)).collect();
     let layer =
-        LineLayer::new(style, Redactor::new(&secrets), Arc::new(Noon), move |line| sink.lock().unwrap().push(line));
+        LineLayer::new(style, Redaction::from(secrets), Arc::new(Noon), move |line| sink.lock().unwrap().push(line));
     let subscriber = tracing_subscriber::registry().with(targets(filter).unwrap()).with(layer);
     tracing::subscriber::with_default(subscriber, act);
     std::mem::take(&mut *written.lock().unwrap())
@@ -188,4 +190,21 @@ fn a_pretty_line_is_short_and_cannot_steer_the_terminal() {
         ["12:00:00.042Z  WARN staffai/journal turn.failed gave up ms=3 reason=bad\\u{1b}[2J\\nline\n"]
     );
     assert!(lines(style(true), "info", &[], say)[0].contains("\x1b[33m WARN\x1b[0m"));
+}
+
+#[test]
+fn secrets_that_come_later_are_masked_from_then_on_and_old_ones_stay_masked() {
+    let redaction = Redaction::from(vec![SecretString::from("first-key")]);
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let (sink, known) = (written.clone(), redaction.clone());
+    let layer = LineLayer::new(JSON, known, Arc::new(Noon), move |line| sink.lock().unwrap().push(line));
+    let subscriber = tracing_subscriber::registry().with(targets("info").unwrap()).with(layer);
+    tracing::subscriber::with_default(subscriber, || {
+        info!(reason = "first-key second-key", "before");
+        redaction.add(&["second-key".into(), "first-key".into(), "abc".into()]);
+        info!(reason = "first-key second-key abc", "after");
+    });
+    let reason = |line: &String| serde_json::from_str::<Value>(line).unwrap()["reason"].as_str().unwrap().to_owned();
+    let reasons: Vec<String> = written.lock().unwrap().iter().map(reason).collect();
+    assert_eq!(reasons, ["*** second-key", "*** *** abc"]);
 }

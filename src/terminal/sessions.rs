@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::DOOR;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
@@ -147,6 +148,9 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: true,
             reply_to: None,
+            attachments: Vec::new(),
+            locale: None,
+            may_answer: true,
             at: self.clock.now(),
             draw: None,
         };
@@ -182,6 +186,9 @@ impl Sessions {
             text: text.to_owned(),
             mentions_us: false,
             reply_to,
+            attachments: Vec::new(),
+            locale: None,
+            may_answer: true,
             at: self.clock.now(),
             draw: None,
         };
@@ -220,7 +227,9 @@ impl Poster for Sessions {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                PostResult::Message(self.create(place, &piece.text, reply_to.as_ref(), nonce))
+                // A terminal shows no marks.
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { place, message, piece } => {
                 PostResult::Message(self.edit(place, message, &piece.text)?)
@@ -234,10 +243,17 @@ impl Poster for Sessions {
             PostRequest::History { place, after, limit } => {
                 PostResult::Messages(self.history(place, after.as_ref(), usize::from(*limit)))
             }
+            // There are no roles here.
+            PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
             PostRequest::Fetch { place, message } => {
                 let all = self.history(place, None, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
+            // Sessions have no commands: none is offered, so none is ever run.
+            PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
     }
@@ -297,6 +313,7 @@ impl Session {
             name: posted.author.name.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
+            attachments: posted.attachments.clone(),
             answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
         })
     }

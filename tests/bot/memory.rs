@@ -68,14 +68,19 @@ fn a_conversation_survives_a_restart() {
         world.answer_to(said).await;
         assert!(world.drain().await, "nothing was left");
         world.start().await;
-        let said = world.says("Ada", "general", "@staffai which boat?");
-        world.answer_to(said).await;
-        insta::assert_snapshot!(world.model.last().talk(), @r"
-        user: my boat is the Heron
-        assistant: You said: my boat is the Heron
-        user: which boat?
-        ");
+        the_boat_is_known(&world).await;
     });
+}
+
+/// Ada has told the bot the name of her boat, once, and the bot has answered.
+pub async fn the_boat_is_known(world: &World) {
+    let said = world.says("Ada", "general", "@staffai which boat?");
+    world.answer_to(said).await;
+    insta::assert_snapshot!(world.model.last().talk(), @r"
+    user: my boat is the Heron
+    assistant: You said: my boat is the Heron
+    user: which boat?
+    ");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -110,6 +110,18 @@ impl Ask {
         lines.map(|(role, text)| format!("{role}: {text}")).collect::<Vec<_>>().join("\n")
     }
 
+    /// The pictures that came with the last message, as addresses that hold them.
+    pub fn pictures(&self) -> Vec<String> {
+        let last = self.body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
+        let parts = last["content"].as_array().cloned().unwrap_or_default();
+        parts.iter().filter_map(|part| part["image_url"]["url"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// The model that was asked for.
+    pub fn model(&self) -> &str {
+        self.body["model"].as_str().unwrap_or_default()
+    }
+
     /// Whether a text stands anywhere in what the model was shown.
     pub fn shows(&self, text: &str) -> bool {
         self.messages.iter().any(|(_, shown)| shown.contains(text))
@@ -138,6 +150,7 @@ impl Model {
         let inner =
             Arc::new(Inner { script: RwLock::new(script), asks: Mutex::default(), calls: AtomicUsize::default() });
         let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&inner));
+        let app = app.layer(DefaultBodyLimit::disable());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -178,7 +191,12 @@ async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> R
     let number = inner.calls.fetch_add(1, Ordering::SeqCst);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
-    let messages = messages.iter().map(|message| (text(&message["role"]), text(&message["content"]))).collect();
+    // Text parts are what a model reads; pictures are looked for in the body.
+    let content = |value: &Value| match value.as_array() {
+        Some(parts) => parts.iter().map(|part| text(&part["text"])).collect(),
+        None => text(value),
+    };
+    let messages = messages.iter().map(|message| (text(&message["role"]), content(&message["content"]))).collect();
     let ask = Ask { number, messages, body };
     let act = (inner.script.read())(&ask);
     let wanted = ask.body["stream"] == true;

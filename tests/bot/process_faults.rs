@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
+use crate::memory::the_boat_is_known;
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
 
@@ -142,13 +143,7 @@ fn an_answer_that_was_not_posted_before_a_kill_is_remembered_once() {
         world.service.faults().delay_route(create, Duration::ZERO);
         let _process = world.process("second").await;
         world.all_answered(&[said], SOON).await;
-        let said = world.says("Ada", "general", "@staffai which boat?");
-        world.answer_to(said).await;
-        insta::assert_snapshot!(world.model.last().talk(), @r"
-        user: my boat is the Heron
-        assistant: You said: my boat is the Heron
-        user: which boat?
-        ");
+        the_boat_is_known(&world).await;
     });
 }
 

@@ -76,6 +76,62 @@ fn a_turn_keeps_the_prompt_that_it_began_with() {
 }
 
 #[test]
+fn rows_that_a_reload_brings_are_shown_and_those_that_it_takes_away_are_not() {
+    story(async {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = folder.path().join("models.json");
+        let write = |names: &[&str]| {
+            let rows_of = names.iter().map(|name| ((*name).to_owned(), json!({"host": "http://127.0.0.1:9"})));
+            let models: serde_json::Map<String, Value> = rows_of.collect();
+            std::fs::write(&rows, json!({"models": models}).to_string()).unwrap();
+        };
+        write(&["one"]);
+        let world = World::with(Setup::new().set("STAFFAI_MODELS", rows.display())).await;
+        let before = configuration(&world, |_| true).await;
+        assert_eq!(models(&world).await, ["one", "scripted"]);
+        write(&["two", "three-more"]);
+        configuration(&world, |now| now["version"] != before["version"]).await;
+        assert_eq!(models(&world).await, ["scripted", "three-more", "two"]);
+        assert_eq!(world.json("/readyz").await.1["status"], "ready");
+    });
+}
+
+/// The model rows that `/readyz` names.
+async fn models(world: &World) -> Vec<String> {
+    let ready = world.json("/readyz").await.1;
+    let parts = ready["parts"].as_array().cloned().unwrap_or_default();
+    let rows = parts.iter().filter(|part| part["kind"] == "model");
+    let mut names: Vec<String> = rows.map(|part| part["name"].as_str().unwrap_or_default().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_changed_limit_holds_at_once() {
+    story(async {
+        let world =
+            World::without_bot(Setup::new().set("RATE_LIMIT_COUNT", "").set("RATE_LIMIT_WINDOW_SECONDS", 600)).await;
+        let file = world.dir.path().join("staffai.toml");
+        std::fs::write(&file, "[rate_limiter]\nmessages = 1\n").unwrap();
+        let mut process = world.process("limited").await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        assert_eq!(world.model.calls(), 1, "the second got a notice");
+        let before = configuration(&world, |_| true).await;
+
+        std::fs::write(&file, "[rate_limiter]\nmessages = 3\n").unwrap();
+        configuration(&world, |now| now["rejected"].is_null() && now["version"] != before["version"]).await;
+        for _ in 0..2 {
+            world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        }
+        assert_eq!(world.model.calls(), 3, "what was counted before counts, and no more than that");
+        world.ignores(world.says("Ada", "general", "@staffai hello")).await;
+        process.terminate();
+        assert_eq!(process.exit(crate::support::SOON).await, 0);
+    });
+}
+
+#[test]
 fn the_terminal_talks_to_the_same_bot() {
     story(async {
         let world = World::begin().await;

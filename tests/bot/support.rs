@@ -14,12 +14,13 @@ use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use staffai::config::sources::Sources;
+use staffai::playground::guild::files::File;
 use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
 use staffai::playground::guild::{Member, Message};
 use staffai::playground::limits::Budgets;
 use staffai::playground::service::{Options, Service};
 use staffai::ports::{Clock, Dice, Faults, NoFaults};
-use staffai::telemetry;
+use staffai::telemetry::{self, Redaction};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -88,6 +89,9 @@ impl Setup {
             // Only stories about them want these.
             ("RESPONSE_CHANCE", "0"),
             ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
+            // Few stories are about the limits of members, and many have one who asks a lot.
+            ("RATE_LIMIT_COUNT", "1000"),
+            ("TOKEN_RATE_LIMIT_COUNT", "1000000000"),
             ("LOG_FORMAT", "json"),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -214,6 +218,7 @@ impl World {
         let launch = Launch {
             settings: loaded.settings,
             lookup,
+            redaction: Redaction::default(),
             reread: None,
             alone: false,
             clock: Arc::clone(&self.clock),
@@ -319,6 +324,20 @@ impl World {
     /// Somebody writes; `@Name` mentions.
     pub fn says(&self, who: &str, channel: &str, text: &str) -> Said {
         self.writes(who, self.channel(channel), text, None)
+    }
+
+    /// Somebody writes and sends files along.
+    pub fn sends(&self, who: &str, channel: &str, text: &str, files: &[(&str, &str, &[u8])]) -> Said {
+        let files = files.iter().map(|(name, kind, bytes)| File {
+            name: (*name).to_owned(),
+            kind: (*kind).to_owned(),
+            bytes: bytes.to_vec().into(),
+            description: None,
+        });
+        let (author, channel) = (self.member(who), self.channel(channel));
+        let text = text.replace("@staffai", &format!("<@{}>", self.service.bot()));
+        let sent = self.service.sends(author, channel, &text, None, files.collect());
+        Said { id: sent.expect("the channel exists").id, channel }
     }
 
     /// Somebody answers a message.

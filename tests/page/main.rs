@@ -164,3 +164,33 @@ fn the_board_shows_it(browser: &Browser) {
         "0,0"
     );
 }
+
+#[test]
+fn every_kind_of_answer_is_shown() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    let shown = |word: &str, condition: &str| {
+        browser.say(&format!("@staffai {word}"));
+        browser.until(&format!("(last => last?.querySelector('.tag') && {condition})({LAST})"));
+    };
+    shown("formula", "last.querySelector('img.picture')?.naturalWidth > 150");
+    assert_eq!(
+        browser.run(&format!("return {LAST}.querySelector('img.picture').alt")),
+        r"\int_0^1 x^2\,dx = \frac{1}{3}"
+    );
+    shown("code", "last.querySelector('figure.code figcaption')?.innerText.includes('rust')");
+    shown("run", "last.querySelectorAll('figure.code').length === 2");
+    shown("output", "last.querySelector('figure.code')?.innerText.includes('berths')");
+    shown("link", "last.querySelector('.embed a')?.href.startsWith('https://example.com/')");
+    shown("gif", "last.querySelector('.embed')?.innerText.includes('harbour-wave.gif')");
+    shown("file", "last.querySelector('a.file[download]')?.innerText.includes('code.py')");
+    let file = browser.run(&format!("return {LAST}.querySelector('a.file').getAttribute('href')"));
+    assert!(file.as_str().is_some_and(|path| path.starts_with("/playground/files/")), "{file}");
+    for request in browser.requests() {
+        assert!(request.starts_with(&format!("{url}/")), "{request} leads elsewhere");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -13,6 +13,7 @@ use staffai::playground::demo_model::DemoModel;
 use staffai::playground::guild::ids::{ChannelId, UserId};
 use staffai::playground::service::{Options, Service};
 use staffai::ports::{Clock, NoFaults};
+use staffai::telemetry::Redaction;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -29,16 +30,16 @@ pub struct World {
 
 impl World {
     pub async fn start(redis: &str) -> Self {
-        Self::start_on(redis, |_| ()).await
+        Self::start_on(redis, |_| Vec::new()).await
     }
 
-    /// The same on a server that is filled before the bot runs.
-    pub async fn start_on(redis: &str, fill: impl FnOnce(&Service)) -> Self {
+    /// The same on a server that is filled before the bot runs, with more variables.
+    pub async fn start_on(redis: &str, fill: impl FnOnce(&Service) -> Vec<(&'static str, String)>) -> Self {
         // Another test of this process may have done it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
         let service = Service::start(options).await.unwrap();
-        fill(&service);
+        let more = fill(&service);
         let model = DemoModel::start(Duration::ZERO).await.unwrap();
         let dir = TempDir::new().unwrap();
         let data = dir.path().join("data").display().to_string();
@@ -54,10 +55,13 @@ impl World {
             ("STAFFAI_DATA_DIR", &data),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let loaded = config::load(&Sources::from_maps(environment.into(), BTreeMap::new()));
+        let more = more.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let environment = environment.into_iter().chain(more).collect();
+        let loaded = config::load(&Sources::from_maps(environment, BTreeMap::new()));
         let launch = Launch {
             settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
             lookup: Arc::new(|_| None),
+            redaction: Redaction::default(),
             reread: None,
             alone: false,
             clock: Arc::new(SystemClock),

@@ -54,3 +54,26 @@ async fn a_server_that_dies_and_comes_back() {
     let wanted: Vec<_> = keys.iter().map(|key| row(key, "2")).collect();
     assert_eq!(soon(store.scan("k", 1_000)).await, wanted);
 }
+
+#[tokio::test]
+async fn both_lists_of_a_limit_are_on_one_server() {
+    use staffai::domain::ids::{Door, TurnId};
+    use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step};
+    let nodes = cluster().await;
+    let store = store(&format!("redis-cluster://{},{}", nodes[0].address(), nodes[1].address())).await;
+    for number in 0..40 {
+        let member = Member::new(format!("5:{number}"));
+        let window = Duration::from_secs(60);
+        let limits = Limits { messages: 1, tokens: 100 };
+        let mut admitted = Vec::new();
+        for turn in ["a", "b"] {
+            let turn = TurnId::new(Door::new("d"), turn);
+            let ask = Reservation { turn, tokens: 5, lease: window, limits, exempt: false };
+            let request = Request { member: member.clone(), window, step: Step::Reserve(ask) };
+            admitted.push(soon(store.limit(request)).await == Answer::Admitted);
+        }
+        assert_eq!(admitted, [true, false]);
+    }
+    let each = nodes.each_ref().map(|node| node.ask::<i64>("DBSIZE"));
+    assert!(each[0] + each[1] == 80 && each[0] > 0 && each[1] > 0, "{each:?}");
+}

@@ -7,6 +7,8 @@ mod cluster;
 
 mod faults;
 
+mod limits;
+
 mod logins;
 
 mod migration;

@@ -23,7 +23,7 @@ const EDGE_USES: [&str; 2] = ["domain", "ports"];
 const TOP: [&str; 2] = ["app", "main"];
 
 /// All that pure code may use.
-const PURE_CRATES: [&str; 12] = [
+const PURE_CRATES: [&str; 13] = [
     "std",
     "core",
     "alloc",
@@ -36,6 +36,7 @@ const PURE_CRATES: [&str; 12] = [
     "jiff",
     "thiserror",
     "memchr",
+    "imagesize",
 ];
 
 /// Crates that stay in these rooms, besides those at the top.

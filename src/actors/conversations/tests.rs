@@ -11,12 +11,16 @@ use crate::actors::board::Board;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::outbox::{OutboxMsg, Outboxes};
+use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
+use crate::actors::testing::ports::{
+    FixedDice, ManualClock, MemoryStore, NoFiles, Say, ScriptedFaults, ScriptedModels,
+};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::Kind;
 use crate::actors::turn::InFlight;
+use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{LaneRule, Outcome};
 use crate::ports::{Fault, ModelErrorKind};
@@ -28,6 +32,7 @@ struct World {
     roster: Arc<Roster>,
     faults: Arc<ScriptedFaults>,
     in_flight: Arc<InFlight>,
+    rate_limiter: Heard<RateLimiterMsg>,
     _outbox: Heard<OutboxMsg>,
     _tree: Tree,
 }
@@ -40,9 +45,11 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let models = Arc::new(ScriptedModels::new(rows));
     let (router, journal, outbox, dispatcher) =
         (at("conversations"), at("journal"), at("outbox"), at("llm_dispatcher"));
+    let rate_limiter = at("rate_limiter");
     let in_flight = Arc::new(InFlight::default());
     let live = live(variables, Arc::clone(&models) as _);
     let parts = Arc::new(TurnParts {
+        forgotten: Arc::default(),
         timeline: Arc::default(),
         live: live.clone(),
         store: Arc::new(MemoryStore::new()),
@@ -51,13 +58,17 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         dispatcher: dispatcher.clone(),
         outboxes: Outboxes::new(outbox.clone(), Vec::new()),
         journal: journal.clone(),
+        rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),
+        attachments: Arc::new(NoFiles),
+        attachment_kib: Arc::new(Semaphore::new(1)),
         busy: Arc::default(),
         interjections: Arc::default(),
     });
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));
+    let rate_limiter = stage.probe(&rate_limiter);
     let permits = Arc::new(Semaphore::new(64));
     stage.actor(
         row(LEAF),
@@ -66,7 +77,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     );
     stage.actor(row(LEAF), &router, Conversations { template: real(Kind::Conversation), parts });
     let tree = stage.go().await;
-    World { router, journal, models, roster, faults, in_flight, _outbox: outbox, _tree: tree }
+    World { router, journal, models, roster, faults, in_flight, rate_limiter, _outbox: outbox, _tree: tree }
 }
 
 impl World {
@@ -152,7 +163,10 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     }
     let full = Outcome::Apologised("lane full".into());
     let JournalMsg::Answered(first, answer) = world.journal.next().await else { panic!("no notice") };
-    assert_eq!((first.id.as_str(), answer.outcome, answer.outgoing.text()), ("13", full, notice::lane_full().into()));
+    assert_eq!(
+        (first.id.as_str(), answer.outcome, answer.outgoing.text()),
+        ("13", full, notice::lane_full(Locale::English).into())
+    );
     let mut dropped = Vec::new();
     while let Some(JournalMsg::Dropped(id, reason)) = world.journal.now().await {
         dropped.push((id.id, reason));
@@ -160,6 +174,12 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     dropped.sort();
     assert_eq!(dropped, [("14".to_owned(), "lane full"), ("23".to_owned(), "lane full")]);
     assert_eq!(log.column("turn.shed", "where"), ["lane"; 3]);
+    let mut counted = Vec::new();
+    while let Some(RateLimiterMsg::Settle { turn, .. }) = world.rate_limiter.now().await {
+        counted.push(turn.id.id);
+    }
+    counted.sort();
+    assert_eq!(counted, ["14", "23"], "they count as messages");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +203,7 @@ async fn a_lane_that_refuses_does_not_queue() {
         turn.policy.lane = LaneRule::Refuse;
         world.offer(turn);
     }
-    assert_eq!(world.answer().await.2, notice::lane_busy());
+    assert_eq!(world.answer().await.2, notice::lane_busy(Locale::English));
     assert_eq!(world.answer().await.0, "10");
 }
 
@@ -200,17 +220,43 @@ async fn a_cancelled_turn_ends_without_an_answer_and_the_next_begins() {
     }
     assert_eq!(world.answer().await.0, "12");
     assert_eq!(world.asked(), ["question 10", "question 12"]);
+    let Some(RateLimiterMsg::Cancel(never_begun)) = world.rate_limiter.now().await else { panic!() };
+    assert_eq!(never_begun.id.id, "11", "what never began costs nothing");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_apologised_for_at_its_deadline() {
+    let log = Log::capture();
     let mut world = world(&[]).await;
     world.models.takes(Duration::from_secs(1000));
     let begun = Instant::now();
     world.offer(turn("10", "7", "42"));
     let (_, outcome, said) = world.answer().await;
-    assert_eq!((outcome, said.as_str()), (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut)));
+    assert_eq!(
+        (outcome, said.as_str()),
+        (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English))
+    );
     assert_eq!(begun.elapsed().as_secs(), 120);
+    settle().await;
+    assert_eq!(log.column("llm.called", "error"), ["timeout"], "the call that was cut off is heard of");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_eats_every_deadline_is_left_alone_and_a_cancelled_call_says_nothing() {
+    let log = Log::capture();
+    let mut world = world(&[("STAFFAI_TURN__DEADLINE", "5s")]).await;
+    world.models.takes(Duration::from_secs(1000));
+    world.offer(turn("9", "7", "42"));
+    settle().await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("9"))).unwrap();
+    settle().await;
+    assert!(log.of("llm.called").is_empty());
+    for number in 0..crate::domain::breaker::OPEN_AFTER {
+        world.offer(turn(&format!("1{number}"), "7", "42"));
+        assert_eq!(world.answer().await.1, Outcome::Apologised("deadline".into()));
+    }
+    settle().await;
+    assert_eq!(log.of("breaker.opened").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,7 +280,7 @@ async fn a_task_that_panics_costs_its_turn_an_apology_and_nobody_else_anything()
     }
     assert_eq!(
         world.answer().await,
-        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal).into())
+        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal, Locale::English).into())
     );
     assert_eq!(world.answer().await.1, Outcome::Replied);
     assert_eq!(log.column("turn.panicked", "panic"), ["the model panicked"]);

@@ -7,6 +7,7 @@ use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
+use crate::domain::locale::Locale;
 
 struct World {
     gateway: Handle<GatewayMsg>,
@@ -34,8 +35,20 @@ async fn world(permits: usize) -> World {
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
     let (outboxes, clock) = (Outboxes::new(outbox, Vec::new()), Arc::new(ManualClock::new()));
     let store = Arc::new(MemoryStore::new());
-    let (board, interjections) = (Arc::default(), Arc::default());
-    Gateway { live: usual(), permits, journal, outboxes, busy: Arc::default(), clock, board, store, interjections }
+    let sweeper = at("restriction_sweeper");
+    Gateway {
+        live: usual(),
+        permits,
+        journal,
+        sweeper,
+        outboxes,
+        commands: at("commands"),
+        busy: Arc::default(),
+        clock,
+        board: Arc::default(),
+        store,
+        interjections: Arc::default(),
+    }
 }
 
 impl World {
@@ -97,7 +110,7 @@ async fn above_the_bound_turns_are_shed_with_one_notice_a_minute_for_each_person
     assert_eq!(world.told().await, Some(Told::Settled));
     let mut about = Vec::new();
     while let Some(OutboxMsg::Notify { about: id, text, .. }) = world.outbox.now().await {
-        assert_eq!(text, notice::busy());
+        assert_eq!(text, notice::busy(Locale::English));
         about.push(id.id);
     }
     assert_eq!(about, ["10", "12"]);
@@ -188,4 +201,18 @@ async fn it_joins_in_only_while_all_is_well_and_nobody_hears_of_it_else() {
     world.receive(chatter("14"));
     assert!(world.journal.now().await.is_none() && world.outbox.now().await.is_none());
     assert_eq!(log.column("gateway.dropped", "reason"), ["unwell"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_we_may_not_answer_the_log_says_so_once_an_hour() {
+    let (log, mut world) = (Log::capture(), world(1).await);
+    for (id, to) in [("10", "42"), ("11", "42"), ("12", "43")] {
+        let mut posted = mention(id, "7", to);
+        posted.may_answer = false;
+        world.receive(Incoming::Posted(posted));
+    }
+    assert_eq!(world.told().await, Some(Told::Settled));
+    assert!(world.journal.now().await.is_none());
+    assert_eq!(log.column("gateway.dropped", "reason"), ["no_permission"; 3]);
+    assert_eq!(log.column("gateway.forbidden", "place"), ["discord:42", "discord:43"]);
 }

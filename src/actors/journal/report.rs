@@ -14,6 +14,7 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
     let first_visible = delivery.first_visible.saturating_duration_since(entry.taken);
     let waited = Duration::from_millis(answer.effort.waited_ms);
     let outcome = match &answer.outcome {
+        Outcome::Refused(reason) => return refused(entry, "refused", reason),
         Outcome::Replied => "replied",
         Outcome::Hinted => "hinted",
         Outcome::Apologised(reason) => {
@@ -32,6 +33,16 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
     metrics::histogram!("staffai_turn_seconds").record(took);
     metrics::histogram!("staffai_turn_overhead_seconds").record(took.saturating_sub(waited));
     metrics::histogram!("staffai_first_visible_seconds").record(first_visible);
+}
+
+/// Says in the log and the metrics that a turn gets no answer.
+pub(super) fn refused(entry: &Entry, outcome: &'static str, reason: &str) {
+    let turn = &entry.turn;
+    tracing::info!(
+        event = "turn.refused", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
+        ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
+    );
+    count(entry, outcome);
 }
 
 /// Counts how a turn ended.

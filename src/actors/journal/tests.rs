@@ -10,6 +10,7 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
 use crate::domain::completion::Usage;
+use crate::domain::locale::Locale;
 use crate::domain::turn::{Effort, Exchange, Trigger};
 use crate::ports::Fault;
 
@@ -17,7 +18,7 @@ struct World {
     store: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
     permits: Arc<Semaphore>,
-    conversations: Heard<ConversationsMsg>,
+    rate_limiter: Heard<RateLimiterMsg>,
     outbox: Heard<OutboxMsg>,
     journal: Handle<JournalMsg>,
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
@@ -28,23 +29,24 @@ struct World {
 
 async fn world(store: MemoryStore) -> World {
     let (store, clock) = (Arc::new(store), Arc::new(ManualClock::new()));
-    let (journal, conversations, outbox) = (at("journal"), at("conversations"), at("outbox"));
+    let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
+        forgotten: Arc::default(),
         timeline: Arc::default(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
         live: usual(),
-        conversations: conversations.clone(),
+        rate_limiter: rate_limiter.clone(),
         outboxes: Outboxes::new(outbox.clone(), Vec::new()),
     };
     let faults = Arc::clone(&stage.faults);
-    let (conversations, outbox) = (stage.probe(&conversations), stage.probe(&outbox));
+    let (rate_limiter, outbox) = (stage.probe(&rate_limiter), stage.probe(&outbox));
     stage.actor(row(LEAF), &journal, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
     let permits = Arc::new(Semaphore::new(100));
-    World { store, clock, permits, conversations, outbox, journal, faults, told, receipts, _tree: tree }
+    World { store, clock, permits, rate_limiter, outbox, journal, faults, told, receipts, _tree: tree }
 }
 
 impl World {
@@ -58,12 +60,30 @@ impl World {
         self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
     }
 
+    /// The next turn that is offered or withdrawn; what ended is passed over.
     async fn offered(&mut self) -> Option<String> {
-        match self.conversations.now().await? {
-            ConversationsMsg::Offer(turn) => Some(turn.turn.id.id),
-            ConversationsMsg::Cancel(_, id) => Some(format!("cancel {}", id.id)),
-            _ => None,
+        loop {
+            match self.rate_limiter.now().await? {
+                RateLimiterMsg::Admit(offered) => return Some(offered.turn.id.id),
+                RateLimiterMsg::Withdraw(turn) => return Some(format!("cancel {}", turn.id.id)),
+                _ => {}
+            }
         }
+    }
+
+    /// What becomes of the reservation of the turn that ended last.
+    async fn charged(&mut self) -> Option<String> {
+        let mut charged = None;
+        while let Some(message) = self.rate_limiter.now().await {
+            match message {
+                RateLimiterMsg::Settle { turn, effort } => {
+                    charged = Some(format!("settle {} {:?}", turn.id.id, effort.usage.prompt));
+                }
+                RateLimiterMsg::Cancel(turn) => charged = Some(format!("cancel {}", turn.id.id)),
+                _ => {}
+            }
+        }
+        charged
     }
 
     /// The next delivery: turn, text, and whether the channel is looked at first.
@@ -218,7 +238,7 @@ async fn a_turn_that_is_too_old_to_be_taken_up_gets_an_apology() {
     let mut old = turn("10", "7", "42");
     old.at.0 -= 16 * 60 * 1000;
     let mut world = world(with(vec![open(&old, None)])).await;
-    assert_eq!(world.delivery().await, Some(("10".into(), notice::interrupted().to_owned(), true)));
+    assert_eq!(world.delivery().await, Some(("10".into(), notice::interrupted(Locale::English).to_owned(), true)));
     assert_eq!(world.offered().await, None);
     assert!(world.clock.now() > old.at);
 }
@@ -231,7 +251,7 @@ async fn a_crash_forgets_nothing() {
     world.accept(&second);
     world.answered(&second, "known");
     settle().await;
-    while world.conversations.now().await.is_some() || world.outbox.now().await.is_some() {}
+    while world.rate_limiter.now().await.is_some() || world.outbox.now().await.is_some() {}
     world.faults.inject("staffai/journal", Fault::Panic);
     world.accept(&turn("12", "9", "42"));
     assert_eq!(world.offered().await.as_deref(), Some("10"));
@@ -291,7 +311,7 @@ async fn a_turn_without_progress_gets_an_apology_when_every_bound_has_passed() {
     tokio::time::sleep(Duration::from_secs(600 + 120 + 29)).await;
     assert_eq!(world.delivery().await, None);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let apology = notice::apology(Apology::TimedOut).to_owned();
+    let apology = notice::apology(Apology::TimedOut, Locale::English).to_owned();
     assert_eq!(world.delivery().await, Some(("10".into(), apology, false)));
 }
 
@@ -304,7 +324,7 @@ async fn recovered_actors_are_offered_what_they_may_have_held_and_nobody_else() 
     }
     world.answered(&known, "known");
     settle().await;
-    while world.conversations.now().await.is_some() || world.outbox.now().await.is_some() {}
+    while world.rate_limiter.now().await.is_some() || world.outbox.now().await.is_some() {}
     let recovered = |path: &str| world.journal.cast(JournalMsg::ActorRecovered(path.to_owned())).unwrap();
     recovered("staffai/conversations/conversation:discord:43");
     recovered("staffai/gateway");
@@ -325,7 +345,7 @@ async fn a_lane_gets_its_turns_back_in_the_order_in_which_they_were_asked() {
         world.accept(&turn(id, "7", "42"));
     }
     settle().await;
-    while world.conversations.now().await.is_some() {}
+    while world.rate_limiter.now().await.is_some() {}
     world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations/conversation:discord:42".into())).unwrap();
     let mut offered = Vec::new();
     while let Some(id) = world.offered().await {
@@ -345,7 +365,7 @@ async fn a_turn_that_kills_its_conversation_again_and_again_gets_an_apology() {
         world.journal.cast(JournalMsg::ActorRecovered(path)).unwrap();
     }
     assert_eq!(offers, OFFERS_MAX);
-    let apology = notice::apology(Apology::Internal).to_owned();
+    let apology = notice::apology(Apology::Internal, Locale::English).to_owned();
     assert_eq!(world.delivery().await, Some(("10".into(), apology, false)));
 }
 
@@ -489,4 +509,57 @@ async fn what_nobody_asked_for_is_never_taken_up_again() {
     assert_eq!(world.offered().await, None, "a journal that begins anew leaves it");
     world.accept(&third);
     assert_eq!(world.offered().await, None, "and knows that it was there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_took_is_settled_when_it_ends_and_a_fault_of_ours_is_taken_back() {
+    let mut world = world(MemoryStore::new()).await;
+    let (answered, failed, posted_nowhere) = (turn("10", "7", "42"), turn("11", "7", "42"), turn("12", "7", "42"));
+    for question in [&answered, &failed, &posted_nowhere] {
+        world.accept(question);
+    }
+    let mut found = answer(&answered, "hello");
+    found.effort.usage.prompt = 70;
+    world.journal.cast(JournalMsg::Answered(answered.id.clone(), Box::new(found.clone()))).unwrap();
+    assert_eq!(world.charged().await.as_deref(), Some("settle 10 70"));
+    world.delivered("10");
+    assert_eq!(world.charged().await, None, "once");
+    world.journal.cast(JournalMsg::Answered(failed.id.clone(), Box::new(failed.apology("sorry", "deadline")))).unwrap();
+    assert_eq!(world.charged().await.as_deref(), Some("cancel 11"));
+    world.journal.cast(JournalMsg::Answered(posted_nowhere.id.clone(), Box::new(found))).unwrap();
+    world.journal.cast(JournalMsg::Undeliverable(posted_nowhere.id, "gone".to_owned())).unwrap();
+    assert_eq!(world.charged().await.as_deref(), Some("settle 12 70"), "the tokens were spent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_turn_ends_with_its_reason_and_costs_nothing() {
+    let log = Log::capture();
+    let mut world = world(MemoryStore::new()).await;
+    let (told, silent) = (turn("10", "7", "42"), turn("11", "7", "42"));
+    world.accept(&told);
+    world.accept(&silent);
+    let mut refused = answer(&told, "enough");
+    refused.outcome = crate::domain::turn::Outcome::Refused("message limit".to_owned());
+    world.journal.cast(JournalMsg::Answered(told.id.clone(), Box::new(refused))).unwrap();
+    world.delivered("10");
+    world.journal.cast(JournalMsg::Dropped(silent.id.clone(), "message limit")).unwrap();
+    assert_eq!(world.charged().await, None);
+    assert_eq!((world.record("10").as_str(), world.record("11").as_str()), ("closed", "closed"));
+    let lines = log.of("turn.refused");
+    let told: Vec<_> = lines.iter().map(|line| (line["outcome"].as_str(), line["reason"].as_str())).collect();
+    assert_eq!(told, [("refused", "message limit"), ("dropped", "message limit")]);
+    assert!(log.of("turn.replied").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_nobody_heard_is_offered_again() {
+    let mut world = world(MemoryStore::new()).await;
+    let question = turn("10", "7", "42");
+    world.accept(&question);
+    for _ in 0..2 * OFFERS_MAX {
+        assert_eq!(world.offered().await.as_deref(), Some("10"));
+        world.journal.cast(JournalMsg::Unheard(question.id.clone())).unwrap();
+        tokio::time::sleep(SWEEP_EVERY).await;
+    }
+    assert_eq!(world.delivery().await, None, "it is no fault of the turn");
 }

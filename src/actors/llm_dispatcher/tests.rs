@@ -47,7 +47,7 @@ impl World {
     fn report(&self, row: &str, result: Result<(), ModelErrorKind>) {
         let usage = crate::domain::completion::Usage::default();
         let result = match result {
-            Ok(()) => Ok(Summary { finish: "stop".into(), usage }),
+            Ok(()) => Ok(Summary { finish: "stop".into(), usage, calls: 0 }),
             Err(kind) => Err(ModelError { kind, message: "no".into(), retry_after: None }),
         };
         let report = Report { turn: Some(turn_id("10")), row: row.into(), tries: 1, took: Duration::ZERO, result };

@@ -233,7 +233,7 @@ impl Courier {
         let drawn = job.drawn.clone().unwrap_or_default();
         let mut found = Found::default();
         if let Some(message) = drawn.message {
-            found.pieces.push(Shown { message, text: drawn.text, whole: false });
+            found.pieces.push(Shown { message, text: drawn.text, whole: false, files: false });
         } else if job.check || drawn.doubtful {
             found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
         }
@@ -302,7 +302,9 @@ impl Courier {
                 }
             };
             progress.first_visible.get_or_insert_with(Instant::now);
-            progress.found.note(index, Shown { message, text: piece.text.clone(), whole: true });
+            progress
+                .found
+                .note(index, Shown { message, text: piece.text.clone(), whole: true, files: !piece.files.is_empty() });
         }
         Ok(())
     }
@@ -318,7 +320,7 @@ impl Courier {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let piece = &pieces[index];
-        let request = PostRequest::Create { place, piece: piece.clone(), reply_to, nonce: job.task.nonce(index) };
+        let mut request = PostRequest::Create { place, piece: piece.clone(), reply_to, nonce: job.task.nonce(index) };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
@@ -336,6 +338,7 @@ impl Courier {
             match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => return Ok(message),
                 Ok(_) => return Err(Refusal::Request("the platform did not name the posted message".to_owned())),
+                Err(PostError::NoReply(_)) if drop_reply(&mut request) => {}
                 Err(error) => {
                     if matches!(error, PostError::Transient(_)) {
                         uncertain_since.get_or_insert_with(Instant::now);
@@ -374,7 +377,7 @@ impl Courier {
                 Err(error) => error,
             };
             attempt += 1;
-            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. }) {
+            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. } | PostError::NoReply(_)) {
                 return Err(error);
             }
             tokio::time::sleep(self.pause(&error, attempt)).await;
@@ -421,7 +424,7 @@ impl Courier {
                         self.pacer.lock().limited(now, *retry_after, *global);
                     }
                     PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
-                    PostError::Transient(_) => {}
+                    PostError::NoReply(_) | PostError::Transient(_) => {}
                 }
                 Err(error)
             }
@@ -439,6 +442,9 @@ impl Courier {
         if let PostError::Refused { status, message } = &error {
             return Err(refusal(*status, message, piece));
         }
+        if let PostError::NoReply(_) = &error {
+            return Err(Refusal::Request(error.to_string()));
+        }
         let pause = self.pause(&error, attempt);
         if Instant::now() + pause > until {
             return Err(Refusal::Request(format!("given up: {error}")));
@@ -454,6 +460,12 @@ impl Courier {
             _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),
         }
     }
+}
+
+/// Makes a reply a plain message; false when it was one.
+fn drop_reply(request: &mut PostRequest) -> bool {
+    let PostRequest::Create { reply_to, .. } = request else { return false };
+    reply_to.take().is_some()
 }
 
 fn refusal(status: u16, message: &str, piece: &Piece) -> Refusal {

@@ -59,7 +59,7 @@ impl Courier {
                 // The answer itself would meet the same limit.
                 self.pace.not_before = Some(now + retry_after.min(WAIT_MAX));
             }
-            Err(PostError::Refused { .. }) => drawn.over = true,
+            Err(PostError::Refused { .. } | PostError::NoReply(_)) => drawn.over = true,
             // It may have worked, and only its answer was lost.
             Ok(_) | Err(PostError::Transient(_)) => {
                 drawn.text.clear();

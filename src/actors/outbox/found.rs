@@ -31,12 +31,14 @@ pub(super) struct Shown {
     pub text: String,
     /// Its cards and files stand there too. A first piece may still be a draft, which has none.
     pub whole: bool,
+    /// There are files, which may be those of another answer.
+    pub files: bool,
 }
 
 impl Shown {
     /// Nothing of this piece is missing.
     pub(super) fn shows(&self, piece: &Piece) -> bool {
-        self.text == piece.text && (self.whole || piece.is_plain())
+        self.text == piece.text && (self.whole || (piece.is_plain() && !self.files))
     }
 }
 
@@ -93,11 +95,15 @@ impl Found {
         let mut found = Self { pieces: Vec::new(), doubled: replies > 1 };
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
         let Some(first) = rest.next() else { return found };
-        found.pieces.push(Shown { message: first.id, text: first.text, whole: false });
+        let files = !first.attachments.is_empty();
+        found.pieces.push(Shown { message: first.id, text: first.text, whole: false, files });
         for piece in pieces.iter().skip(1) {
             // Only first pieces reply to something, so an answer to somebody else is never taken for ours.
             match rest.find(|posted| posted.text == piece.text && posted.reply_to.is_none()) {
-                Some(posted) => found.pieces.push(Shown { message: posted.id, text: posted.text, whole: true }),
+                Some(posted) => {
+                    let files = !piece.files.is_empty();
+                    found.pieces.push(Shown { message: posted.id, text: posted.text, whole: true, files });
+                }
                 None => break,
             }
         }

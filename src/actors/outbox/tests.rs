@@ -233,6 +233,21 @@ async fn a_refused_request_fails_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_replies_are_refused_the_answer_comes_as_a_plain_message() {
+    let mut world = world().await;
+    world.poster.post_goes(Go::Fail(PostError::NoReply("code 160002".into())));
+    world.deliver("10", "42", "hello");
+    assert_eq!(world.told().await, ("10".into(), Ok(1)));
+    assert_eq!((world.poster.ours(&place("42")), world.creates()), (vec!["hello".to_owned()], 2));
+    let plain = |request: &PostRequest| matches!(request, PostRequest::Create { reply_to: None, .. });
+    assert_eq!(world.poster.count(plain), 1);
+    world.poster.post_goes(Go::Fail(PostError::NoReply("code 160002".into())));
+    world.poster.post_goes(Go::Fail(PostError::NoReply("code 160002".into())));
+    world.deliver("11", "42", "hello");
+    assert!(world.told().await.1.is_err(), "there is no third way");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_courier_that_panics_is_followed_by_one_more_that_looks_first() {
     for go in [Go::Panic, Go::PanicAfter] {
         let mut world = world().await;

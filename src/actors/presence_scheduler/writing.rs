@@ -29,7 +29,7 @@ pub(super) async fn write(
 ) -> (Written, Effort) {
     let mut effort = Effort::default();
     let messages = presence::transcript(&running.prompts, kind, earlier);
-    let request = Request { messages, response_format: Some(running.schema.document()) };
+    let request = Request { messages, response_format: Some(running.schema.document()), tools: Vec::new() };
     let mut tried: Vec<String> = Vec::new();
     while tried.len() < ROWS_MAX {
         let lease = match permit(dispatcher, &tried).await {

@@ -18,12 +18,13 @@ struct World {
     clock: Arc<ManualClock>,
     outbox: Heard<OutboxMsg>,
     reporter: Handle<ReporterMsg>,
+    timeline: Arc<Timeline>,
     faults: Arc<ScriptedFaults>,
     _tree: Tree,
 }
 
 async fn world(variables: &[(&str, &str)], store: Arc<MemoryStore>) -> World {
-    let clock = Arc::new(ManualClock::new());
+    let (clock, timeline) = (Arc::new(ManualClock::new()), Arc::<Timeline>::default());
     let (reporter, outbox) = (at("reporter"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Reporter {
@@ -32,11 +33,12 @@ async fn world(variables: &[(&str, &str)], store: Arc<MemoryStore>) -> World {
         clock: Arc::clone(&clock) as _,
         door: DOOR,
         outbox: outbox.clone(),
+        timeline: Arc::clone(&timeline),
     };
     let faults = Arc::clone(&stage.faults);
     let outbox = stage.probe(&outbox);
     stage.actor(row(LEAF), &reporter, actor);
-    World { store, clock, outbox, reporter, faults, _tree: stage.go().await }
+    World { store, clock, outbox, reporter, timeline, faults, _tree: stage.go().await }
 }
 
 const DAILY: [(&str, &str); 1] = [("STATS_REPORT_CHANNEL_ID", "99")];
@@ -159,4 +161,16 @@ async fn a_crash_loses_no_report() {
     assert_eq!(lost.name, again.name);
     again.done();
     assert!(world.post(HOUR).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pages_know_the_sums_of_today() {
+    let world = world(&[], Arc::new(MemoryStore::new())).await;
+    let today = || world.timeline.turns(BEGINNING).today.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((today().day.as_str(), today().messages, today().dollars), ("2027-01-15", 0, None));
+    used(&world.store, 7, BEGINNING);
+    used(&world.store, 5, Timestamp(BEGINNING.0 - 24 * 3_600_000));
+    tokio::time::sleep(SUM_EVERY).await;
+    assert_eq!((today().members, today().messages, today().prompt_tokens, today().unpriced_tokens), (1, 1, 7, 0));
 }

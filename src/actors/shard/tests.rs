@@ -70,6 +70,8 @@ impl World {
                 Incoming::Posted(posted) => Some((posted.id.id, receipt)),
                 Incoming::Deleted(message) => Some((message.id, receipt)),
                 Incoming::Reacted(place) => Some((place.id, receipt)),
+                Incoming::Command(command) => Some((command.callback.id.id, receipt)),
+                Incoming::Typing(_) => None,
             },
         }
     }

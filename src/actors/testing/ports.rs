@@ -17,8 +17,11 @@ use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
+use crate::domain::limits;
+use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
     Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
@@ -92,6 +95,11 @@ pub struct MemoryStore {
     pub broken_scans: AtomicUsize,
     /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
+    /// What counts for members.
+    pub book: Mutex<Book>,
+    /// Answers about limits wait while this is not set.
+    answering: watch::Sender<bool>,
+    clock: ManualClock,
 }
 
 impl MemoryStore {
@@ -101,7 +109,15 @@ impl MemoryStore {
             durable: watch::channel(true).0,
             broken_scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
+            book: Mutex::default(),
+            answering: watch::channel(true).0,
+            clock: ManualClock::new(),
         }
+    }
+
+    /// Answers about limits come, or wait.
+    pub fn answering(&self, answering: bool) {
+        self.answering.send_replace(answering);
     }
 
     pub fn durable(&self, durable: bool) {
@@ -154,6 +170,16 @@ impl Store for MemoryStore {
         async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
     }
 
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        let answer = self.book.lock().decide(self.clock.now(), &request);
+        let mut answering = self.answering.subscribe();
+        async move {
+            let _ = answering.wait_for(|answering| *answering).await;
+            answer
+        }
+        .boxed()
+    }
+
     fn status(&self) -> StoreStatus {
         let degraded = self.degraded.load(Ordering::SeqCst);
         if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
@@ -188,13 +214,9 @@ impl ScriptedModels {
     /// The first row falls back to the others in order.
     pub fn new(keys: &[&str]) -> Self {
         let rows = keys.iter().enumerate().map(|(index, key)| Row {
-            key: (*key).to_owned(),
             stream: false,
-            timeout: Duration::from_secs(60),
             fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
-            temperature: None,
-            max_context: None,
-            price: None,
+            ..Row::new(*key, Duration::from_secs(60))
         });
         Self {
             rows: rows.collect(),
@@ -235,6 +257,7 @@ impl Models for ScriptedModels {
             Say::Text(text) => Ok(Completion {
                 content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
                 refusal: None,
+                calls: Vec::new(),
                 finish: Finish::Stop,
                 usage: Usage::default(),
                 raw: Value::Null,
@@ -242,6 +265,18 @@ impl Models for ScriptedModels {
             Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
             Say::Panic => panic!("the model panicked"),
         }
+    }
+}
+
+// === Files of messages ===
+
+/// No file can be had.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
     }
 }
 
@@ -256,6 +291,8 @@ pub enum Go {
     Panic,
     /// It happens, then comes a panic.
     PanicAfter,
+    /// Whom it is about is not there.
+    Absent,
     /// It goes well, and the platform says that its bucket is empty for so long.
     EmptyBucket(Duration),
 }
@@ -269,6 +306,7 @@ pub struct ScriptedPoster {
     nonces: Mutex<HashMap<String, MessageId>>,
     posts: Mutex<VecDeque<Go>>,
     reads: Mutex<VecDeque<Go>>,
+    roles: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
     /// What each of our messages carries beside its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
@@ -284,6 +322,7 @@ impl ScriptedPoster {
             nonces: Mutex::default(),
             posts: Mutex::default(),
             reads: Mutex::default(),
+            roles: Mutex::default(),
             slow: Mutex::default(),
             carried: Mutex::default(),
             shows: Mutex::new(Capabilities::text_only(100)),
@@ -298,6 +337,11 @@ impl ScriptedPoster {
     /// The next read goes like this.
     pub fn read_goes(&self, go: Go) {
         self.reads.lock().push_back(go);
+    }
+
+    /// The next change of a role goes like this.
+    pub fn role_goes(&self, go: Go) {
+        self.roles.lock().push_back(go);
     }
 
     /// Requests to this place take so long.
@@ -349,7 +393,13 @@ impl ScriptedPoster {
                 self.carried.lock().insert(message.clone(), piece.clone());
                 PostResult::Message(message.clone())
             }
-            PostRequest::Typing { .. } => PostResult::Done,
+            PostRequest::Typing { .. }
+            | PostRequest::AddRole(_)
+            | PostRequest::RemoveRole(_)
+            | PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. } => PostResult::Done,
             PostRequest::History { place, after, limit } => {
                 let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
                 let after = after.as_ref().map_or(0, number);
@@ -368,7 +418,21 @@ impl ScriptedPoster {
 fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
     let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
     let guild = Some("5".to_owned());
-    Posted { id, place, parent: None, guild, author, text, mentions_us: false, reply_to, at: BEGINNING, draw: None }
+    Posted {
+        id,
+        place,
+        parent: None,
+        guild,
+        author,
+        text,
+        mentions_us: false,
+        reply_to,
+        attachments: Vec::new(),
+        locale: None,
+        may_answer: true,
+        at: BEGINNING,
+        draw: None,
+    }
 }
 
 #[async_trait]
@@ -380,11 +444,14 @@ impl Poster for ScriptedPoster {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         self.requests.lock().push((Instant::now(), request.clone()));
         let (place, script) = match request {
-            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (place, Some(&self.posts)),
-            PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (place, Some(&self.reads)),
-            PostRequest::Typing { place } => (place, None),
+            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
+            PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
+            PostRequest::Typing { place } => (Some(place), None),
+            PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
+            PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
+            PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
-        let takes = self.slow.lock().get(place).copied().unwrap_or_default();
+        let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
         tokio::time::sleep(takes).await;
         let go = script.and_then(|script| script.lock().pop_front());
         match go {
@@ -394,6 +461,7 @@ impl Poster for ScriptedPoster {
                 Err(PostError::Transient("the answer was lost".to_owned()))
             }
             Some(Go::Panic) => panic!("the poster panicked"),
+            Some(Go::Absent) => Ok(PostReply { result: PostResult::Absent, bucket: None }),
             Some(Go::PanicAfter) => {
                 self.perform_now(request);
                 panic!("the poster panicked")

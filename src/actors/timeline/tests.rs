@@ -14,9 +14,12 @@ fn turn(number: usize) -> Turn {
         guild: Some("535353".to_owned()),
         person: Person::new(DOOR, "646464"),
         name: "Adalbert".to_owned(),
+        roles: Vec::new(),
         trigger: Trigger::Mention,
         text: "a secret question".to_owned(),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: Timestamp(0),
         policy: Policy {
             reply: ReplyContract::Typed,

@@ -14,7 +14,7 @@ use crate::domain::completion::{Completion, Request};
 use crate::domain::partial::Partial;
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
-use crate::ports::{Heard, ModelError};
+use crate::ports::{Heard, ModelError, ModelErrorKind};
 
 /// The most tries of one row.
 const TRIES: u32 = 3;
@@ -55,14 +55,10 @@ impl Thinking<'_> {
             tries += 1;
             let row = lease.row.key.clone();
             parts.timeline.asked(&turn.id, "model", &row);
-            let begun = Instant::now();
+            let call = Underway { thinking: self, row: &row, tries, begun: Instant::now(), over: false };
             let result = self.complete(&row, request).await;
             drop(lease);
-            let took = begun.elapsed();
-            let summary = result.as_ref().map(Summary::from).map_err(Clone::clone);
-            let report = Report { turn: Some(turn.id.clone()), row: row.clone(), tries, took, result: summary };
-            // A dispatcher that is down forgets what it knew of this row anyway.
-            let _ = parts.dispatcher.cast(LlmDispatcherMsg::Report(report));
+            let took = call.ended(result.as_ref().map(Summary::from).map_err(Clone::clone));
             let error = match result {
                 Ok(completion) => return Ok(Asked { completion, row, took }),
                 Err(error) => error,
@@ -110,6 +106,43 @@ impl Thinking<'_> {
                 let _ = outbox.cast(OutboxMsg::Draft(draft));
             }
         })
+    }
+}
+
+/// A call that is under way. What cuts it off drops it, and a call that the turn's deadline cut off is reported as well: the
+/// model had its time. A turn that was cancelled says nothing about the model.
+struct Underway<'a> {
+    thinking: &'a Thinking<'a>,
+    row: &'a str,
+    tries: u32,
+    begun: Instant,
+    over: bool,
+}
+
+impl Underway<'_> {
+    /// The call ended by itself. Gives the time that it took.
+    fn ended(mut self, result: Result<Summary, ModelError>) -> Duration {
+        self.over = true;
+        self.report(result)
+    }
+
+    fn report(&self, result: Result<Summary, ModelError>) -> Duration {
+        let took = self.begun.elapsed();
+        let (turn, row) = (Some(self.thinking.turn.id.clone()), self.row.to_owned());
+        let report = Report { turn, row, tries: self.tries, took, result };
+        // A dispatcher that is down forgets what it knew of this row anyway.
+        let _ = self.thinking.parts.dispatcher.cast(LlmDispatcherMsg::Report(report));
+        took
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if self.over || Instant::now() < self.thinking.deadline {
+            return;
+        }
+        let message = "the turn's deadline came first".to_owned();
+        self.report(Err(ModelError { kind: ModelErrorKind::Timeout, message, retry_after: None }));
     }
 }
 

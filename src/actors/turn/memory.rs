@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::TurnParts;
+use crate::actors::forgotten::Moment;
 use crate::actors::journal::JournalMsg;
 use crate::actors::outbox::OutboxMsg;
 use crate::actors::running::Running;
+use crate::domain::command::preferences::{self, Preferences};
 use crate::domain::history::History;
-use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::ids::{MessageId, Person, TurnId};
 use crate::domain::incoming::{AuthorKind, Quoted, Seen};
 use crate::domain::keys;
 use crate::domain::turn::{Exchange, HistoryScope, Turn};
@@ -24,18 +26,33 @@ pub(super) struct Recalled {
     pub history: History,
     /// The message that the trigger replies to, unless its exchange is now part of the history.
     pub quoted: Option<Quoted>,
+    /// Before what else was forgotten this was read.
+    pub read: Moment,
+}
+
+/// The row that this person chose, unless there is nothing to choose or it is gone.
+pub(super) async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<String> {
+    let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
+    if allowed.is_empty() || running.models.rows().len() < 2 {
+        return None;
+    }
+    let key = keys::preferences(&turn.person);
+    // Without an answer in time the default row is as good as any.
+    let stored = tokio::time::timeout(FETCH_WITHIN, parts.store.get(&key)).await.ok().flatten()?;
+    Preferences::parse(&stored).row(&allowed).map(|row| row.key.clone())
 }
 
 /// Loads the conversation, and resolves what the trigger replies to: our own answer is merged with its question, somebody
 /// else's message is quoted.
 pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) -> Recalled {
+    let read = parts.forgotten.now();
     let mut history = match turn.policy.history {
         HistoryScope::PersonInPlace => load(parts, turn).await,
-        HistoryScope::Nothing => History::default(),
+        HistoryScope::Nothing | HistoryScope::Forgotten => History::default(),
     };
     // A turn that is resumed may have got as far as its memory in an earlier life.
-    history.forget(&turn.text, turn.at);
-    let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None } };
+    history.forget(&turn.asked(), turn.at);
+    let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None, read } };
     let seen = match &quoted.seen {
         Some(seen) => Some(seen.clone()),
         None => fetch(parts, turn, &quoted.id).await,
@@ -46,9 +63,9 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
         && let Ok(exchange) = serde_json::from_str(&known)
     {
         history.merge(&exchange, &turn.person, running.settings.history.max_messages);
-        return Recalled { history, quoted: None };
+        return Recalled { history, quoted: None, read };
     }
-    Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }) }
+    Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }), read }
 }
 
 /// The record of the exchange that a message of ours answered. Whoever replies very quickly sees our message before we have
@@ -65,13 +82,30 @@ async fn answered(parts: &TurnParts, message: &MessageId, seen: &Seen) -> Option
     parts.store.get(&key).await
 }
 
-/// Adds a completed exchange. It is visible at once, so that the lane's next turn sees it.
-pub(super) fn remember(parts: &TurnParts, running: &Running, turn: &Turn, exchange: &Exchange, mut history: History) {
+/// Adds a completed exchange to the history as it was read. It is visible at once, so that the lane's next turn sees it. What
+/// was to be forgotten meanwhile is left out.
+pub(super) fn remember(
+    parts: &TurnParts,
+    running: &Running,
+    turn: &Turn,
+    exchange: &Exchange,
+    (mut history, read): (History, Moment),
+) {
     let settings = &running.settings.history;
+    let saving = parts.forgotten.saving();
+    if saving.covers(turn) {
+        return;
+    }
+    saving.clean(turn, read, &mut history);
     history.add(exchange, settings.max_messages);
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
     let key = keys::history(&turn.person, &turn.place);
-    drop(parts.store.write(vec![Write::Put { key, value: history.to_json(), ttl }]));
+    // Whoever's words stand in here as well must find them.
+    let quoted = |id: &str| keys::quote_of(&Person::new(turn.person.door.clone(), id), &key);
+    let quotes = history.others().map(|id| Write::Put { key: quoted(id), value: String::new(), ttl });
+    let mut writes: Vec<Write> = quotes.collect();
+    writes.push(Write::Put { key, value: history.to_json(), ttl });
+    drop(parts.store.write(writes));
 }
 
 /// The conversation so far.
@@ -112,6 +146,7 @@ async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Se
         author: posted.author.person,
         name: posted.author.name,
         text: posted.text,
+        attachments: posted.attachments,
         answers: posted.reply_to.map(|quoted| quoted.id),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Thinking;
+use super::{Thinking, scene};
 use crate::actors::outbox::OutboxMsg;
 use crate::domain::completion::Item;
 use crate::domain::prompt;
@@ -26,10 +26,11 @@ impl Thinking<'_> {
         else {
             return Err("the place cannot be read");
         };
-        let heard = prompt::heard(messages, parts.clock.now(), running.settings.history.message_max_age);
+        let now = parts.clock.now();
+        let heard = prompt::heard(messages, now, running.settings.history.message_max_age);
         if heard.is_empty() {
             return Err("nothing is being talked about");
         }
-        Ok(prompt::interjection(&running.prompts, turn.policy.reply, &heard))
+        Ok(prompt::interjection(&running.prompts, turn.policy.reply, &scene(turn, now), &heard))
     }
 }

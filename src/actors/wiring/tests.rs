@@ -8,8 +8,8 @@ use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
-    Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedFaults, ScriptedListener, ScriptedModels,
-    ScriptedPoster, ScriptedSource,
+    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, ScriptedFaults, ScriptedListener,
+    ScriptedModels, ScriptedPoster, ScriptedSource,
 };
 use crate::actors::testing::{DOOR, mention, place, settle};
 use crate::domain::incoming::Incoming;
@@ -23,8 +23,8 @@ impl Files for Still {
         1
     }
 
-    fn read(&self) -> Result<Running, Vec<String>> {
-        Err(Vec::new())
+    fn read(&self) -> (u64, Result<Running, Vec<String>>) {
+        (1, Err(Vec::new()))
     }
 }
 
@@ -58,6 +58,7 @@ async fn world() -> World {
         door: DOOR,
         source: Arc::new(source),
         poster: Arc::clone(&poster) as _,
+        attachments: Arc::new(NoFiles),
         listener: Arc::new(ScriptedListener::default()),
         roster: Arc::clone(&roster),
         board: Arc::new(Board::default()),

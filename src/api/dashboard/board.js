@@ -188,13 +188,20 @@ function dollars(amount) {
   return amount !== 0 && amount < 0.01 ? `$${amount.toPrecision(2)}` : `$${amount.toFixed(2)}`;
 }
 
-function showMoney(board, { limits, spent }) {
+function showMoney(board, { limits, spent, today }) {
   board.meters.replaceChildren(...limits.map((limit) => {
     const fill = make("i", limit.used >= limit.max ? "full" : "");
     fill.style.width = `${Math.min(100, (limit.used / Math.max(1, limit.max)) * 100)}%`;
     return make("li", "", make("span", "name", limit.name), make("span", "meter", fill), make("span", "figure", `${limit.used} of ${limit.max}`));
   }));
-  board.spent.replaceChildren(...spent.map((row) => {
+  const days = today ? [today] : [];
+  board.spent.replaceChildren(...days.map((day) => {
+    const cached = day.cached_tokens ? `, ${short(day.cached_tokens)} cached` : "";
+    const unpriced = day.unpriced_tokens ? `; ${short(day.unpriced_tokens)} without a price` : "";
+    const who = `${day.messages} ${day.messages === 1 ? "message" : "messages"} of ${day.members} ${day.members === 1 ? "member" : "members"}`;
+    const figures = `${who}; ${short(day.prompt_tokens)} in${cached}, ${short(day.completion_tokens)} out${unpriced}`;
+    return make("li", "", make("span", "name", `${day.day}, all`), make("span", "figure", figures), make("span", "price", day.dollars === null ? "no price" : dollars(day.dollars)));
+  }), ...spent.map((row) => {
     const failed = row.failed ? `, ${row.failed} failed` : "";
     const cached = row.cached_tokens ? `, ${short(row.cached_tokens)} cached` : "";
     const figures = `${row.calls} ${row.calls === 1 ? "call" : "calls"}${failed}; ${short(row.prompt_tokens)} in${cached}, ${short(row.completion_tokens)} out`;

@@ -1,4 +1,5 @@
-//! Asks models for one tiny answer each, in the same form as a turn asks, and names the signs of trouble.
+//! Asks models for one tiny answer each, in the same form as a turn asks, and names the signs of trouble. When all rows are
+//! asked, each also gets one round with a tool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,14 @@ use futures_util::stream;
 use tokio::time::{Instant, timeout};
 
 use super::report::{Report, Verdict};
+use super::tools;
 use crate::app::files;
 use crate::app::reload::{self, Lookup};
 use crate::config::Settings;
-use crate::domain::completion::{Completion, Finish, Request};
-use crate::domain::prompt::{self, Question};
+use crate::domain::attachment::Enclosed;
+use crate::domain::completion::{Completion, Finish, Item, Request, Role};
+use crate::domain::ids::{Door, Place};
+use crate::domain::prompt::{self, Prompts, Question, Scene};
 use crate::domain::reply::Schema;
 use crate::domain::turn::ReplyContract;
 use crate::llm::client::Client;
@@ -23,6 +27,8 @@ use crate::ports::{ModelError, ModelErrorKind, Models};
 const AT_ONCE: usize = 4;
 /// The longest that one model is waited for, whatever its row allows.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// Where it is asked: at no door that anybody can come through.
+const DOOR: Door = Door::new("check");
 /// What is asked.
 const QUESTION: &str = "Say hello in one word.";
 
@@ -52,25 +58,49 @@ pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: 
     let (Ok(prompts), Ok(schema)) = (files::prompts(settings), files::schema(settings)) else {
         return report.skipped("model", "not asked: the prompts or the schema above are wrong");
     };
-    let question = Question { contract: ReplyContract::Typed, history: &[], quoted: None, text: QUESTION };
-    let request =
-        Request { messages: prompt::transcript(&prompts, &question), response_format: Some(schema.document()) };
+    let messages = transcript(&prompts);
+    let instructions = messages.first().cloned().unwrap_or_else(|| Item::new(Role::System, ""));
+    let request = Request { messages, response_format: Some(schema.document()), ..Request::default() };
     let (calls, mistakes) = calls(settings, lookup, registry, all);
     for (row, mistake) in mistakes {
         report.wrong_with(&format!("model {row}"), mistake);
     }
     let answers = stream::iter(calls)
         .map(|(client, row)| {
-            let (request, schema) = (&request, &schema);
+            let (request, schema, instructions) = (&request, &schema, &instructions);
             async move {
-                let found = one(&client, &row, request, schema).await;
-                (row, found)
+                let found = one(&*client, &row, request, schema).await;
+                let known =
+                    client.rows().iter().find(|known| known.key == row).filter(|_| all && found.0 != Verdict::Wrong);
+                let round = match known {
+                    Some(known) => Some(tools::round(&*client, known, instructions, schema).await),
+                    None => None,
+                };
+                (row, found, round)
             }
         })
         .buffered(AT_ONCE);
-    for (row, (verdict, why)) in answers.collect::<Vec<_>>().await {
+    for (row, (verdict, why), round) in answers.collect::<Vec<_>>().await {
         report.push(&format!("model {row}"), verdict, why);
+        if let Some((verdict, why)) = round {
+            report.push(&format!("model {row} tools"), verdict, why);
+        }
     }
+}
+
+/// What a turn would ask if somebody said the question in a channel of its own.
+fn transcript(prompts: &Prompts) -> Vec<Item> {
+    let (place, none) = (Place::new(DOOR, "0"), Enclosed::default());
+    let question = Question {
+        scene: Scene::nobody(&place),
+        contract: ReplyContract::Typed,
+        history: &[],
+        quoted: None,
+        quoted_files: &none,
+        text: QUESTION,
+        files: &none,
+    };
+    prompt::transcript(prompts, &question)
 }
 
 type Calls = (Vec<(Arc<Client>, String)>, Vec<(String, String)>);
@@ -107,7 +137,7 @@ fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) ->
     (calls, mistakes)
 }
 
-async fn one(client: &Client, row: &str, request: &Request, schema: &Schema) -> (Verdict, String) {
+async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema) -> (Verdict, String) {
     let begun = Instant::now();
     let answer = bounded(client, row, request).await;
     let took = begun.elapsed().as_millis();
@@ -131,7 +161,8 @@ async fn one(client: &Client, row: &str, request: &Request, schema: &Schema) -> 
     }
 }
 
-async fn bounded(client: &Client, row: &str, request: &Request) -> Result<Completion, ModelError> {
+/// One call, waited for only so long.
+pub(super) async fn bounded(client: &dyn Models, row: &str, request: &Request) -> Result<Completion, ModelError> {
     timeout(ANSWER_WITHIN, client.complete(row, request)).await.unwrap_or_else(|_| {
         let message = format!("no whole answer within {} s", ANSWER_WITHIN.as_secs());
         Err(ModelError { kind: ModelErrorKind::Timeout, message, retry_after: None })
@@ -163,12 +194,9 @@ fn judge(completion: &Completion, schema: &Schema) -> (Verdict, Vec<String>) {
         }
         Ok(_) => {}
     }
-    match &completion.finish {
-        Finish::Stop => {}
-        Finish::Length => signs.push("finish_reason is length: the answer was cut off by a token limit".to_owned()),
-        Finish::Filtered => signs.push("a content filter stopped it".to_owned()),
-        Finish::ToolCalls => signs.push("it asks for tools that it was not offered".to_owned()),
-        Finish::Other(other) => signs.push(format!("finish_reason is {other:?}, not stop")),
+    signs.extend(signs_of_end(completion));
+    if completion.finish == Finish::ToolCalls {
+        signs.push("it asks for tools that it was not offered".to_owned());
     }
     if completion.refusal.is_some() {
         signs.push("it refused to answer".to_owned());
@@ -182,6 +210,16 @@ fn judge(completion: &Completion, schema: &Schema) -> (Verdict, Vec<String>) {
         (true, true) => Verdict::Ok,
     };
     (verdict, signs)
+}
+
+/// What the way an answer ended says about the model or its settings.
+pub(super) fn signs_of_end(completion: &Completion) -> Option<String> {
+    match &completion.finish {
+        Finish::Stop | Finish::ToolCalls => None,
+        Finish::Length => Some("finish_reason is length: the answer was cut off by a token limit".to_owned()),
+        Finish::Filtered => Some("a content filter stopped it".to_owned()),
+        Finish::Other(other) => Some(format!("finish_reason is {other:?}, not stop")),
+    }
 }
 
 #[cfg(test)]
@@ -200,7 +238,14 @@ mod tests {
 
     fn judged(content: &str, finish: Finish, estimated: bool) -> (Verdict, String) {
         let usage = Usage { estimated, ..Usage::default() };
-        let completion = Completion { content: content.to_owned(), refusal: None, finish, usage, raw: Value::Null };
+        let completion = Completion {
+            content: content.to_owned(),
+            refusal: None,
+            calls: Vec::new(),
+            finish,
+            usage,
+            raw: Value::Null,
+        };
         let (verdict, signs) = judge(&completion, &schema());
         (verdict, signs.join("; "))
     }

@@ -45,6 +45,9 @@ fn a_usual_message_is_told_whole() {
         text: "hi <@1>".to_owned(),
         mentions_us: true,
         reply_to: None,
+        attachments: Vec::new(),
+        locale: None,
+        may_answer: true,
         at: Timestamp(1_795_199_880_123),
         draw: None,
     };
@@ -77,8 +80,34 @@ fn the_lean_reading_agrees_with_the_full_type() {
     assert_eq!(quoted.id, message_id(old.id));
     let answers = old.message_reference.unwrap().message_id.map(message_id);
     let (author, name) = (person(old.author.id), old.author.name);
-    let expected = Seen { author, name, ours: true, text: old.content, answers };
+    let expected = Seen { author, name, ours: true, text: old.content, answers, attachments: Vec::new() };
     assert_eq!(quoted.seen, Some(expected));
+}
+
+#[test]
+fn files_are_told_as_they_are_claimed_and_odd_ones_are_left_out() {
+    let file = json!({"id": "9", "filename": "cat.png", "content_type": "image/png", "size": 70, "width": 2, "height": 3,
+        "url": "https://cdn.discordapp.com/attachments/1/2/cat.png?ex=1", "proxy_url": "https://media.discordapp.net/x"});
+    let bare =
+        json!({"id": "9", "filename": "notes", "size": 5, "url": "https://cdn.discordapp.com/attachments/1/2/n"});
+    let endless = json!({"id": "9", "filename": "n".repeat(9_000), "size": 5, "url": "https://x"});
+    let odd = [json!(7), json!({"id": "9"}), json!({"filename": "x", "size": -1, "url": "y"}), endless];
+    let listed: Vec<Value> = [file.clone(), bare].into_iter().chain(odd).collect();
+    let told = read(&with(json!({"attachments": listed}))).attachments;
+    let cat = Attachment {
+        name: "cat.png".to_owned(),
+        mime: Some("image/png".to_owned()),
+        size: 70,
+        url: "https://cdn.discordapp.com/attachments/1/2/cat.png?ex=1".to_owned(),
+        width: Some(2),
+        height: Some(3),
+    };
+    assert_eq!((told.len(), &told[0], told[1].mime.as_deref()), (2, &cat, None));
+    assert_eq!(read(&with(json!({"attachments": vec![file.clone(); 30]}))).attachments.len(), MAX_ATTACHMENTS);
+    assert_eq!(read(&with(json!({"attachments": "none"}))).attachments, []);
+    let reply = with(json!({"type": 19, "message_reference": {"message_id": "8"}, "referenced_message":
+        {"id": "8", "author": {"id": "5", "username": "bob"}, "attachments": [file]}}));
+    assert_eq!(read(&reply).reply_to.unwrap().seen.unwrap().attachments, [cat]);
 }
 
 #[test]
@@ -184,23 +213,24 @@ fn deletions_name_their_messages() {
 #[test]
 fn a_guild_tells_its_places_and_skips_odd_ones() {
     let guild = json!({
-        "id": "4", "name": "here", "roles": "whatever",
+        "id": "4", "name": "here", "roles": "whatever", "preferred_locale": "de",
         "channels": [
             {"id": "10", "type": 0, "last_message_id": "100"}, {"id": "11", "type": 4}, {"id": "12", "type": 5},
             {"type": 0}, 7, {"id": "13", "type": 15}, {"id": "14", "type": 2, "last_message_id": null},
         ],
         "threads": [{"id": "20", "type": 11, "last_message_id": "200", "parent_id": "10"}],
     });
-    let GuildPlaces { guild: id, newest, threads } = places(&guild.to_string()).unwrap().unwrap();
+    let GuildPlaces { guild: id, locale, newest, threads } = places(&guild.to_string()).unwrap().unwrap();
     assert_eq!(threads, [(Place::new(DOOR, "20"), Place::new(DOOR, "10"))]);
+    assert_eq!(locale.as_deref(), Some("de"));
     let newest: Vec<_> = newest.into_iter().map(|(place, at)| (place.id, at)).collect();
     let epoch = Timestamp(1_420_070_400_000);
     let expected = vec![("10".to_owned(), epoch), ("20".to_owned(), epoch)];
     assert_eq!((id.as_str(), newest), ("4", expected));
     assert_eq!(places(r#"{"id":"4","unavailable":true}"#).unwrap(), None);
     assert_eq!(
-        places(r#"{"id":"4"}"#).unwrap(),
-        Some(GuildPlaces { guild: "4".to_owned(), newest: Vec::new(), threads: Vec::new() })
+        places(r#"{"id":"4","preferred_locale":7}"#).unwrap(),
+        Some(GuildPlaces { guild: "4".to_owned(), locale: None, newest: Vec::new(), threads: Vec::new() })
     );
     assert!(places("{}").is_err());
 }

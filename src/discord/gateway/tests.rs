@@ -158,6 +158,8 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
                 Incoming::Posted(posted) => return (sequence, posted.id.id),
                 Incoming::Deleted(message) => return (sequence, format!("deleted {}", message.id)),
                 Incoming::Reacted(place) => return (sequence, format!("reacted {}", place.id)),
+                Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
+                Incoming::Typing(typing) => return (sequence, format!("typing {}", typing.name)),
             },
             StreamEvent::Passed { .. } => {}
             other => panic!("{other:?} instead of a message"),

@@ -15,6 +15,10 @@ const MAX_BODY: usize = 8 * 1024 * 1024;
 const MAX_WORDS: usize = 300;
 /// The longest wait that is believed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+/// What stands before Discord's code in an error.
+const CODE: &str = "code ";
+/// Discord's code for a reply by somebody who may not read message history.
+const NO_HISTORY: u32 = 160_002;
 /// The wait when too many requests were made and nothing says for how long.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -135,7 +139,7 @@ impl Answer {
             return self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
         };
         let mut words = match refusal.code {
-            Some(code) => format!("code {code}: {}", refusal.message),
+            Some(code) => format!("{CODE}{code}: {}", refusal.message),
             None => refusal.message,
         };
         if let Some(errors) = refusal.errors {
@@ -144,6 +148,19 @@ impl Answer {
         }
         words.chars().take(MAX_WORDS).collect()
     }
+}
+
+/// Discord's code of a refusal, when it told one.
+pub(super) fn code(error: &PostError) -> Option<u32> {
+    match error {
+        PostError::Refused { message, .. } => message.strip_prefix(CODE)?.split(':').next()?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Who may not read older messages may not reply to one either; everything else stays as it is.
+pub(super) fn without_history(error: PostError) -> PostError {
+    if code(&error) == Some(NO_HISTORY) { PostError::NoReply(error.to_string()) } else { error }
 }
 
 /// The error for a body of success that is not what was asked for.

@@ -20,7 +20,14 @@ fn dialogue(contract: ReplyContract) -> Dialogue {
 
 fn completion(content: &str) -> Completion {
     let usage = Usage { prompt: 100, completion: 10, cached: 50, estimated: false };
-    Completion { content: content.into(), refusal: None, finish: Finish::Stop, usage, raw: Value::Null }
+    Completion {
+        content: content.into(),
+        refusal: None,
+        calls: Vec::new(),
+        finish: Finish::Stop,
+        usage,
+        raw: Value::Null,
+    }
 }
 
 /// Plays one dialogue against these answers; the last step, and the request of each call.
@@ -52,7 +59,10 @@ fn a_valid_answer_takes_one_structured_call() {
     let (step, requests) = play(ReplyContract::Typed, answers(&[GOOD]));
     let reply = Reply { kind: Kind::Url, response: "Here".into(), data: "https://example.com".into() };
     assert_eq!(step, finished(reply, 1));
-    assert_eq!(requests, [Request { messages: opening(), response_format: Some(schema().document()) }]);
+    assert_eq!(
+        requests,
+        [Request { messages: opening(), response_format: Some(schema().document()), ..Request::default() }]
+    );
 }
 
 #[test]
@@ -130,7 +140,7 @@ fn plain_text_is_taken_as_it_comes_without_thoughts() {
     let json = json!({"a": 1}).to_string();
     let (step, requests) = play(ReplyContract::Plain, answers(&[&format!("<think>hm</think>\n{json}")]));
     assert_eq!(step, finished(Reply::text(json), 1));
-    assert_eq!(requests, [Request { messages: opening(), response_format: None }]);
+    assert_eq!(requests, [Request { messages: opening(), ..Request::default() }]);
     let (step, requests) = play(ReplyContract::Plain, answers(&["", "Hello"]));
     assert_eq!(step, finished(Reply::text("Hello"), 2));
     assert!(!requests[1].messages[2].content.contains("JSON"));

@@ -182,3 +182,30 @@ proptest! {
         prop_assert_eq!(said(&history), expected);
     }
 }
+
+#[test]
+fn what_was_asked_until_a_moment_goes_with_its_answers() {
+    let mut history = History::default();
+    for (second, text) in [(1, "one"), (2, "two"), (3, "three")] {
+        history.add(&exchange(&ada(), second, text, &format!("to {text}")), 20);
+    }
+    // The answer came after the moment, the question before it.
+    history.forget_until(Timestamp(2_000));
+    assert_eq!(said(&history), ["three", "to three"]);
+    history.forget_until(Timestamp(9_000));
+    assert_eq!(said(&history), Vec::<&str>::new());
+}
+
+#[test]
+fn words_of_others_are_found_and_forgotten_alone() {
+    let mut history = History::default();
+    history.add(&exchange(&ada(), 1, "mine", "to me"), 20);
+    history.merge(&exchange(&bob(), 2, "his", "to him"), &ada(), 20);
+    history.add(&exchange(&ada(), 3, "mine again", "to me again"), 20);
+    assert_eq!(history.others().collect::<Vec<_>>(), ["43"]);
+    assert_eq!(history.asked_by(&bob()).collect::<Vec<_>>(), ["his"]);
+    history.forget_asked_by(&bob(), Timestamp(1_999));
+    assert_eq!(history.entries().len(), 6, "it was asked later");
+    history.forget_asked_by(&bob(), Timestamp(2_000));
+    assert_eq!(said(&history), ["mine", "to me", "mine again", "to me again"]);
+}

@@ -97,6 +97,23 @@ pub fn total(person: &Person, guild: &str) -> String {
     format!("{TOTAL_PREFIX}{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
 }
 
+/// How all counters begin that say in which communities somebody was ever counted.
+#[must_use]
+pub fn of_all_time() -> [String; 2] {
+    [of_period(ALL), TOTAL_PREFIX.to_owned()]
+}
+
+/// The community in which a counter of all time counts this person; none when it counts somebody else, or is none.
+#[must_use]
+pub fn community_of(key: &str, person: &Person) -> Option<String> {
+    if let Some(entry) = parse(key) {
+        let theirs = entry.account == Account::Member(person.id.clone()) && entry.door == person.door.as_str();
+        return entry.guild.filter(|_| theirs);
+    }
+    let (guild, member) = key.strip_prefix(TOTAL_PREFIX)?.rsplit_once(':')?;
+    (member == legacy(&person.door, &person.id)).then(|| guild.to_owned())
+}
+
 /// The tokens of a member in a community on one day, as the Python bot counts them. It lives for [`DAILY_TTL`].
 #[must_use]
 pub fn daily(person: &Person, guild: &str, day: &str) -> String {

@@ -17,9 +17,12 @@ fn turn(guild: Option<&str>) -> Turn {
         guild: guild.map(str::to_owned),
         person: ada(),
         name: "Ada".to_owned(),
+        roles: Vec::new(),
         trigger: Trigger::Mention,
         text: "hi".to_owned(),
         quoted: None,
+        attachments: Vec::new(),
+        locale: None,
         at: NOW,
         policy: Policy {
             reply: ReplyContract::Typed,

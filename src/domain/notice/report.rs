@@ -1,5 +1,7 @@
 //! The words of a usage report, for the people who run the bot.
 
+use std::fmt::Write as _;
+
 use jiff::civil::Date;
 
 use crate::domain::ids::{Door, Person};
@@ -59,7 +61,7 @@ fn summary(overview: &Overview) -> String {
         grouped(tokens_out)
     );
     if micros > 0 {
-        text.push_str(&format!(" Cost: {}.", dollars(micros)));
+        let _ = write!(text, " Cost: {}.", dollars(micros));
     }
     text
 }
@@ -94,7 +96,7 @@ pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

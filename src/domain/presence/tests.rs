@@ -57,6 +57,7 @@ fn the_model_is_told_the_kind_and_the_last_lines() {
         activity: "You are {bot_name}.".into(),
         bot_name: "Robo".into(),
         words: 30,
+        channels: Arc::default(),
     };
     let earlier: Vec<Arc<str>> = (0..7).map(|n| format!("line {n}").into()).collect();
     let items = transcript(&prompts, Kind::Listening, &earlier);

@@ -15,6 +15,8 @@ fn rules() -> Rules {
         ignored_roles: HashSet::from(["66".to_owned()]),
         allowed_bots: HashSet::from(["77".to_owned()]),
         direct_messages: false,
+        super_roles: HashSet::from(["99".to_owned()]),
+        restriction: Some(restriction::Rules { role: "12".to_owned(), channel: Some("40".to_owned()) }),
         policy: Policy {
             reply: ReplyContract::Typed,
             history: HistoryScope::PersonInPlace,
@@ -39,6 +41,9 @@ fn posted(text: &str) -> Posted {
         text: text.into(),
         mentions_us: text.contains("<@1>") || text.contains("<@!1>"),
         reply_to: None,
+        attachments: Vec::new(),
+        locale: Some("de".into()),
+        may_answer: true,
         at: Timestamp(1_700_000_000_000),
         draw: None,
     }
@@ -52,6 +57,7 @@ fn quoted(ours: bool) -> Quoted {
             name: "Bob".into(),
             ours,
             text: "the sky is green".into(),
+            attachments: Vec::new(),
             answers: None,
         }),
     }
@@ -60,7 +66,7 @@ fn quoted(ours: bool) -> Quoted {
 fn ignored(posted: &Posted) -> Option<&'static str> {
     match triage(posted, &rules(), &us()) {
         Verdict::Ignore(reason) => Some(reason.as_str()),
-        Verdict::Turn(_) | Verdict::Hint(_) | Verdict::Interjection(..) => None,
+        Verdict::Turn(_) | Verdict::Hint(_) | Verdict::Restricted(_) | Verdict::Interjection(..) => None,
     }
 }
 
@@ -83,9 +89,12 @@ fn a_mention_becomes_a_whole_turn() {
             guild: Some("3".into()),
             person: Person::new(DOOR, "42"),
             name: "Ada".into(),
+            roles: message.author.roles.clone(),
             trigger: Trigger::Mention,
             text: "how are <@42> and you?".into(),
             quoted: None,
+            attachments: Vec::new(),
+            locale: Some("de".into()),
             at: Timestamp(1_700_000_000_000),
             policy: rules().policy,
         }
@@ -230,4 +239,32 @@ fn nobody_is_interjected_upon_who_is_not_a_person_among_others() {
 fn whoever_addresses_us_needs_no_luck() {
     assert_eq!(turn(&drawn("<@1> hello"), &rules()).trigger, Trigger::Mention);
     assert!(matches!(triage(&drawn("<@1>"), &rules(), &us()), Verdict::Hint(_)));
+}
+
+#[test]
+fn a_restricted_member_is_answered_in_one_channel_and_its_threads_only() {
+    let mut message = posted("<@1> hello?");
+    let verdict = |message: &Posted| match triage(message, &rules(), &us()) {
+        Verdict::Turn(_) => "answered",
+        Verdict::Hint(_) => "hinted",
+        Verdict::Restricted(_) => "restricted",
+        Verdict::Interjection(..) => "interjection",
+        Verdict::Ignore(reason) => reason.as_str(),
+    };
+    assert_eq!(verdict(&message), "answered");
+    message.author.roles.push("12".into());
+    assert_eq!(verdict(&message), "restricted");
+    assert_eq!(verdict(&Posted { text: "<@1>".into(), ..message.clone() }), "restricted");
+    assert_eq!(verdict(&Posted { mentions_us: false, ..message.clone() }), "not_addressed");
+    assert_eq!(verdict(&Posted { parent: Some(Place::new(DOOR, "40")), ..message.clone() }), "answered");
+    assert_eq!(verdict(&Posted { place: Place::new(DOOR, "40"), parent: None, ..message.clone() }), "answered");
+    message.author.roles.push("99".into());
+    assert_eq!(verdict(&message), "answered", "nobody restricts who is exempt");
+}
+
+#[test]
+fn where_we_may_not_answer_nobody_is_answered() {
+    let message = Posted { may_answer: false, ..posted("<@1> hello?") };
+    assert_eq!(ignored(&message), Some("no_permission"));
+    assert_eq!(ignored(&Posted { mentions_us: false, ..message }), Some("not_addressed"));
 }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::*;
-use crate::domain::completion::{Finish, Role, Usage};
+use crate::domain::completion::{Finish, Item, Role, Usage};
 use crate::llm::http::{ANSWER_BYTES, BLANK_RUN};
 use crate::llm::registry::{self, DefaultRow};
 
@@ -35,7 +35,8 @@ fn client(model: &str, base_url: String, timeout: Duration) -> Client {
 }
 
 fn request() -> Request {
-    Request { messages: vec![Item::new(Role::System, "be brief"), Item::new(Role::User, "hi")], response_format: None }
+    let messages = vec![Item::new(Role::System, "be brief"), Item::new(Role::User, "hi")];
+    Request { messages, ..Request::default() }
 }
 
 async fn ask(address: SocketAddr, timeout: Duration) -> Result<Completion, ModelError> {
@@ -97,7 +98,7 @@ async fn one_exact_request_and_its_answer() {
     )
     .unwrap();
     let mut request = request();
-    request.messages.push(Item { role: Role::Assistant, content: "the view".into(), raw: Some(raw.clone()) });
+    request.messages.push(Item { raw: Some(raw.clone()), ..Item::new(Role::Assistant, "the view") });
     request.response_format =
         Some(Arc::new(json!({"type": "json_schema", "json_schema": {"name": "n", "strict": true}})));
     let completion = client.complete("m", &request).await.unwrap();
@@ -105,6 +106,7 @@ async fn one_exact_request_and_its_answer() {
     let whole = Completion {
         content: "hello".into(),
         refusal: None,
+        calls: Vec::new(),
         finish: Finish::Stop,
         usage: Usage { prompt: 9, completion: 1, cached: 0, estimated: false },
         raw: json!({"role": "assistant", "content": "hello"}),
@@ -137,7 +139,7 @@ async fn an_echoed_answer_comes_back_unchanged() {
     told.recv().await.unwrap();
 
     let mut again = request();
-    again.messages.push(Item { role: Role::Assistant, content: answer.content, raw: Some(answer.raw) });
+    again.messages.push(Item::echo(&answer));
     client.complete("m", &again).await.unwrap();
     let sent = told.recv().await.unwrap();
     assert!(String::from_utf8_lossy(&sent).contains(message));

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::domain::model::{Price, Row};
+use crate::domain::model::{Price, Row, ToolMode};
 use crate::llm::registry::File;
 
 /// The longest timeout that makes sense: a turn is over long before.
@@ -53,8 +53,30 @@ pub enum Presence {
     Disabled,
 }
 
-/// The rows of a file in its order. What is wrong goes to `errors`; the rest is still read, so that all errors come at once.
-pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Vec<Draft> {
+/// What is known of a family of models, for a row that is made from nothing but a model's name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Family {
+    /// The name of a member has this in it, in lower case.
+    pub pattern: String,
+    /// The temperature that it takes; none leaves it to the usual one.
+    pub temperature: Option<f64>,
+    /// See the row's fields of the same names.
+    pub schema_with_tools: bool,
+    /// It sees pictures.
+    pub vision: bool,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// The rows in the file's order.
+    pub drafts: Vec<Draft>,
+    /// The families in the file's order; none when it has no such list.
+    pub families: Option<Vec<Family>>,
+}
+
+/// Reads a file. What is wrong goes to `errors`; the rest is still read, so that all errors come at once.
+pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Contents {
     let shape: Shape = match serde_json::from_str(file.text.trim_start_matches('\u{feff}')) {
         Ok(shape) => shape,
         Err(why) => {
@@ -62,12 +84,13 @@ pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Vec<
                 "{}: is not a models file: {why}; write {{\"version\": 1, \"models\": {{...}}}}",
                 file.path
             ));
-            return Vec::new();
+            return Contents::default();
         }
     };
     if shape.version.as_ref().is_some_and(|version| *version != 1) {
         errors.push(format!("{}: version: only 1 is known; write 1", file.path));
     }
+    let families = shape.families.map(|list| families(file.path, &list, errors));
     let mut drafts: Vec<Draft> = Vec::new();
     for (key, value) in shape.models.0 {
         let place = format!("{}: row {key}", file.path);
@@ -81,12 +104,37 @@ pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Vec<
             errors.push(format!("{place}: must be an object; write {{\"model_id\": \"...\"}}"));
         }
     }
-    drafts
+    Contents { drafts, families }
+}
+
+fn families(path: &str, list: &[Value], errors: &mut Vec<String>) -> Vec<Family> {
+    let mut families = Vec::new();
+    for (number, value) in list.iter().enumerate() {
+        let place = format!("{path}: family {}", number + 1);
+        let Value::Object(map) = value else {
+            errors.push(format!("{place}: must be an object; write {{\"pattern\": \"...\"}}"));
+            continue;
+        };
+        let mut fields = Fields { place, map, errors };
+        let Some(pattern) = fields.read("pattern", "a part of the models' names", text) else {
+            if !map.contains_key("pattern") {
+                fields.errors.push(format!("{}: pattern: is missing; write a part of the models' names", fields.place));
+            }
+            continue;
+        };
+        families.push(Family {
+            pattern: pattern.to_lowercase(),
+            temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
+            schema_with_tools: fields.flag("schema_with_tools").unwrap_or(false),
+            vision: fields.flag("vision").unwrap_or(false),
+        });
+    }
+    families
 }
 
 fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
     let host = host(&mut fields);
-    let presence = match fields.read("enabled", "true or false", Value::as_bool) {
+    let presence = match fields.flag("enabled") {
         Some(false) => Presence::Disabled,
         None if host == Host::Default => Presence::WhenNamed,
         Some(true) | None => Presence::Taken,
@@ -97,17 +145,32 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
         env_key: fields.read("env_key", "the name of a variable, or null", text),
         presence,
         row: Row {
+            tools: tools(&mut fields),
+            schema_with_tools: fields.flag("schema_with_tools").unwrap_or(false),
+            tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
+            vision: fields.flag("vision").unwrap_or(false),
+            native_mcp: fields.flag("native_mcp").unwrap_or(false),
             timeout: fields
                 .read("llm_call_timeout", "seconds or a duration such as \"60s\", at most an hour", duration)
                 .unwrap_or(timeout),
             fallback: fields.read("fallback", "a list of row keys", texts).unwrap_or_default(),
-            stream: fields.read("stream", "true or false", Value::as_bool).unwrap_or(true),
+            stream: fields.flag("stream").unwrap_or(true),
             temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
             max_context: fields.read("max_context", "a whole number of messages", count),
             price: fields.read("price_per_million", "an object with \"input\" and \"output\" in dollars", price),
             key,
         },
     }
+}
+
+/// How tools are offered. `tool_call_available` is the older word: false means not at all.
+fn tools(fields: &mut Fields<'_>) -> ToolMode {
+    let available = fields.flag("tool_call_available").unwrap_or(true);
+    let asked = fields.read("tools", "\"native\", \"prompt\" or \"off\"", |value| {
+        let modes = [ToolMode::Native, ToolMode::Prompt, ToolMode::Off];
+        modes.into_iter().find(|mode| value.as_str().is_some_and(|word| word.trim() == mode.as_str()))
+    });
+    asked.unwrap_or(if available { ToolMode::Native } else { ToolMode::Off })
 }
 
 fn host(fields: &mut Fields<'_>) -> Host {
@@ -171,6 +234,10 @@ impl Fields<'_> {
         }
         parsed
     }
+
+    fn flag(&mut self, name: &str) -> Option<bool> {
+        self.read(name, "true or false", Value::as_bool)
+    }
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -215,6 +282,7 @@ fn price(value: &Value) -> Option<Price> {
 #[derive(Deserialize)]
 struct Shape {
     version: Option<Value>,
+    families: Option<Vec<Value>>,
     models: Pairs,
 }
 

@@ -34,15 +34,7 @@ fn at(registry: &Registry, key: &str) -> (String, String, Option<String>) {
 }
 
 fn row(key: &str) -> Row {
-    Row {
-        key: key.into(),
-        timeout: Duration::from_secs(60),
-        fallback: vec![],
-        stream: true,
-        temperature: None,
-        max_context: None,
-        price: None,
-    }
+    Row::new(key, Duration::from_secs(60))
 }
 
 #[test]
@@ -56,25 +48,74 @@ fn without_a_file_there_is_one_row() {
 }
 
 #[test]
-fn made_rows_of_gpt_5_models_get_the_only_temperature_they_take() {
-    for (model, expected) in [("gpt-5.1", 1.0), ("openai/GPT-5-nano", 1.0), ("gpt-4", 0.7), ("claude-5", 0.7)] {
+fn a_made_row_knows_what_its_family_knows() {
+    for (model, temperature, both, vision) in [
+        ("gpt-5.1", 1.0, true, true),
+        ("openai/GPT-5-nano", 1.0, true, true),
+        ("gpt-4", 0.7, false, false),
+        ("openai/gpt-4o", 0.7, true, true),
+        ("gemini/gemini-2.5-flash-lite", 0.7, false, true),
+        ("anthropic/claude-sonnet-4-5", 0.7, false, true),
+        ("claude-5", 0.7, false, false),
+    ] {
         let registry = build(None, &default_row(model), &|_| None).unwrap();
-        assert_eq!(registry.rows()[0].temperature, Some(expected), "{model}");
+        let expected = Row { temperature: Some(temperature), schema_with_tools: both, vision, ..row(model) };
+        assert_eq!(registry.rows(), [expected], "{model}");
     }
 }
 
 #[test]
-fn compiled_in_rows_agree_with_the_rule_and_never_come_uninvited() {
+fn a_file_may_know_families_of_its_own() {
+    let text = r#"{"families": [{"pattern": "Qwen", "temperature": 0.2, "vision": true}], "models": {}}"#;
+    let expected = Row { temperature: Some(0.2), vision: true, ..row("qwen3-vl") };
+    assert_eq!(built(text, "qwen3-vl").unwrap().rows(), [expected]);
+    let own_only = Row { temperature: Some(0.7), ..row("gpt-5") };
+    assert_eq!(built(text, "gpt-5").unwrap().rows(), [own_only], "its list stands in the place of ours");
+    let inherited = built(r#"{"models": {}}"#, "gpt-5-nano").unwrap();
+    assert_eq!((inherited.rows()[0].temperature, inherited.rows()[0].vision), (Some(1.0), true));
+    let bad = built(r#"{"families": [1, {}, {"pattern": "x", "vision": "no"}], "models": {}}"#, "m").unwrap_err();
+    assert_eq!(bad.len(), 3, "{bad:?}");
+}
+
+#[test]
+fn compiled_in_rows_agree_with_their_families_and_never_come_uninvited() {
     let mut errors = Vec::new();
-    let shipped = file::read(SHIPPED, Duration::from_secs(60), &mut errors);
+    let Contents { drafts, families } = file::read(SHIPPED, Duration::from_secs(60), &mut errors);
+    let families = families.unwrap();
     assert_eq!(errors, Vec::<String>::new());
-    assert!(!shipped.is_empty());
-    for draft in shipped {
+    assert!(!drafts.is_empty());
+    for draft in drafts {
         let key = draft.row.key;
         assert_eq!((draft.host, draft.env_key, draft.presence), (Host::Default, None, Presence::WhenNamed), "{key}");
         let registry = build(None, &default_row(&key), &|_| None).unwrap();
-        assert_eq!(registry.rows(), [Row { temperature: Some(made_temperature(&key)), ..row(&key) }]);
+        assert_eq!(registry.rows(), [made(&default_row(&key), &families).row], "{key}");
     }
+}
+
+#[test]
+fn a_row_cannot_do_what_it_does_not_say() {
+    use crate::domain::model::ToolMode;
+
+    let text = r#"{"models": {
+        "silent": {"host": "http://a"},
+        "old": {"host": "http://a", "tool_call_available": false},
+        "able": {"host": "http://a", "tools": "prompt", "tool_call_available": false, "schema_with_tools": true, "tool_history": 4,
+                 "vision": true, "native_mcp": true}}}"#;
+    let registry = built(text, "silent").unwrap();
+    let old = Row { tools: ToolMode::Off, ..row("old") };
+    let able = Row {
+        tools: ToolMode::Prompt,
+        schema_with_tools: true,
+        tool_history: 4,
+        vision: true,
+        native_mcp: true,
+        ..row("able")
+    };
+    assert_eq!(registry.rows(), [row("silent"), old, able]);
+    let bad =
+        built(r#"{"models": {"x": {"host": "http://a", "tools": "maybe", "vision": 1, "tool_history": -1}}}"#, "x");
+    let bad = bad.unwrap_err();
+    assert!(bad.len() == 3 && bad.iter().any(|line| line.contains("\"native\", \"prompt\" or \"off\"")), "{bad:?}");
 }
 
 #[test]
@@ -89,6 +130,7 @@ fn the_documented_row() {
     let fast = Row {
         fallback: vec!["local".into()],
         temperature: Some(0.7),
+        schema_with_tools: true,
         max_context: Some(20),
         price: Some(crate::domain::model::Price { input: 0.15, output: 0.6, cached: 0.08 }),
         ..row("fast")

@@ -24,6 +24,7 @@ fn openai() {
     let whole = Completion {
         content: "Good morning.".into(),
         refusal: None,
+        calls: Vec::new(),
         finish: Finish::Stop,
         usage,
         raw: message_of(text),
@@ -37,9 +38,29 @@ fn litellm_keeps_fields_that_we_do_not_know() {
     let usage = Usage { prompt: 410, completion: 31, cached: 300, estimated: false };
     let completion = reading(text);
     assert_eq!(completion.raw.pointer("/provider_specific_fields/thinking_blocks/0/signature"), Some(&json!("c2ln")));
-    let whole =
-        Completion { content: String::new(), refusal: None, finish: Finish::ToolCalls, usage, raw: message_of(text) };
+    let calls = completion.calls.clone();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    let raw = message_of(text);
+    assert_eq!(raw.pointer("/tool_calls/0/function/arguments"), Some(&json!(calls[0].arguments)));
+    let whole = Completion { content: String::new(), refusal: None, calls, finish: Finish::ToolCalls, usage, raw };
     assert_eq!(completion, whole);
+}
+
+#[test]
+fn calls_are_read_however_their_arguments_come() {
+    let calls = json!([
+        {"id": "a", "type": "function", "function": {"name": "one", "arguments": "{\"n\":1}"}},
+        {"function": {"name": "two", "arguments": {"n": 2}}},
+        {"id": "c", "function": {"name": "three"}},
+        {"id": "d", "function": {"arguments": "{}"}},
+        "nonsense",
+    ]);
+    let read = read(answer(&json!({"role": "assistant", "content": null, "tool_calls": calls})), PROMPT).unwrap();
+    let told: Vec<_> = read.calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
+    assert_eq!(told, [("a", "one", "{\"n\":1}"), ("", "two", "{\"n\":2}"), ("c", "three", "")]);
+    let many = vec![calls[0].clone(); 500];
+    let message = json!({"role": "assistant", "content": null, "tool_calls": many});
+    assert_eq!(super::read(answer(&message), PROMPT).unwrap().calls.len(), CALLS_MAX);
 }
 
 #[test]

@@ -85,18 +85,30 @@ fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<Answer> {
     if has(&["list", "todo", "steps"]) {
         return Some(text(LIST));
     }
-    if has(&["code", "rust", "python", "program"]) {
+    let code = has(&["code", "rust", "python", "program"]);
+    if has(&["file"]) || (code && has(&["long"])) {
+        let data = json!({"language": "python", "content": long_code()}).to_string();
+        return Some(says("code", "This program is too long for a message, so it comes as a file.", &data));
+    }
+    if code {
         return Some(says("code", "Here is a little Rust, from my tiny shelf of examples.", CODE));
+    }
+    if has(&["run", "ran"]) {
+        let data = json!({"language": "python", "content": RAN, "output": PRINTED}).to_string();
+        return Some(says("output", "A program and what it printed; I did not really run it.", &data));
     }
     if has(&["output", "log", "logs"]) {
         return Some(says("output", "This is what plain output looks like.", OUTPUT));
     }
-    if has(&["latex", "formula", "math", "equation"]) {
-        return Some(says(
-            "latex",
-            "A formula from my shelf; I did not work it out.",
-            r"\int_0^1 x^2\,dx = \frac{1}{3}",
-        ));
+    if has(&["latex", "formula", "math", "equation", "matrix"]) {
+        let formula = if has(&["matrix"]) { MATRIX } else { FORMULA };
+        return Some(says("latex", "A formula from my shelf; I did not work it out.", formula));
+    }
+    if has(&["gif", "picture", "wave"]) {
+        return Some(says("gif", "A moving picture. It is made up, so there is nothing behind its address.", GIF));
+    }
+    if has(&["link", "url", "address"]) {
+        return Some(says("url", "A link, as a card.", LINK));
     }
     if has(&["long", "story", "stream"]) {
         return Some(text(long()));
@@ -293,6 +305,13 @@ fn quote(text: &str) -> String {
     }
 }
 
+/// A program that is too long for a single message.
+fn long_code() -> String {
+    // Few blanks, since a stream comes word by word.
+    let lines = (1..=40).map(|n| format!("bells[{n}]=ring({n},pause={},bell='harbour-bell-number-{n}')", n % 7));
+    format!("bells = {{}}\n{}\nprint(len(bells))", lines.collect::<Vec<_>>().join("\n"))
+}
+
 /// A text that is too long for a single message.
 fn long() -> String {
     let paragraphs = (1..=24).map(|n| {
@@ -303,7 +322,8 @@ fn long() -> String {
 }
 
 const HELP: &str = "I am the demo model. Try one of these words:\n\
-- **list**, **code**, **formula**, **output**, **long**: kinds of answers\n\
+- **code**, **run**, **output**, **formula**, **matrix**, **link**, **gif**: kinds of answers\n\
+- **list**, **long**, **file**: lists, and what is too long for one message\n\
 - **my name is …**, then **what is my name?**, or **remember**: history\n\
 - **roll 2d6**, **time Europe/Berlin**, **calculate 6*7**: tools, when they are on offer\n\
 - **playground**: what this is\n\
@@ -327,6 +347,18 @@ const LIST: &str = "A list, as asked (from the demo model's shelf):\n\
 2. Speak as somebody else\n\
 3. Reply to one of my messages\n\
 4. Watch the tree while I answer";
+
+const FORMULA: &str = r"\int_0^1 x^2\,dx = \frac{1}{3}";
+
+const MATRIX: &str = r"\begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix} \begin{pmatrix} x \\ y \end{pmatrix}";
+
+const GIF: &str = "https://example.com/harbour-wave.gif";
+
+const LINK: &str = "https://example.com/tide-tables?harbour=demo";
+
+const RAN: &str = "tides = [4.2, 10.6, 16.9]\nprint(max(tides), \"m\")";
+
+const PRINTED: &str = "16.9 m";
 
 const CODE: &str = "fn main() {\n    let crew = [\"Ada\", \"Ben\", \"Chloe\"];\n    for name in crew {\n        println!(\"welcome aboard, {name}\");\n    }\n}";
 

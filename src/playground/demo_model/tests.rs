@@ -67,7 +67,9 @@ async fn it_remembers_what_the_request_carries() {
 #[tokio::test]
 async fn it_answers_in_the_shape_that_was_asked_for() {
     let model = started().await;
-    for text in ["hello", "show me some code", "a formula please", "list", "", "long"] {
+    for text in
+        ["hello", "show me some code", "a formula please", "list", "", "long", "run", "file", "gif", "link", "matrix"]
+    {
         let body = json!({"messages": [{"role": "user", "content": text}], "response_format": our_format()});
         let (_, answer) = ask(&model, &body).await;
         let content = answer["choices"][0]["message"]["content"].as_str().expect("text");

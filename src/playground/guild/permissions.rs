@@ -1,7 +1,7 @@
 //! What members may do, in Discord's permission bits.
 
 use super::{
-    Guild,
+    Channel, Guild, Who,
     ids::{RoleId, UserId},
 };
 
@@ -44,6 +44,31 @@ impl Guild {
         let held = |role: RoleId| role.0 == self.id.0 || member.roles.contains(&role);
         let bits = self.roles.iter().filter(|role| held(role.id)).fold(0, |bits, role| bits | role.permissions);
         if bits & ADMINISTRATOR == 0 { bits } else { ALL }
+    }
+
+    /// What somebody may do in a channel, or in a thread of one.
+    #[must_use]
+    pub fn permissions_in(&self, channel: &Channel, user: UserId) -> u64 {
+        let mut bits = self.permissions(user);
+        if bits == ALL {
+            return bits;
+        }
+        let above = channel.parent.and_then(|parent| self.channels.iter().find(|known| known.id == parent));
+        let overwrites = &above.unwrap_or(channel).overwrites;
+        let everyone = Who::Role(RoleId(self.id.0));
+        let member = self.members.iter().find(|member| member.id == user);
+        let holds = |role: RoleId| member.is_some_and(|member| member.roles.contains(&role));
+        let mut apply = |concerned: &dyn Fn(Who) -> bool| {
+            let of = || overwrites.iter().filter(|overwrite| concerned(overwrite.who));
+            let deny = of().fold(0, |bits, overwrite| bits | overwrite.deny);
+            let allow = of().fold(0, |bits, overwrite| bits | overwrite.allow);
+            bits = (bits & !deny) | allow;
+        };
+        apply(&|who| who == everyone);
+        apply(&|who| matches!(who, Who::Role(role) if holds(role)));
+        apply(&|who| who == Who::User(user));
+        // Who cannot see a channel can do nothing in it.
+        if bits & VIEW_CHANNEL == 0 { 0 } else { bits }
     }
 
     /// The position of somebody's highest role.

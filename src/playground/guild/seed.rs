@@ -90,6 +90,7 @@ fn guild(number: u32, name: &str, bot: UserId) -> Guild {
     Guild {
         id,
         name: name.to_owned(),
+        locale: "en-US".to_owned(),
         owner: chloe.id,
         members: vec![
             person(2, "Ada", Vec::new()),
@@ -111,6 +112,7 @@ fn text(id: u64, name: &str) -> Channel {
         recipient: None,
         parent: None,
         opener: None,
+        overwrites: Vec::new(),
     }
 }
 

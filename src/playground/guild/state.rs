@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    Attachment, Channel, ChannelKind, Draft, Guild, Member, Message,
+    Attachment, Channel, ChannelKind, Draft, Guild, Member, Message, Overwrite, Role,
     files::{File, Files},
     ids::{ChannelId, GuildId, MessageId, RoleId, Snowflakes, UserId},
     mentions::{Allowed, Mentions},
@@ -288,6 +288,30 @@ impl State {
         Some(member.clone())
     }
 
+    /// Replaces what a channel takes and gives. None when it does not exist.
+    pub fn set_overwrites(&mut self, id: ChannelId, overwrites: Vec<Overwrite>) -> Option<Channel> {
+        let (guild, at) = *self.places.1.get(&id)?;
+        let channel = self.guilds.get_mut(guild)?.channels.get_mut(at)?;
+        channel.overwrites = overwrites;
+        Some(channel.clone())
+    }
+
+    /// Replaces what a role allows. None when it does not exist.
+    pub fn set_permissions(&mut self, guild: GuildId, role: RoleId, permissions: u64) -> Option<Role> {
+        let guild = self.guilds.iter_mut().find(|known| known.id == guild)?;
+        let role = guild.roles.iter_mut().find(|known| known.id == role)?;
+        role.permissions = permissions;
+        Some(role.clone())
+    }
+
+    /// Removes a member. False when there is none.
+    pub fn remove_member(&mut self, guild: GuildId, user: UserId) -> bool {
+        let Some(guild) = self.guilds.iter_mut().find(|known| known.id == guild) else { return false };
+        let before = guild.members.len();
+        guild.members.retain(|member| member.id != user);
+        guild.members.len() < before
+    }
+
     /// Adds or replaces a member. Returns false when the guild does not exist.
     pub fn put_member(&mut self, guild: GuildId, member: Member) -> bool {
         let Some(guild) = self.guilds.iter_mut().find(|candidate| candidate.id == guild) else {
@@ -340,6 +364,7 @@ impl State {
             recipient: None,
             parent: Some(parent),
             opener: Some(opener),
+            overwrites: Vec::new(),
         };
         channels.push(thread.clone());
         self.find_places();
@@ -370,6 +395,7 @@ impl State {
             recipient: Some(with),
             parent: None,
             opener: None,
+            overwrites: Vec::new(),
         };
         self.direct.push(channel.clone());
         Some(channel)

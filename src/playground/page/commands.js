@@ -19,6 +19,14 @@ export function commandOffers(text, commands) {
   }));
 }
 
+/** The option that is being typed and has choices of the bot's own: `{name, option, typed}`; nothing otherwise. */
+export function beingTyped(before, commands) {
+  const inside = before.match(/^\/([\w-]+)\s+(?:.*\s)?([\w-]+):([^:]*)$/s);
+  const command = inside && commands.find((known) => known.name === inside[1]);
+  const option = (command?.options ?? []).find((known) => known.name === inside[2] && known.autocomplete);
+  return option ? { name: command.name, option: option.name, typed: inside[3].trimStart() } : null;
+}
+
 /** What a text runs: `{name, options}`, or nothing when it runs no command. */
 export function parseCommand(text, commands) {
   const match = text.match(/^\/([\w-]+)(?:\s|$)/);

@@ -1,6 +1,6 @@
 // The message box: mentions with suggestions, replies, edits, and what is sent in the end.
 
-import { commandOffers, parseCommand } from "./commands.js";
+import { beingTyped, commandOffers, parseCommand } from "./commands.js";
 import { dropFiles, encodedFiles, startFiles, waitingFiles } from "./files.js";
 import { avatar } from "./message.js";
 import { make } from "/dashboard/dom.js";
@@ -32,7 +32,7 @@ let sending = false;
 
 /**
  * Brings the box to life. `with_` has `people()` (what can be mentioned: `{name, token, member?, note}`),
- * `commands()` and `learn()` (what can be run, and asks anew), `run(command)`, `say(text, replyTo, files)`,
+ * `commands()` and `learn()` (what can be run, and asks anew), `choices(typing)` (what the bot offers), `run(command)`, `say(text, replyTo, files)`,
  * `change(id, text)`, `types()` and `lastOwn()`.
  */
 export function startComposer(with_) {
@@ -184,6 +184,11 @@ function onSuggestKey(event) {
 function offer() {
   const before = draft.value.slice(0, draft.selectionStart);
   if (before === "/") hooks.learn().then(() => draft.value.startsWith("/") && offerCommands(draft.value));
+  const typing = before.startsWith("/") && beingTyped(before, hooks.commands());
+  if (typing) {
+    offerChoices(typing, before);
+    return;
+  }
   if (before.startsWith("/") && offerCommands(before)) return;
   const match = before.match(/(?:^|[^\w@])@([\p{L}\p{N}_-]*)$/u);
   if (!match) {
@@ -206,9 +211,20 @@ function offerCommands(before) {
   return options.length > 0;
 }
 
+/** The choices come from the bot; what was typed on meanwhile is asked for anew. */
+async function offerChoices(typing, before) {
+  const offered = await hooks.choices(typing);
+  if (draft.value.slice(0, draft.selectionStart) !== before) return;
+  options = offered.slice(0, SUGGESTIONS).map((choice) => ({ name: choice.name, note: typing.option, insert: `${choice.value} `, typed: typing.typed }));
+  chosen = 0;
+  const done = options.length === 1 && options[0].name === typing.typed.trim();
+  if (options.length === 0 || done) close();
+  else drawOptions();
+}
+
 function drawOptions() {
   suggest.replaceChildren(...options.map((person, n) => {
-    const sign = person.command ? "/" : person.option ? ":" : "@";
+    const sign = person.command ? "/" : person.option || "typed" in person ? ":" : "@";
     const face = person.member ? avatar(person.member, "small") : make("span", "avatar small role", sign);
     const item = make("li", n === chosen ? "chosen" : "", face, make("span", "", person.name), make("span", "note", person.note));
     item.id = `suggest-${n}`;
@@ -232,11 +248,11 @@ function close() {
 function take(person) {
   const caret = draft.selectionStart;
   const before = draft.value.slice(0, caret);
-  const from = person.command ? 0 : person.option ? before.search(/\S*$/) : before.lastIndexOf("@");
+  const from = person.command ? 0 : "typed" in person ? caret - person.typed.length : person.option ? before.search(/\S*$/) : before.lastIndexOf("@");
   draft.setRangeText(person.insert ?? `@${person.name} `, from, caret, "end");
   close();
   grow();
-  if (person.command) offer();
+  if (person.command || person.option) offer();
   draft.focus();
 }
 

@@ -60,6 +60,33 @@ pub async fn command(State(desk): State<Desk>, body: Body) -> Result<Response, R
     begun(desk.service.interacts(member.id, channel.id, Deed::Command(command.name, options)))
 }
 
+/// An option that a member is typing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begun {
+    member: String,
+    channel: String,
+    name: String,
+    option: String,
+    typed: String,
+}
+
+/// `POST /playground/choices`: asks the bot what an option can be; `GET` on the interaction tells the choices.
+pub async fn typing(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+    let typing: Begun = api::read(body)?;
+    let member = api::speaker(&desk.service, &typing.member)?;
+    let channel = api::channel(&desk.service, &typing.channel)?;
+    let known = commands(&desk.service).into_iter().find(|known| known["name"] == *typing.name);
+    let known = known.ok_or_else(|| missing("the bot has no such command"))?;
+    let mut options = known["options"].as_array().into_iter().flatten();
+    let offers = options.any(|option| option["name"] == *typing.option && option["autocomplete"] == true);
+    if !offers || typing.typed.chars().count() > VALUE {
+        return Err(bad("the bot offers no choices for this"));
+    }
+    let focused = json!({"name": typing.option, "type": 3, "value": typing.typed, "focused": true});
+    begun(desk.service.interacts(member.id, channel.id, Deed::Typing(typing.name, vec![focused])))
+}
+
 /// Each option as Discord would send it.
 fn typed(command: &Value, given: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
     let known: Vec<&Value> = command["options"].as_array().into_iter().flatten().collect();
@@ -135,12 +162,14 @@ fn begun(interaction: Option<MessageId>) -> Result<Response, Refusal> {
 
 type Named<T> = Result<Path<T>, PathRejection>;
 
-/// `GET /playground/interactions/{id}`: whether the bot answered it.
+/// `GET /playground/interactions/{id}`: whether the bot answered it, and the choices if it was asked for some.
 pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<Json<Value>, Refusal> {
     let Path(id) = id.map_err(|_| bad("name the interaction"))?;
     let known = desk.service.interaction(MessageId(api::id(&id)?));
     let known = known.ok_or_else(|| missing("there is no such interaction"))?;
-    Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer})))
+    let data: Option<Value> = known.form.as_deref().and_then(|form| serde_json::from_str(form).ok());
+    let choices = data.map_or(Value::Null, |data| data["choices"].clone());
+    Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer, "choices": choices})))
 }
 
 /// A thread that a member opens.

@@ -184,7 +184,7 @@ function attached(file) {
 
 function picture(file, instead) {
   const image = make("img", "picture");
-  Object.assign(image, { src: fileUrl(file), alt: file.filename, title: `${file.filename}, ${size(file.size)}` });
+  Object.assign(image, { src: fileUrl(file), alt: file.description || file.filename, title: `${file.filename}, ${size(file.size)}` });
   const open = make("a", "picture-link", image);
   Object.assign(open, { href: fileUrl(file), target: "_blank", rel: "noopener" });
   image.addEventListener("error", () => open.replaceWith(instead), { once: true });

@@ -505,6 +505,17 @@ async function openThread(id) {
   }
 }
 
+/** What the bot offers for what is being typed; nothing when it says nothing in time. */
+async function choices(typing) {
+  const begun = await ask("POST", "/playground/choices", { member: view.me, channel: here, ...typing }).catch(() => null);
+  for (let wait = 50; begun && wait < ANSWER_MS; wait *= 2) {
+    await new Promise((done) => setTimeout(done, wait));
+    const told = await ask("GET", `/playground/interactions/${begun.id}`).catch(() => null);
+    if (!told || told.answered) return told?.choices ?? [];
+  }
+  return [];
+}
+
 /** Does something that the bot has to answer, and says so when it does not. */
 async function interact(path, what) {
   const begun = await ask("POST", path, { member: view.me, channel: here, ...what }).catch((error) => complain(error.message));
@@ -570,6 +581,7 @@ startComposer({
   people,
   commands: () => world.commands,
   learn: async () => (world.commands = await ask("GET", "/playground/commands").catch(() => world.commands)),
+  choices,
   run: (command) => interact("/playground/commands", command),
   say: (text, reply, files) => ask("POST", "/playground/messages", { member: view.me, channel: here, text, reply_to: reply, files }),
   change: (id, text) => ask("PATCH", `/playground/messages/${here}/${id}`, { member: view.me, text }),

@@ -81,7 +81,7 @@ pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> 
         known.answer = Some(kind);
         known.answered_at = Some(now);
         known.original = original.or((kind == 6).then_some(interaction.message).flatten());
-        known.form = (kind == 9).then(|| Value::Object(data).to_string());
+        known.form = matches!(kind, 8 | 9).then(|| Value::Object(data).to_string());
     }
     Ok(Answer::nothing())
 }
@@ -113,8 +113,13 @@ pub fn get(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
 pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &Asked) -> Outcome {
     let interaction = alive(world, token)?;
     let id = id.or(interaction.original).ok_or_else(Refusal::unknown_message)?;
-    let Form { json, .. } = body::read(asked)?;
+    let Form { json, files } = body::read(asked)?;
     rewrite(world, &interaction, id, &json)?;
+    if !files.is_empty() {
+        let now = world.now();
+        let attachments: Vec<_> = files.into_iter().map(|file| world.state.attach(file, now)).collect();
+        world.edit(interaction.channel, id, |message| message.attachments = attachments);
+    }
     shown(world, &interaction, id)
 }
 

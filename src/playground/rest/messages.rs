@@ -10,7 +10,7 @@ use super::{
 };
 use crate::playground::{
     guild::{
-        Attachment, Draft, Message,
+        Attachment, ChannelKind, Draft, Message,
         ids::{ChannelId, MessageId},
         permissions as may,
     },
@@ -33,6 +33,9 @@ pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
     let mut draft = draft(&json)?;
     draft.files = files;
     draft.reply_to = reply(world, channel, &json)?;
+    if draft.reply_to.is_some() && !allowed(world, channel, may::READ_HISTORY) {
+        return Err(Refusal::new(400, 160_002, "Cannot reply without permission to read message history"));
+    }
     let stickers = json.get("sticker_ids").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     if is_empty(&draft) && !stickers {
         return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
@@ -181,11 +184,20 @@ fn readable(world: &World, channel: ChannelId) -> Result<(), Refusal> {
 }
 
 fn writable(world: &World, id: ChannelId, right: u64) -> Result<(), Refusal> {
-    let channel = world.state.channel(id).ok_or_else(Refusal::unknown_channel)?;
-    let guild = channel.guild.and_then(|guild| world.state.guild(guild));
-    let lacks = guild.is_some_and(|guild| guild.permissions(world.state.bot().id) & right != right);
-    if lacks || world.script.forbidden.contains(&id) {
+    world.state.channel(id).ok_or_else(Refusal::unknown_channel)?;
+    if !allowed(world, id, right) || world.script.forbidden.contains(&id) {
         return Err(Refusal::missing_permissions());
     }
     Ok(())
+}
+
+/// Whether the bot may do this in a channel. In a thread another right than in a channel lets somebody write.
+fn allowed(world: &World, id: ChannelId, right: u64) -> bool {
+    let Some(channel) = world.state.channel(id) else { return false };
+    let Some(guild) = channel.guild.and_then(|guild| world.state.guild(guild)) else { return true };
+    let right = match channel.kind {
+        ChannelKind::Thread if right == may::SEND_MESSAGES => may::SEND_IN_THREADS,
+        _ => right,
+    };
+    guild.permissions_in(channel, world.state.bot().id) & right == right
 }

@@ -13,38 +13,6 @@ fn at(picture: &Pixmap, x: u32, y: u32) -> (u8, u8, u8, u8) {
 }
 
 #[test]
-fn look_at_them() {
-    let Ok(folder) = std::env::var("STAFFAI_PICTURES") else { return };
-    for (name, formula) in [
-        ("integral", r"\int_0^1 x^2\,dx = \frac{1}{3}"),
-        ("euler", r"e^{i\pi} + 1 = 0"),
-        ("x", "x"),
-        ("dot", "."),
-        ("colour", r"\color{blue}{E} = \colorbox{yellow}{mc^2}"),
-        (
-            "align",
-            r"\begin{align} a &= b + c \\ &= \sqrt{d^2 + \frac{e}{f}} \\ x &= \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix} \end{align}",
-        ),
-        ("lines", r"a = b \\ c = d"),
-        ("long", &"x_{1} + ".repeat(30)),
-        ("cases", r"f(n) = \begin{cases} n/2 & \text{if } n \text{ is even} \\ 3n+1 & \text{otherwise} \end{cases}"),
-        ("chem", r"\ce{2H2 + O2 -> 2H2O}"),
-        ("sum", r"\sum_{k=1}^{\infty} \frac{1}{k^2} = \frac{\pi^2}{6}"),
-        ("newlines", "a +\n\nb"),
-        ("accent", r"\text{é à ü naïve — “quotes” €}"),
-        (
-            "maxwell",
-            r"\nabla \times \mathbf{E} = -\frac{\partial \mathbf{B}}{\partial t}, \quad \oint_C \mathbf{B} \cdot d\boldsymbol{\ell} = \mu_0 I",
-        ),
-    ] {
-        match draw(formula) {
-            Ok(png) => std::fs::write(format!("{folder}/{name}.png"), png).unwrap(),
-            Err(reason) => println!("{name}: {reason}"),
-        }
-    }
-}
-
-#[test]
 fn a_formula_is_a_crisp_card_that_shows_on_dark_and_light() {
     let picture = pixels(r"\int_0^1 x^2\,dx = \frac{1}{3}");
     assert!((200..600).contains(&picture.width()) && (100..250).contains(&picture.height()));

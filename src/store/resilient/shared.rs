@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
+use super::ruling::{Ruled, Steady};
 use super::{GATHERED_ENOUGH, Limits};
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, StoreStatus, Write};
@@ -27,6 +28,8 @@ pub struct Shared<B> {
     /// There is so much to do that gathering ends.
     pub plenty: Notify,
     pub closing: CancellationToken,
+    /// A clock that never jumps.
+    pub steady: Steady,
 }
 
 pub struct State<B> {
@@ -38,6 +41,8 @@ pub struct State<B> {
     reads: bool,
     /// Living entries dropped since the last warning about it.
     pub dropped: usize,
+    /// What is known of members' limits.
+    pub ruling: Ruled,
 }
 
 /// How far the numbered writes have come.
@@ -72,6 +77,7 @@ impl<B: Backend> Shared<B> {
     pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         Self {
             writer: writer_name(clock.now()),
+            steady: Steady::beginning(clock.now()),
             clock,
             limits,
             state: Mutex::new(State {
@@ -81,6 +87,7 @@ impl<B: Backend> Shared<B> {
                 backend: None,
                 reads: true,
                 dropped: 0,
+                ruling: Ruled::default(),
             }),
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
@@ -152,11 +159,20 @@ impl<B: Backend> Shared<B> {
 
     /// A read failed. The backend that failed may have been replaced since, and then it does not matter.
     pub fn read_failed(&self, backend: &Arc<B>, failure: &BackendError) {
+        self.call_failed(backend, failure, false);
+    }
+
+    /// The same of a decision about limits. A backend that cannot write may still be read.
+    pub fn decision_failed(&self, backend: &Arc<B>, failure: &BackendError) {
+        self.call_failed(backend, failure, true);
+    }
+
+    fn call_failed(&self, backend: &Arc<B>, failure: &BackendError, reads: bool) {
         let mut state = self.lock();
         if !state.backend.as_ref().is_some_and(|current| Arc::ptr_eq(current, backend)) {
             return;
         }
-        state.reads = false;
+        state.reads &= reads;
         if matches!(failure, BackendError::Broken(_)) {
             state.backend = None;
         }
@@ -186,7 +202,7 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         self.fail_waiting(&state);
         state.status = StoreStatus::Degraded("the store is closed".to_owned());
-        (state.backend.take(), state.overlay.len())
+        (state.backend.take(), state.overlay.len() + state.ruling.book.changed().len())
     }
 
     pub fn now(&self) -> Timestamp {

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::SWEEP_AGAIN;
 use super::shared::Shared;
+use crate::domain::limits::book::{Changes, MEMBERS_MAX};
 use crate::domain::{keys, panic};
 use crate::ports::StoreStatus;
 use crate::store::{Backend, BackendError, Batch, OpenError, Ticket};
@@ -33,8 +34,8 @@ pub struct Writer<B: Backend> {
 
 /// A job under way.
 struct Flight<B> {
-    /// The writes up to this number are in it.
-    through: u64,
+    /// The writes up to the first number are in it, and decisions about limits up to the second.
+    through: (u64, u64),
     /// The number of the batch of increments that is in it.
     counts: u64,
     /// How many writes those are.
@@ -52,8 +53,11 @@ struct Landed<B> {
 
 /// What a job achieved.
 enum Done {
-    Committed,
-    Swept { more: bool },
+    /// With what earlier lives wrote down of limits, where that was asked for.
+    Committed(Option<Vec<(String, String)>>),
+    Swept {
+        more: bool,
+    },
 }
 
 /// What a job met.
@@ -67,7 +71,10 @@ enum Job {
     /// Put these into the backend; ask it something first when it was failing, because there may be nothing to put.
     Commit {
         batch: Batch,
+        changes: Vec<Changes>,
         probe: bool,
+        /// Read what earlier lives wrote down of limits.
+        load: bool,
     },
     Sweep,
 }
@@ -85,7 +92,8 @@ impl<B: Backend> Writer<B> {
     /// # Errors
     /// Only [`OpenError::InUse`].
     pub async fn first_open(&mut self, deadline: Duration) -> Result<(), OpenError> {
-        let mut flight = self.launch(Job::Commit { batch: Batch::default(), probe: true }, 0, None);
+        let first = Job::Commit { batch: Batch::default(), changes: Vec::new(), probe: true, load: !B::RULES };
+        let mut flight = self.launch(first, (0, 0), None);
         match timeout(deadline, &mut flight.task).await {
             Ok(Ok(Landed { result: Err(Trouble::Open(error @ OpenError::InUse(_))), .. })) => return Err(error),
             Ok(Ok(landed)) => self.land(&flight, landed),
@@ -110,7 +118,7 @@ impl<B: Backend> Writer<B> {
         loop {
             let (status, waiting) = {
                 let state = self.shared.lock();
-                (state.status.clone(), state.overlay.len())
+                (state.status.clone(), state.overlay.len() + usize::from(state.ruling.book.has_changes()))
             };
             let closing = self.shared.closing.is_cancelled();
             self.report_dropped();
@@ -174,19 +182,22 @@ impl<B: Backend> Writer<B> {
             let (snapshot, backend, probe) = self.shared.pending();
             let ticket = Some(Ticket { writer: Arc::clone(&self.shared.writer), number: snapshot.counts });
             let batch = Batch { writes: snapshot.writes, ticket };
-            self.launch(Job::Commit { batch, probe }, snapshot.through, backend)
+            let mut batch = batch;
+            let (changes, decided, load) = self.shared.unkept(&mut batch.writes);
+            self.launch(Job::Commit { batch, changes, probe, load }, (snapshot.through, decided), backend)
         };
         self.watch(flight).await;
     }
 
     async fn sweep(&mut self) {
         self.next_sweep = Instant::now() + self.shared.limits.sweep;
+        self.shared.tidy();
         let backend = self.shared.lock().backend.clone();
-        let flight = self.launch(Job::Sweep, 0, backend);
+        let flight = self.launch(Job::Sweep, (0, 0), backend);
         self.watch(flight).await;
     }
 
-    fn launch(&self, job: Job, through: u64, backend: Option<Arc<B>>) -> Flight<B> {
+    fn launch(&self, job: Job, through: (u64, u64), backend: Option<Arc<B>>) -> Flight<B> {
         let (writes, counts) = match &job {
             Job::Commit { batch, .. } => (batch.writes.len(), batch.ticket.as_ref().map_or(0, |ticket| ticket.number)),
             Job::Sweep => (0, 0),
@@ -207,12 +218,13 @@ impl<B: Backend> Writer<B> {
 
     fn land(&mut self, flight: &Flight<B>, landed: Landed<B>) {
         match landed.result {
-            Ok(Done::Committed) => {
+            Ok(Done::Committed(loaded)) => {
+                self.shared.kept(flight.through.1, loaded);
                 if flight.writes > 0 {
                     histogram!("staffai_store_commit_seconds").record(flight.begun.elapsed().as_secs_f64());
                 }
                 self.backoff = self.shared.limits.retry_first;
-                self.shared.settled(flight.through, flight.counts, landed.backend);
+                self.shared.settled(flight.through.0, flight.counts, landed.backend);
             }
             Ok(Done::Swept { more: true }) => {
                 self.next_sweep = Instant::now() + SWEEP_AGAIN.min(self.shared.limits.sweep);
@@ -263,18 +275,25 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
         },
     };
     let result = match job {
-        Job::Commit { batch, probe } => commit(backend.as_ref(), batch, probe).await,
+        Job::Commit { batch, changes, probe, load } => commit(backend.as_ref(), batch, &changes, (probe, load)).await,
         Job::Sweep => backend.sweep().await.map(|more| Done::Swept { more }),
     };
     Landed { backend: Some(backend), result: result.map_err(Trouble::Backend) }
 }
 
-async fn commit<B: Backend>(backend: &B, batch: Batch, probe: bool) -> Result<Done, BackendError> {
+async fn commit<B: Backend>(
+    backend: &B,
+    batch: Batch,
+    changes: &[Changes],
+    (probe, load): (bool, bool),
+) -> Result<Done, BackendError> {
     if probe {
         backend.get(keys::PROBE).await?;
     }
+    let loaded = if load { Some(backend.scan(keys::TOKEN_LIMIT_PREFIX, MEMBERS_MAX).await?) } else { None };
     if !batch.writes.is_empty() {
         backend.apply(batch).await?;
     }
-    Ok(Done::Committed)
+    backend.merge(changes).await?;
+    Ok(Done::Committed(loaded))
 }

@@ -1,0 +1,334 @@
+//! commands: what members run beside talking.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: commands and what is being typed of them, from the gateway.
+//! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`.
+//! A restart loses: the commands that run. The platform tells their members that there was no answer, and they run them again.
+//!
+//! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
+//! once, so it is also what keeps a command that arrives twice from being run twice. Without it nothing is done.
+
+mod deeds;
+mod desk;
+mod kept;
+mod overview;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use self::desk::Desk;
+use super::config_watcher::ConfigWatcherMsg;
+use super::forgotten::Forgotten;
+use super::handle::Handle;
+use super::journal::JournalMsg;
+use super::outbox::{OutboxMsg, Outboxes};
+use super::rate_limiter::RateLimiterMsg;
+use super::running::Live;
+use super::supervisor::{Actor, Crash, Me};
+use super::turn::InFlight;
+use crate::config::edges::DirectMessages;
+use crate::domain::command::{self, Command, Spec, Tooling, Typing};
+use crate::domain::ids::{self, Door, MessageId, Person};
+use crate::domain::notice::commands as words;
+use crate::domain::outgoing::Piece;
+use crate::domain::restart::Backoff;
+use crate::ports::{Clock, Dice, PostError, PostRequest, PostResult, Store, Vitals};
+
+/// Commands that run at once.
+const RUNNING_MAX: usize = 64;
+/// Commands of one person that run at once.
+const OWN_MAX: usize = 3;
+/// Short answers on their way at once: choices for somebody who types, and refusals. Further ones are dropped.
+const ASIDE_MAX: usize = 64;
+/// Commands remembered, so that none is run twice; the oldest are forgotten first.
+const SEEN_MAX: usize = 4_096;
+/// How long a command may take.
+const WITHIN: Duration = Duration::from_secs(30);
+/// How long choices for somebody who types are worth anything.
+const SUGGEST_WITHIN: Duration = Duration::from_secs(2);
+/// The first look at what is offered: connecting comes first.
+const REGISTER_AFTER: Duration = Duration::from_millis(250);
+/// How often the settings are looked at for a change of what is offered.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// How long one try to offer the commands may take.
+const REGISTER_WITHIN: Duration = Duration::from_secs(60);
+/// Waits between such tries.
+const REGISTER_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(300) };
+
+/// What commands is told.
+pub enum CommandsMsg {
+    /// The gateway: somebody ran a command. A task answers it, unless it was seen before.
+    Run(Box<Command>),
+    /// The gateway: somebody types a command. Choices are offered, if there is room.
+    Suggest(Box<Typing>),
+    /// A task: this person's command ended.
+    Ended(Person, &'static str, Ending),
+    /// A task panicked. Its member is told.
+    Panicked(Box<Command>, String),
+    /// Time to offer the commands, where they are not offered as they should be.
+    Register,
+    /// A task: what came of offering these.
+    Registered(Vec<Spec>, Result<PostResult, PostError>),
+}
+
+/// How a command ended.
+pub struct Ending {
+    outcome: &'static str,
+    took: Duration,
+}
+
+/// What commands work with.
+pub struct CommandParts {
+    /// What this process runs with.
+    pub live: Live,
+    /// Where memory is kept.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// How everything is.
+    pub vitals: Arc<dyn Vitals>,
+    /// The door whose members run commands.
+    pub door: Door,
+    /// Who carries answers.
+    pub outboxes: Outboxes,
+    /// Who has custody of open turns.
+    pub journal: Handle<JournalMsg>,
+    /// Who knows how members stand against their limits.
+    pub rate_limiter: Handle<RateLimiterMsg>,
+    /// Who reads changed files.
+    pub config_watcher: Handle<ConfigWatcherMsg>,
+    /// What may not be remembered any more.
+    pub forgotten: Arc<Forgotten>,
+    /// How many turns are in flight.
+    pub in_flight: Arc<InFlight>,
+    /// The tools that are connected.
+    pub tooling: Arc<RwLock<Tooling>>,
+}
+
+/// The behaviour and its arguments.
+pub struct Commands {
+    /// What commands work with.
+    pub parts: Arc<CommandParts>,
+}
+
+/// What commands holds.
+pub struct CommandsState {
+    seen: Seen,
+    running: HashMap<Person, usize>,
+    aside: Arc<Semaphore>,
+    /// What was offered last; none when it has yet to be.
+    offered: Option<Vec<Spec>>,
+    /// Tries to offer that failed in a row.
+    failures: u32,
+}
+
+impl Actor for Commands {
+    type Msg = CommandsMsg;
+    type State = CommandsState;
+
+    fn start(&self, me: &mut Me<CommandsMsg>) -> Result<CommandsState, Crash> {
+        me.after(REGISTER_AFTER, CommandsMsg::Register);
+        Ok(CommandsState {
+            seen: Seen::default(),
+            running: HashMap::new(),
+            aside: Arc::new(Semaphore::new(ASIDE_MAX)),
+            offered: None,
+            failures: 0,
+        })
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<CommandsMsg>,
+        message: CommandsMsg,
+        state: &mut CommandsState,
+    ) -> Result<(), Crash> {
+        match message {
+            CommandsMsg::Run(command) => self.run(me, state, command),
+            CommandsMsg::Suggest(typing) => self.suggest(me, state, *typing),
+            CommandsMsg::Ended(person, name, ending) => {
+                state.ended(&person);
+                report(name, ending.outcome, ending.took);
+            }
+            CommandsMsg::Panicked(command, panic) => {
+                tracing::error!(event = "command.panicked", command = known(&command), panic, "a command panicked");
+                state.ended(&command.caller.person);
+                report(known(&command), "panicked", Duration::ZERO);
+                let parts = Arc::clone(&self.parts);
+                me.background(async move {
+                    Desk::new(&parts, &command.callback).respond(Piece::text(words::broken())).await;
+                });
+            }
+            CommandsMsg::Register => self.register(me, state),
+            CommandsMsg::Registered(specs, result) => self.registered(me, state, specs, result),
+        }
+        Ok(())
+    }
+}
+
+impl Commands {
+    fn run(&self, me: &mut Me<CommandsMsg>, state: &mut CommandsState, command: Box<Command>) {
+        if !state.seen.insert(&command.callback.id) {
+            tracing::debug!(event = "gateway.dropped", reason = "seen before", "command dropped");
+            return;
+        }
+        let person = command.caller.person.clone();
+        let own = state.running.get(&person).is_some_and(|many| *many >= OWN_MAX);
+        if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
+            tracing::warn!(event = "turn.shed", r#where = "commands", "too many commands run");
+            metrics::counter!("staffai_shed_total", "where" => "commands").increment(1);
+            let sentence = if own { words::still_running() } else { words::busy() };
+            return self.refuse(me, state, command, sentence);
+        }
+        *state.running.entry(person.clone()).or_default() += 1;
+        let parts = Arc::clone(&self.parts);
+        let (name, kept) = (known(&command), command.clone());
+        let begun = Instant::now();
+        me.task(
+            async move {
+                let outcome = serve(&parts, &command).await;
+                CommandsMsg::Ended(person, name, Ending { outcome, took: begun.elapsed() })
+            },
+            move |panic| CommandsMsg::Panicked(kept, panic),
+        );
+    }
+
+    /// Says why a command is not run, if there is room for that.
+    fn refuse(&self, me: &mut Me<CommandsMsg>, state: &CommandsState, command: Box<Command>, sentence: &'static str) {
+        let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
+        let parts = Arc::clone(&self.parts);
+        me.background(async move {
+            let desk = Desk::new(&parts, &command.callback);
+            if desk.claim().await {
+                desk.respond(Piece::text(sentence)).await;
+            }
+            drop(room);
+        });
+    }
+
+    fn suggest(&self, me: &mut Me<CommandsMsg>, state: &CommandsState, typing: Typing) {
+        let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
+        let choices = deeds::choices(&self.parts, &typing);
+        let outbox = self.parts.outboxes.of(&typing.callback.id.door).clone();
+        me.background(async move {
+            let request = PostRequest::Suggest { to: typing.callback, choices };
+            // Whoever types on asks again.
+            let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;
+            drop(room);
+        });
+    }
+
+    /// Offers what the settings of now lead to, unless that is what was offered last.
+    fn register(&self, me: &mut Me<CommandsMsg>, state: &CommandsState) {
+        let running = self.parts.live.now();
+        let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
+        let specs = command::specs(&running.settings.members.super_roles, direct);
+        if state.offered.as_ref() == Some(&specs) {
+            return me.after(LOOK_EVERY, CommandsMsg::Register);
+        }
+        let outbox = self.parts.outboxes.of(&self.parts.door).clone();
+        let (there, back) = (specs.clone(), specs.clone());
+        me.task(
+            async move {
+                let request = PostRequest::RegisterCommands(specs);
+                let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
+                let result = asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string())));
+                CommandsMsg::Registered(there, result)
+            },
+            move |panic| CommandsMsg::Registered(back, Err(PostError::Transient(panic))),
+        );
+    }
+
+    fn registered(
+        &self,
+        me: &mut Me<CommandsMsg>,
+        state: &mut CommandsState,
+        specs: Vec<Spec>,
+        result: Result<PostResult, PostError>,
+    ) {
+        let next = match result {
+            Ok(done) => {
+                let changed = done != PostResult::Already;
+                tracing::info!(event = "commands.offered", commands = specs.len(), changed, "the commands are offered");
+                state.offered = Some(specs);
+                state.failures = 0;
+                LOOK_EVERY
+            }
+            Err(error) => {
+                state.failures = state.failures.saturating_add(1);
+                let wait = REGISTER_AGAIN.base + REGISTER_AGAIN.delay(state.failures, self.parts.dice.roll());
+                let again_in_ms = ids::millis(wait);
+                tracing::warn!(event = "commands.refused", %error, again_in_ms, "the commands cannot be offered");
+                wait
+            }
+        };
+        me.after(next, CommandsMsg::Register);
+    }
+}
+
+impl CommandsState {
+    fn ended(&mut self, person: &Person) {
+        if let Some(many) = self.running.get_mut(person) {
+            *many -= 1;
+            if *many == 0 {
+                self.running.remove(person);
+            }
+        }
+    }
+}
+
+/// Answers one command, and tells how that went.
+async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
+    let desk = Desk::new(parts, &command.callback);
+    if !desk.claim().await {
+        return "unclaimed";
+    }
+    let (piece, outcome) = match tokio::time::timeout(WITHIN, deeds::answer(parts, command)).await {
+        Ok(answer) => answer,
+        Err(_) => (Piece::text(words::too_slow()), "slow"),
+    };
+    if desk.respond(piece).await { outcome } else { "unanswered" }
+}
+
+/// The command's name as it may stand in labels.
+fn known(command: &Command) -> &'static str {
+    command::Kind::named(&command.name).map_or("unknown", command::Kind::name)
+}
+
+fn report(name: &'static str, outcome: &'static str, took: Duration) {
+    tracing::info!(event = "command.answered", command = name, outcome, ms = ids::millis(took), "command ended");
+    metrics::counter!("staffai_commands_total", "command" => name, "outcome" => outcome).increment(1);
+}
+
+/// The commands of the last while, oldest forgotten first.
+#[derive(Default)]
+struct Seen {
+    known: HashSet<MessageId>,
+    order: VecDeque<MessageId>,
+}
+
+impl Seen {
+    /// False when it was seen before.
+    fn insert(&mut self, id: &MessageId) -> bool {
+        if !self.known.insert(id.clone()) {
+            return false;
+        }
+        self.order.push_back(id.clone());
+        if self.order.len() > SEEN_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

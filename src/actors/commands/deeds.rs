@@ -1,0 +1,154 @@
+//! What each command does. Whether its caller may run it is decided here, at the moment of use.
+
+use std::time::Duration;
+
+use super::{CommandParts, kept, overview};
+use crate::actors::config_watcher::ConfigWatcherMsg;
+use crate::actors::rate_limiter::{Asker, RateLimiterMsg};
+use crate::config::edges::DirectMessages;
+use crate::domain::command::overview::Usage;
+use crate::domain::command::preferences::{self, DEFAULT, Preferences};
+use crate::domain::command::{self, CHOICES_MAX, Choice, Command, Kind, ROW, Typing, USER};
+use crate::domain::ids::Person;
+use crate::domain::keys;
+use crate::domain::model::Row;
+use crate::domain::notice::commands as words;
+use crate::domain::outgoing::{Card, Field, File, Piece};
+use crate::ports::Write;
+
+/// How long the limiter may take to say how somebody stands.
+const LIMITER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The colour of a card when all is well, and when not.
+const WELL: u32 = 0x2e_cc_71;
+const UNWELL: u32 = 0xe6_7e_22;
+
+/// The answer to a command, and its outcome as a label.
+pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+    let Some(kind) = Kind::named(&command.name) else {
+        return (Piece::text(words::unknown()), "unknown");
+    };
+    let running = parts.live.now();
+    let super_roles = &running.settings.members.super_roles;
+    if !command::may_run(kind, &command.caller, super_roles) {
+        return (Piece::text(words::operators_only(kind)), "refused");
+    }
+    let piece = match kind {
+        Kind::Help => {
+            let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
+            let own: Vec<Kind> =
+                Kind::ALL.into_iter().filter(|kind| command::may_run(*kind, &command.caller, super_roles)).collect();
+            Piece::text(words::help(&own, direct))
+        }
+        Kind::New => Piece::text(begin_anew(parts, command).await),
+        Kind::Model => Piece::text(model(parts, command).await),
+        Kind::Usage => return usage(parts, command).await,
+        Kind::Forget => Piece::text(kept::forget(parts, command).await),
+        Kind::Export => export(parts, command).await,
+        Kind::Tools => Piece::text(words::tools(&parts.tooling.read())),
+        Kind::Status => status(parts),
+        Kind::Approvals => Piece::text(words::approvals(&parts.tooling.read())),
+        Kind::RefreshTools => Piece::text(words::tools_refreshed(&parts.tooling.read())),
+        Kind::RefreshStatus => {
+            // A watcher that is down reads everything when it is back.
+            let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
+            Piece::text(words::refreshed(&running.version))
+        }
+    };
+    (piece, "done")
+}
+
+/// What can be chosen for what somebody types: rows that have it in their name.
+pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
+    if Kind::named(&typing.name) != Some(Kind::Model) || typing.option != ROW {
+        return Vec::new();
+    }
+    let running = parts.live.now();
+    let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
+    let typed = typing.typed.trim().to_lowercase();
+    let keys = allowed.iter().map(|row| row.key.as_str());
+    let named_so = allowed.iter().any(|row| row.key == DEFAULT);
+    let keys = keys.chain((!named_so).then_some(DEFAULT)).filter(|key| key.to_lowercase().contains(&typed));
+    keys.take(CHOICES_MAX).map(|key| Choice { name: key.to_owned(), value: key.to_owned() }).collect()
+}
+
+/// The caller's conversation in this place starts over.
+async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
+    let (person, place) = (&command.caller.person, &command.place);
+    parts.forgotten.wish(person, Some(place), command.at);
+    let key = keys::history(person, place);
+    let remembered = parts.store.get(&key).await.is_some();
+    let durable = parts.store.write(vec![Write::Delete { key }]);
+    parts.forgotten.wish(person, Some(place), command.at);
+    words::new_conversation(remembered, durable.await && kept::is_sound(parts)).to_owned()
+}
+
+/// Shows or takes the caller's choice of a model.
+async fn model(parts: &CommandParts, command: &Command) -> String {
+    let running = parts.live.now();
+    let rows = running.models.rows();
+    let allowed = preferences::allowed(rows, &running.settings.members.models);
+    let names: Vec<&str> = allowed.iter().map(|row| row.key.as_str()).collect();
+    let default = rows.first().map_or("", |row: &Row| row.key.as_str());
+    let key = keys::preferences(&command.caller.person);
+    let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
+        let chosen = parts.store.get(&key).await.map(|stored| Preferences::parse(&stored)).unwrap_or_default();
+        return words::models(&names, default, chosen.model.as_deref());
+    };
+    if asked == DEFAULT && !names.contains(&DEFAULT) {
+        parts.store.write(vec![Write::Delete { key }]).await;
+        return words::model_default(default);
+    }
+    if !names.contains(&asked) {
+        return words::no_such_model(asked, &names);
+    }
+    let value = Preferences { model: Some(asked.to_owned()) }.to_json();
+    let durable = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) }]).await;
+    words::model_chosen(asked, durable)
+}
+
+/// What the caller, or for operators somebody else, used.
+async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+    let own = &command.caller.person;
+    let asked = command.option(USER).filter(|asked| !asked.is_empty());
+    let person = asked.map_or_else(|| own.clone(), |id| Person::new(own.door.clone(), id));
+    let others = person != *own;
+    if others && !command::is_operator(&command.caller, &parts.live.now().settings.members.super_roles) {
+        return (Piece::text(words::usage_of_others()), "refused");
+    }
+    let sums = kept::used(parts, &person, command.guild.as_deref()).await;
+    let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
+    let asker = Asker {
+        person: person.clone(),
+        guild: command.guild.clone(),
+        roles: if others { named.unwrap_or_default() } else { command.caller.roles.clone() },
+        place: command.place.clone(),
+        parent: command.parent.clone(),
+    };
+    let ask = |reply| RateLimiterMsg::Usage { asker: Box::new(asker), reply };
+    let standing = parts.rate_limiter.call(ask, LIMITER_WITHIN).await.ok();
+    let usage = Usage { standing, sums };
+    let whose = others.then(|| format!("<@{}>", person.id));
+    (Piece::text(words::usage(&usage, whose.as_deref())), "done")
+}
+
+async fn export(parts: &CommandParts, command: &Command) -> Piece {
+    let (text, document) = kept::export(parts, command).await;
+    let file = File::new(words::export_name(), "application/json", document);
+    Piece { text, files: vec![file], ..Piece::default() }
+}
+
+fn status(parts: &CommandParts) -> Piece {
+    let overview = overview::of(parts);
+    let fields = words::status_facts(&overview);
+    let field = |(name, value): (&str, String)| Field { name: name.to_owned(), value, inline: true };
+    let well = overview.down.is_empty() && overview.rejected.is_none();
+    let card = Card {
+        title: Some(words::status_title(&overview)),
+        text: words::status_text(&overview),
+        fields: fields.into_iter().map(field).collect(),
+        colour: Some(if well { WELL } else { UNWELL }),
+        ..Card::default()
+    };
+    Piece { cards: vec![card], ..Piece::default() }
+}

@@ -1,0 +1,93 @@
+//! The way to whoever ran a command: first the word that an answer will come, then the answer.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::CommandParts;
+use crate::actors::handle::{CallError, Handle};
+use crate::actors::outbox::OutboxMsg;
+use crate::domain::command::Callback;
+use crate::domain::outgoing::Piece;
+use crate::domain::restart::Backoff;
+use crate::ports::{Dice, PostError, PostRequest, PostResult};
+
+/// How long the first word is tried. The platform gives up after three seconds.
+const CLAIM_WITHIN: Duration = Duration::from_millis(2_500);
+/// Pause between two tries of it.
+const CLAIM_AGAIN: Duration = Duration::from_millis(50);
+/// How long an answer is tried.
+const RESPOND_WITHIN: Duration = Duration::from_secs(60);
+/// Waits between tries of an answer.
+const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(5) };
+
+/// Where one command is answered.
+pub(super) struct Desk<'a> {
+    outbox: &'a Handle<OutboxMsg>,
+    dice: &'a dyn Dice,
+    callback: &'a Callback,
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn new(parts: &'a CommandParts, callback: &'a Callback) -> Self {
+        Self { outbox: parts.outboxes.of(&callback.id.door), dice: &*parts.dice, callback }
+    }
+
+    /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.
+    pub(super) async fn claim(&self) -> bool {
+        let until = Instant::now() + CLAIM_WITHIN;
+        // A try without an answer may have reached the platform: then the next one finds it done.
+        let mut doubtful = false;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let request = PostRequest::Defer(self.callback.clone());
+            let pause = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
+                Ok(Ok(PostResult::Already)) => return doubtful,
+                Ok(Ok(_)) => return true,
+                Ok(Err(PostError::Refused { status, message })) => {
+                    tracing::warn!(event = "command.lost", status, reason = message, "a command cannot be answered");
+                    return false;
+                }
+                Ok(Err(PostError::RateLimited { retry_after, .. })) => retry_after,
+                Ok(Err(PostError::Transient(_) | PostError::NoReply(_))) => {
+                    doubtful = true;
+                    CLAIM_AGAIN
+                }
+                Err(CallError::Down) => CLAIM_AGAIN,
+                Err(CallError::Timeout) => left,
+            };
+            if Instant::now() + pause >= until {
+                tracing::warn!(event = "command.lost", reason = "no answer in time", "a command cannot be answered");
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Answers. False when that was not possible.
+    pub(super) async fn respond(&self, piece: Piece) -> bool {
+        let until = Instant::now() + RESPOND_WITHIN;
+        for attempt in 1.. {
+            let left = until.saturating_duration_since(Instant::now());
+            let request = PostRequest::Respond { to: self.callback.clone(), piece: piece.clone() };
+            let reason = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
+                Ok(Ok(_)) => return true,
+                Ok(Err(error)) => error,
+                Err(error) => PostError::Transient(error.to_string()),
+            };
+            let pause = match &reason {
+                PostError::Refused { .. } => left,
+                PostError::RateLimited { retry_after, .. } => *retry_after,
+                PostError::Transient(_) | PostError::NoReply(_) => {
+                    RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll())
+                }
+            };
+            if Instant::now() + pause >= until {
+                tracing::warn!(event = "command.lost", %reason, "the answer to a command cannot be shown");
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        false
+    }
+}

@@ -1,0 +1,146 @@
+//! What is kept about one person: finding it, showing it, taking it away.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use super::CommandParts;
+use crate::actors::journal::JournalMsg;
+use crate::domain::command::Command;
+use crate::domain::command::kept::{Conversation, Kept, Wiped};
+use crate::domain::history::History;
+use crate::domain::ids::Person;
+use crate::domain::keys;
+use crate::domain::ledger::{self, Sums};
+use crate::domain::notice::commands as words;
+use crate::domain::outgoing::FILE_BYTES_MAX;
+use crate::ports::{StoreStatus, Write};
+
+/// The most records of one kind that are looked at.
+const LOOK_MAX: usize = 10_000;
+/// The most counters of all members that are looked at for the communities of one of them.
+const COUNTERS_MAX: usize = 100_000;
+/// How long the journal may take to let go of open turns.
+const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether the store shows everything and keeps what it is told.
+pub(super) fn is_sound(parts: &CommandParts) -> bool {
+    parts.store.status() == StoreStatus::Ready
+}
+
+/// Wipes everything that is kept about the caller, and says what that was. Nothing that is on its way brings it back.
+pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
+    let person = &command.caller.person;
+    parts.forgotten.wish(person, None, command.at);
+    let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
+    let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
+    let kept = find(parts, command).await;
+    let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
+    // What cannot be seen while the store fails goes too, as far as its name is known.
+    writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    writes.push(Write::Delete { key: keys::preferences(person) });
+    let ttl = parts.live.now().settings.history.ttl;
+    let ttl = (!ttl.is_zero()).then_some(ttl);
+    for (key, _) in &kept.quotes {
+        // Read again: its owner may have gone on talking since.
+        let Some(mut history) = parts.store.get(key).await.and_then(|stored| readable(&stored)) else { continue };
+        history.forget_asked_by(person, command.at);
+        writes.push(match history.entries() {
+            [] => Write::Delete { key: key.clone() },
+            _ => Write::Put { key: key.clone(), value: history.to_json(), ttl },
+        });
+    }
+    let durable = parts.store.write(writes);
+    parts.forgotten.wish(person, None, command.at);
+    let sound = durable.await && is_sound(parts) && in_flight.is_ok();
+    let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
+    words::forgotten(&wiped, sound)
+}
+
+/// What is kept about the caller, as a sentence and as a document.
+pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
+    let kept = find(parts, command).await;
+    let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
+    (words::exported(&kept.counts(), is_sound(parts)), document.into_bytes())
+}
+
+/// What somebody used in a community.
+pub(super) async fn used(parts: &CommandParts, person: &Person, guild: Option<&str>) -> Sums {
+    let now = parts.clock.now();
+    let mut texts = HashMap::new();
+    for key in ledger::keys_of_sums(person, guild, now) {
+        if let Some(text) = parts.store.get(&key).await {
+            texts.insert(key, text);
+        }
+    }
+    ledger::sums(person, guild, now, |key| texts.get(key).cloned())
+}
+
+/// The communities in which somebody was ever counted, and the one they are in.
+async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option<String>> {
+    let mut found = BTreeSet::from([None, command.guild.clone()]);
+    for prefix in keys::ledger::of_all_time() {
+        let counters = parts.store.scan(&prefix, COUNTERS_MAX).await;
+        found.extend(
+            counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some),
+        );
+    }
+    found
+}
+
+async fn find(parts: &CommandParts, command: &Command) -> Kept {
+    let person = &command.caller.person;
+    let store = &parts.store;
+    let histories = keys::histories_of(person);
+    let mut kept = Kept {
+        conversations: store
+            .scan(&histories, LOOK_MAX)
+            .await
+            .into_iter()
+            .map(|(key, stored)| {
+                let place = key.strip_prefix(&histories).unwrap_or_default().to_owned();
+                Conversation { key, place, history: readable(&stored) }
+            })
+            .collect(),
+        aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
+        ..Kept::default()
+    };
+    let answers = keys::answers_of(person);
+    for (index, _) in store.scan(&answers, LOOK_MAX).await {
+        if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {
+            let key = keys::answered(&message);
+            if let Some(exchange) = store.get(&key).await.and_then(|stored| serde_json::from_str(&stored).ok()) {
+                kept.answers.push((key, exchange));
+            }
+        }
+        kept.indexes.push(index);
+    }
+    let quotes = keys::quotes_of(person);
+    for (index, _) in store.scan(&quotes, LOOK_MAX).await {
+        let key = index.strip_prefix(&quotes).unwrap_or_default().to_owned();
+        let history = store.get(&key).await.and_then(|stored| readable(&stored));
+        if let Some(history) = history.filter(|history| history.asked_by(person).next().is_some()) {
+            kept.quotes.push((key, history));
+        }
+        kept.indexes.push(index);
+    }
+    let preferences = keys::preferences(person);
+    kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
+    for guild in communities(parts, command).await {
+        for key in ledger::every_key(person, guild.as_deref(), parts.clock.now()) {
+            match store.get(&key).await {
+                Some(text) => kept.usage.push((key, text)),
+                None => kept.silent.push(key),
+            }
+        }
+        let Some(guild) = guild else { continue };
+        kept.silent.push(keys::told(&guild, person));
+        if let Some(until) = store.get(&keys::restricted_until(&guild, person)).await {
+            kept.restricted_until.push((guild, until));
+        }
+    }
+    kept
+}
+
+fn readable(stored: &str) -> Option<History> {
+    History::parse(stored).ok().map(|parsed| parsed.history)
+}

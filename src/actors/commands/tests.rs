@@ -1,0 +1,340 @@
+use super::*;
+use crate::actors::handle::Reply;
+use crate::actors::running::Live;
+use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, ScriptedModels};
+use crate::actors::testing::{
+    BEGINNING, DOOR, Heard, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle,
+};
+use crate::domain::command::{Callback, CallbackToken, Caller};
+use crate::domain::ids::Timestamp;
+use crate::domain::keys;
+use crate::domain::limits;
+use crate::ports::vitals::{Readiness, TreeNode, Turns};
+use crate::ports::{StoreStatus, Write};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+
+/// Nothing is asked of how everything is.
+struct NoVitals;
+
+impl Vitals for NoVitals {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        unreachable!()
+    }
+
+    fn tree(&self) -> TreeNode {
+        unreachable!()
+    }
+
+    fn turns(&self) -> Turns {
+        unreachable!()
+    }
+}
+
+/// A store whose reads take a while, or panic.
+struct Odd {
+    inner: MemoryStore,
+    takes: Duration,
+    panics: bool,
+}
+
+impl Store for Odd {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        async move {
+            tokio::time::sleep(self.takes).await;
+            assert!(!self.panics, "a read of the store");
+            self.inner.get(key).await
+        }
+        .boxed()
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        self.inner.scan(prefix, limit)
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        self.inner.write(writes)
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+        self.inner.limit(request)
+    }
+
+    fn status(&self) -> StoreStatus {
+        self.inner.status()
+    }
+
+    fn close(&self, within: Duration) -> BoxFuture<'_, ()> {
+        self.inner.close(within)
+    }
+}
+
+type Asked = (PostRequest, Reply<Result<PostResult, PostError>>);
+
+struct World {
+    commands: Handle<CommandsMsg>,
+    outbox: Heard<OutboxMsg>,
+    store: Arc<Odd>,
+    _tree: Tree,
+}
+
+async fn world(takes: Duration, panics: bool) -> World {
+    let (commands, outbox, journal) = (at("commands"), at("outbox:discord"), at("journal"));
+    let mut stage = Stage::new();
+    let heard = stage.probe(&outbox);
+    let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics });
+    let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
+    let parts = CommandParts {
+        live,
+        store: Arc::clone(&store) as _,
+        clock: Arc::new(ManualClock::new()),
+        dice: Arc::new(FixedDice::new(0.5)),
+        vitals: Arc::new(NoVitals),
+        door: DOOR,
+        outboxes: Outboxes::new(outbox, Vec::new()),
+        journal,
+        rate_limiter: at("rate_limiter"),
+        config_watcher: at("config_watcher"),
+        forgotten: Arc::default(),
+        in_flight: Arc::default(),
+        tooling: Arc::default(),
+    };
+    stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
+    World { commands, outbox: heard, store, _tree: stage.go().await }
+}
+
+fn command(id: &str, name: &str, from: &str) -> Box<Command> {
+    Box::new(Command {
+        callback: Callback {
+            id: message(id),
+            application: "1".to_owned(),
+            token: CallbackToken::new(format!("token-{id}")),
+        },
+        name: name.to_owned(),
+        options: Vec::new(),
+        named: Vec::new(),
+        caller: Caller {
+            person: person(from),
+            name: "Ada".to_owned(),
+            roles: Vec::new(),
+            administrator: false,
+            locale: None,
+        },
+        place: place("42"),
+        parent: None,
+        guild: Some("5".to_owned()),
+        at: Timestamp(BEGINNING.0 + 1_000),
+    })
+}
+
+impl World {
+    fn runs(&self, command: Box<Command>) {
+        self.commands.cast(CommandsMsg::Run(command)).unwrap();
+    }
+
+    /// The next answer to a command that the outbox is asked for.
+    async fn asked(&mut self) -> Asked {
+        loop {
+            match self.outbox.next().await {
+                OutboxMsg::Interact(request, reply) => return (request, reply),
+                OutboxMsg::Read(_, reply) => drop(reply.send(Ok(PostResult::Already))),
+                _ => panic!("commands do not say this"),
+            }
+        }
+    }
+
+    /// The next one is the word that an answer will come; it goes like this.
+    async fn defers(&mut self, result: Result<PostResult, PostError>) {
+        let (request, reply) = self.asked().await;
+        assert!(matches!(request, PostRequest::Defer(_)), "{request:?}");
+        reply.send(result).unwrap();
+    }
+
+    /// The next one is an answer, which is shown.
+    async fn says(&mut self) -> String {
+        let (request, reply) = self.asked().await;
+        let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
+        reply.send(Ok(PostResult::Done)).unwrap();
+        piece.text
+    }
+
+    /// Nothing more is said about commands.
+    async fn is_quiet(&mut self) -> bool {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        while let Some(message) = self.outbox.now().await {
+            match message {
+                OutboxMsg::Read(_, reply) => drop(reply.send(Ok(PostResult::Already))),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn remembers(&self) -> bool {
+        self.store.inner.entries.lock().contains_key(&keys::history(&person("7"), &place("42")))
+    }
+
+    fn remember(&self) {
+        self.store.inner.put(keys::history(&person("7"), &place("42")), "[]");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_word_that_an_answer_comes_waits_for_no_store() {
+    let mut world = world(Duration::from_secs(9), false).await;
+    let begun = Instant::now();
+    world.runs(command("10", "new", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(world.says().await.starts_with("There was nothing"));
+    assert!(begun.elapsed() >= Duration::from_secs(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_takes_too_long_is_given_up_with_a_word() {
+    let mut world = world(LONG, false).await;
+    world.runs(command("10", "new", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert_eq!(world.says().await, words::too_slow());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_told_to_its_member_and_to_nobody_else() {
+    let log = Log::capture();
+    let mut world = world(Duration::ZERO, true).await;
+    world.runs(command("10", "new", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert_eq!(world.says().await, words::broken());
+    assert_eq!(log.column("command.panicked", "command"), ["new"]);
+    // The next one is served: nothing holds its place.
+    world.runs(command("11", "tools", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(world.says().await.starts_with("No tool server"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_first_word_nothing_is_done() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.remember();
+    let gone = PostError::Refused { status: 404, message: "code 10062: Unknown interaction".to_owned() };
+    for (id, result) in [("10", Err(gone)), ("11", Ok(PostResult::Already))] {
+        world.runs(command(id, "new", "7"));
+        world.defers(result).await;
+        assert!(world.is_quiet().await, "{id}");
+        assert!(world.remembers(), "{id}");
+    }
+    // A word whose answer was lost and that was taken then is ours.
+    world.runs(command("12", "new", "7"));
+    world.defers(Err(PostError::Transient("lost".to_owned()))).await;
+    world.defers(Ok(PostResult::Already)).await;
+    world.says().await;
+    assert!(!world.remembers());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_platform_that_says_nothing_in_time_gets_no_deed() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.remember();
+    world.runs(command("10", "new", "7"));
+    let (request, _unanswered) = world.asked().await;
+    assert!(matches!(request, PostRequest::Defer(_)), "{request:?}");
+    assert!(world.is_quiet().await);
+    assert!(world.remembers());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_command_runs_once() {
+    let mut world = world(Duration::ZERO, false).await;
+    for _ in 0..3 {
+        world.runs(command("10", "tools", "7"));
+    }
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    assert!(world.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_a_few_at_once_are_told_to_wait() {
+    let mut world = world(Duration::from_secs(5), false).await;
+    for number in 0..=OWN_MAX {
+        world.runs(command(&format!("1{number}"), "new", "7"));
+    }
+    for _ in 0..=OWN_MAX {
+        world.defers(Ok(PostResult::Done)).await;
+    }
+    assert_eq!(world.says().await, words::still_running());
+    for _ in 0..OWN_MAX {
+        world.says().await;
+    }
+    settle().await;
+    world.runs(command("20", "tools", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(world.says().await.starts_with("No tool server"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_together_are_bounded_too() {
+    let mut world = world(LONG, false).await;
+    for number in 0..=RUNNING_MAX {
+        world.runs(command(&format!("{}", 100 + number), "new", &format!("{}", 1_000 + number)));
+    }
+    for _ in 0..=RUNNING_MAX {
+        world.defers(Ok(PostResult::Done)).await;
+    }
+    assert_eq!(world.says().await, words::busy());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_tried_until_it_is_shown() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.runs(command("10", "tools", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    for error in [
+        PostError::Transient("lost".to_owned()),
+        PostError::RateLimited { retry_after: Duration::from_secs(2), global: false },
+    ] {
+        let (request, reply) = world.asked().await;
+        assert!(matches!(request, PostRequest::Respond { .. }));
+        reply.send(Err(error)).unwrap();
+    }
+    assert!(world.says().await.starts_with("No tool server"));
+    assert!(world.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgetting_without_the_journal_or_the_store_is_said_honestly() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.remember();
+    // There is no journal in this tree.
+    world.runs(command("10", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(world.says().await.contains("**My memory does not answer at the moment.**"));
+    assert!(!world.remembers(), "what can be named is gone all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_are_offered_until_they_are_and_again_when_they_change() {
+    let mut world = world(Duration::ZERO, false).await;
+    let tries: Mutex<Vec<Instant>> = Mutex::default();
+    for result in [
+        Err(PostError::Transient("down".to_owned())),
+        Err(PostError::Refused { status: 403, message: "no".to_owned() }),
+        Ok(PostResult::Done),
+    ] {
+        let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
+            panic!("something else")
+        };
+        assert_eq!(specs.len(), command::Kind::ALL.len());
+        tries.lock().push(Instant::now());
+        reply.send(result).unwrap();
+    }
+    let tries = tries.into_inner();
+    assert!(tries[2] - tries[1] > tries[1] - tries[0], "{tries:?}");
+    assert!(world.outbox.within(Duration::from_secs(600)).await.is_none(), "nothing changed");
+}

@@ -1,0 +1,171 @@
+//! What members asked to be forgotten, for as long as something of it may still be on its way into memory.
+//!
+//! A turn that is being answered holds what it recalled, and saves it when it ends. Whoever saves holds this record meanwhile,
+//! and leaves out what was to be forgotten; whoever forgets notes it here first and deletes then. So nothing comes back.
+
+use std::collections::{HashMap, VecDeque};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::domain::history::History;
+use crate::domain::ids::{Person, Place, Timestamp};
+use crate::domain::turn::Turn;
+
+/// The most wishes remembered, the oldest forgotten first. Each matters for as long as a turn may take.
+const WISHES_MAX: usize = 10_000;
+
+/// The record of wishes. All of it is lost with the process, and so is every turn that was on its way.
+#[derive(Default)]
+pub struct Forgotten(Mutex<Wishes>);
+
+/// The record, held: nobody forgets or saves meanwhile.
+pub struct Saving<'a>(MutexGuard<'a, Wishes>);
+
+/// A place in the order of wishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment(u64);
+
+#[derive(Default)]
+struct Wishes {
+    known: HashMap<(Person, Option<Place>), Wish>,
+    order: VecDeque<(Person, Option<Place>)>,
+    count: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Wish {
+    /// Everything up to then is to be forgotten.
+    cut: Timestamp,
+    /// What was read before this moment may hold some of it.
+    number: u64,
+}
+
+impl Forgotten {
+    /// Everything about this person, or only the conversation in one place, up to this moment is to be forgotten. To be said
+    /// before anything is deleted, and again after it: what is read in between may be the old state.
+    pub fn wish(&self, person: &Person, place: Option<&Place>, cut: Timestamp) {
+        let mut wishes = self.0.lock();
+        wishes.count += 1;
+        let number = wishes.count;
+        let key = (person.clone(), place.cloned());
+        if wishes.known.insert(key.clone(), Wish { cut, number }).is_none() {
+            wishes.order.push_back(key);
+        }
+        if wishes.order.len() > WISHES_MAX
+            && let Some(oldest) = wishes.order.pop_front()
+        {
+            wishes.known.remove(&oldest);
+        }
+    }
+
+    /// The present moment in the order of wishes; to be taken before memory is read.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        Moment(self.0.lock().count)
+    }
+
+    /// Holds the record while something is saved. Nobody else gets at it meanwhile, whoever holds it included.
+    #[must_use]
+    pub fn saving(&self) -> Saving<'_> {
+        Saving(self.0.lock())
+    }
+}
+
+impl Saving<'_> {
+    /// Nothing may be kept of this turn: it was asked before its person wished to be forgotten.
+    #[must_use]
+    pub fn covers(&self, turn: &Turn) -> bool {
+        self.wishes(&turn.person, &turn.place).any(|wish| turn.at <= wish.cut)
+    }
+
+    /// Takes out of a history, read for this turn at `read`, what is to be forgotten.
+    pub fn clean(&self, turn: &Turn, read: Moment, history: &mut History) {
+        if self.0.count <= read.0 {
+            return;
+        }
+        let later = |wish: &Wish| wish.number > read.0;
+        if let Some(cut) = self.wishes(&turn.person, &turn.place).filter(later).map(|wish| wish.cut).max() {
+            history.forget_until(cut);
+        }
+        let others: Vec<Person> = history.others().map(|id| Person::new(turn.person.door.clone(), id)).collect();
+        for person in others {
+            if let Some(wish) = self.0.known.get(&(person.clone(), None)).copied().filter(later) {
+                history.forget_asked_by(&person, wish.cut);
+            }
+        }
+    }
+
+    fn wishes(&self, person: &Person, place: &Place) -> impl Iterator<Item = Wish> {
+        let wide = self.0.known.get(&(person.clone(), None)).copied();
+        let here = self.0.known.get(&(person.clone(), Some(place.clone()))).copied();
+        wide.into_iter().chain(here)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::testing::{BEGINNING, place, turn};
+    use crate::domain::turn::Exchange;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp(BEGINNING.0 + seconds * 1_000)
+    }
+
+    fn exchange(person: &Person, asked: &str, asked_at: Timestamp) -> Exchange {
+        let asked = asked.to_owned();
+        Exchange { person: person.clone(), asked, asked_at, answered: "aye".to_owned(), answered_at: asked_at }
+    }
+
+    #[test]
+    fn what_was_read_before_the_wish_is_cleaned_when_it_is_saved() {
+        let forgotten = Forgotten::default();
+        let turn = Turn { at: at(20), ..turn("9", "7", "42") };
+        let mut history = History::default();
+        history.add(&exchange(&turn.person, "old", at(1)), 20);
+        history.add(&exchange(&turn.person, "young", at(15)), 20);
+        let read = forgotten.now();
+        forgotten.wish(&turn.person, None, at(10));
+        let mut saved = history.clone();
+        forgotten.saving().clean(&turn, read, &mut saved);
+        assert_eq!(saved.entries().len(), 2);
+        let (mut later, read) = (history.clone(), forgotten.now());
+        forgotten.saving().clean(&turn, read, &mut later);
+        assert_eq!(later, history, "it was read after the wish and is merged on purpose");
+    }
+
+    #[test]
+    fn a_question_from_before_the_wish_is_covered_there_alone() {
+        let forgotten = Forgotten::default();
+        let turn = turn("9", "7", "42");
+        forgotten.wish(&turn.person, Some(&turn.place), turn.at);
+        assert!(forgotten.saving().covers(&turn));
+        assert!(!forgotten.saving().covers(&Turn { place: place("43"), ..turn.clone() }));
+        assert!(!forgotten.saving().covers(&Turn { at: Timestamp(turn.at.0 + 1), ..turn }));
+    }
+
+    #[test]
+    fn words_in_the_histories_of_others_are_cleaned_too() {
+        let forgotten = Forgotten::default();
+        let (mine, other) = (turn("9", "7", "42"), turn("8", "70", "42"));
+        let mut history = History::default();
+        history.merge(&exchange(&other.person, "theirs", at(1)), &mine.person, 20);
+        history.add(&exchange(&mine.person, "mine", at(2)), 20);
+        let read = forgotten.now();
+        forgotten.wish(&other.person, None, at(5));
+        forgotten.saving().clean(&mine, read, &mut history);
+        assert_eq!(history.entries().iter().map(|entry| &*entry.content).collect::<Vec<_>>(), ["mine", "aye"]);
+    }
+
+    #[test]
+    fn wishes_are_bounded() {
+        let forgotten = Forgotten::default();
+        let person = |number: usize| Person::new(crate::actors::testing::DOOR, number.to_string());
+        for number in 0..=WISHES_MAX {
+            forgotten.wish(&person(number), None, at(1));
+            forgotten.wish(&person(number), None, at(1));
+        }
+        let wishes = forgotten.0.lock();
+        assert_eq!((wishes.known.len(), wishes.order.len()), (WISHES_MAX, WISHES_MAX));
+    }
+}

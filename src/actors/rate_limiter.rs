@@ -1,0 +1,327 @@
+//! `rate_limiter`: admits turns within the limits of their members, and settles what they took.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: open turns, ended ones and withdrawn ones from the journal; ended ones from conversations; questions of commands.
+//! Sends: admitted turns to conversations, refusals to the journal, breaches to whoever restricts.
+//! A restart loses: what it had not done yet, which is no more than what a window holds. Turns are offered again by the journal,
+//! and a reservation that is there already stays the only one; one whose end was lost stays at its estimate until it has aged
+//! out. What was learned about estimates begins anew, and a member may hear a second notice within the window.
+//!
+//! Every step is one operation of the store. Where the store decides by itself its answer is there at once; else a task waits
+//! for it, and further steps about the same member wait behind it, so that they keep their order.
+
+mod refusal;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use self::refusal::Notices;
+use super::conversations::{ConversationsMsg, Offered};
+use super::handle::{Handle, Reply};
+use super::journal::JournalMsg;
+use super::running::Live;
+use super::supervisor::{Actor, Crash, Me};
+use crate::domain::attachment;
+use crate::domain::ids::{self, Person, Place, Timestamp, TurnId};
+use crate::domain::keys;
+use crate::domain::limits::charge::{Charge, charge, spent};
+use crate::domain::limits::estimate::Learned;
+use crate::domain::limits::rules::Applied;
+use crate::domain::limits::{Answer, Member, Request, Reservation, Standing, Step};
+use crate::domain::turn::{self, Effort, Turn};
+use crate::ports::{Clock, Store};
+
+/// How long one step may take. The store bounds itself more tightly.
+const STEP_WITHIN: Duration = Duration::from_secs(10);
+/// The most questions about one member that wait; further ones are dropped, which answers them. Turns are bounded by the
+/// permits of open turns.
+const QUESTIONS_MAX: usize = 8;
+
+/// What the limiter is told and asked.
+pub enum RateLimiterMsg {
+    /// The journal offers a turn; offering twice does no harm. It goes to conversations, or back as refused.
+    Admit(Box<Offered>),
+    /// The answer to a turn is known, and this is what it took.
+    Settle {
+        /// The turn.
+        turn: Box<Turn>,
+        /// What it took.
+        effort: Effort,
+    },
+    /// There will be no answer to a turn but an apology, or none at all: it costs nothing.
+    Cancel(Box<Turn>),
+    /// The trigger of a turn was deleted: if it is not admitted yet it costs nothing, else whoever has it is told.
+    Withdraw(Box<Turn>),
+    /// Somebody wants to know how a member stands.
+    Usage {
+        /// About whom.
+        asker: Box<Asker>,
+        /// How they stand.
+        reply: Reply<Standing>,
+    },
+    /// The store has done the step about a member that was under way.
+    Ruled(Member, Answer),
+    /// It has not: for this reason.
+    Unruled(Member, String),
+}
+
+/// About whom and where a standing is asked for.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// The member.
+    pub person: Person,
+    /// The community.
+    pub guild: Option<String>,
+    /// Ids of their roles.
+    pub roles: Vec<String>,
+    /// The place whose limits hold.
+    pub place: Place,
+    /// The place above it.
+    pub parent: Option<Place>,
+}
+
+/// Told which turn broke which limit.
+pub type Breached = Arc<dyn Fn(Box<Turn>, &'static str) + Send + Sync>;
+
+/// The behaviour and its arguments.
+pub struct RateLimiter {
+    /// Who does each step.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time, for what people read.
+    pub clock: Arc<dyn Clock>,
+    /// What this process runs with: a reload changes limits at once.
+    pub live: Live,
+    /// Who answers.
+    pub conversations: Handle<ConversationsMsg>,
+    /// Who has custody.
+    pub journal: Handle<JournalMsg>,
+    /// Told of real breaches: not of those by estimates alone, and of turns that somebody asked for only.
+    pub breached: Breached,
+}
+
+/// What the limiter holds.
+#[derive(Default)]
+pub struct RateLimiterState {
+    lanes: HashMap<Member, Lane>,
+    learned: Learned,
+    notices: Notices,
+}
+
+/// The steps about one member, in order.
+#[derive(Default)]
+struct Lane {
+    under_way: Option<Job>,
+    waiting: VecDeque<Job>,
+}
+
+/// One step, and what it is for.
+enum Job {
+    Admit { offered: Box<Offered>, withdrawn: bool },
+    Settle(TurnId, Option<u64>),
+    Cancel(TurnId),
+    Usage(Applied, Reply<Standing>),
+}
+
+impl Actor for RateLimiter {
+    type Msg = RateLimiterMsg;
+    type State = RateLimiterState;
+
+    fn start(&self, _me: &mut Me<RateLimiterMsg>) -> Result<RateLimiterState, Crash> {
+        Ok(RateLimiterState::default())
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<RateLimiterMsg>,
+        message: RateLimiterMsg,
+        state: &mut RateLimiterState,
+    ) -> Result<(), Crash> {
+        match message {
+            RateLimiterMsg::Admit(offered) => {
+                let member = member(&offered.turn);
+                if !state.lanes.get(&member).is_some_and(|lane| lane.admits(&offered.turn.id)) {
+                    self.enqueue(me, state, member, Job::Admit { offered, withdrawn: false });
+                }
+            }
+            RateLimiterMsg::Settle { turn, effort } => {
+                if effort.model.is_some() {
+                    let usage = effort.usage;
+                    state.learned.learn(&turn.person, &turn.place, usage.prompt, usage.completion);
+                }
+                self.enqueue(me, state, member(&turn), Job::Settle(turn.id, spent(&effort)));
+            }
+            RateLimiterMsg::Cancel(turn) => self.enqueue(me, state, member(&turn), Job::Cancel(turn.id)),
+            RateLimiterMsg::Withdraw(turn) => self.withdraw(state, *turn),
+            RateLimiterMsg::Usage { asker, reply } => self.usage(me, state, &asker, reply),
+            RateLimiterMsg::Ruled(member, answer) => {
+                if let Some(job) = state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take()) {
+                    self.ruled(state, &member, job, answer);
+                }
+                self.next(me, state, &member);
+            }
+            RateLimiterMsg::Unruled(member, reason) => {
+                tracing::error!(reason, "a step about a limit was not done");
+                if let Some(Job::Admit { offered, .. }) =
+                    state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take())
+                {
+                    self.unheard(offered.turn.id);
+                }
+                self.next(me, state, &member);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RateLimiter {
+    fn enqueue(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, member: Member, job: Job) {
+        state.lanes.entry(member.clone()).or_default().waiting.push_back(job);
+        self.next(me, state, &member);
+    }
+
+    /// Begins the steps of a lane, one after the other, until one has to be waited for or none is left.
+    fn next(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member) {
+        loop {
+            let Some(lane) = state.lanes.get_mut(member).filter(|lane| lane.under_way.is_none()) else { return };
+            let Some(job) = lane.waiting.pop_front() else {
+                state.lanes.remove(member);
+                return;
+            };
+            let mut step = self.store.limit(self.request(state, member, &job));
+            match (&mut step).now_or_never() {
+                Some(answer) => self.ruled(state, member, job, answer),
+                None => {
+                    if let Some(lane) = state.lanes.get_mut(member) {
+                        lane.under_way = Some(job);
+                    }
+                    let (there, back) = (member.clone(), member.clone());
+                    let ruled = async move {
+                        match tokio::time::timeout(STEP_WITHIN, step).await {
+                            Ok(answer) => RateLimiterMsg::Ruled(there, answer),
+                            Err(_) => RateLimiterMsg::Unruled(there, "the store did not answer in time".to_owned()),
+                        }
+                    };
+                    me.task(ruled, move |panic| RateLimiterMsg::Unruled(back, panic));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn request(&self, state: &RateLimiterState, member: &Member, job: &Job) -> Request {
+        let running = self.live.now();
+        let step = match job {
+            Job::Admit { offered, .. } => {
+                let turn = &offered.turn;
+                let parent = turn.parent.as_ref().map(|parent| parent.id.as_str());
+                let Applied { limits, exempt } = running.limits.of(&turn.roles, &turn.place.id, parent);
+                let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text)
+                    + attachment::estimate(&turn.attachments);
+                let lease = running.settings.turn.queue + running.settings.turn.deadline;
+                Step::Reserve(Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt })
+            }
+            Job::Settle(turn, tokens) => Step::Settle(turn.clone(), *tokens),
+            Job::Cancel(turn) => Step::Cancel(turn.clone()),
+            Job::Usage(applied, _) => Step::Read(applied.limits),
+        };
+        Request { member: member.clone(), window: running.limits.window, step }
+    }
+
+    /// A step is done: whoever waits for it hears of it.
+    fn ruled(&self, state: &mut RateLimiterState, member: &Member, job: Job, answer: Answer) {
+        match (job, answer) {
+            (Job::Admit { offered, withdrawn: true }, Answer::Admitted) => {
+                // Nobody knows the turn any more. One that was offered before may have reached a model then.
+                if let (false, Some(lane)) = (offered.again, state.lanes.get_mut(member)) {
+                    lane.waiting.push_front(Job::Cancel(offered.turn.id));
+                }
+            }
+            (Job::Admit { offered, .. }, Answer::Admitted) => {
+                let id = offered.turn.id.clone();
+                if self.conversations.cast(ConversationsMsg::Offer(offered)).is_err() {
+                    self.unheard(id);
+                }
+            }
+            (Job::Admit { withdrawn: true, .. }, _) => {}
+            (Job::Admit { offered, .. }, Answer::Refused(refusal)) => {
+                self.refuse(&mut state.notices, member, offered.turn, refusal);
+            }
+            (Job::Usage(applied, reply), Answer::Used(used)) => {
+                let running = self.live.now();
+                let now = self.clock.now();
+                let limits = applied.limits;
+                let standing = Standing {
+                    messages: (used.messages, limits.messages),
+                    tokens: (used.tokens, limits.tokens),
+                    frees_at: used.wait.map(|wait| Timestamp(now.0.saturating_add(ids::millis(wait)))),
+                    window: running.limits.window,
+                    exempt: applied.exempt,
+                };
+                // Whoever asked may have stopped waiting.
+                let _ = reply.send(standing);
+            }
+            (Job::Admit { offered, .. }, Answer::Done | Answer::Used(_)) => self.unheard(offered.turn.id),
+            (Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
+        }
+    }
+
+    fn withdraw(&self, state: &mut RateLimiterState, turn: Turn) {
+        if let Some(lane) = state.lanes.get_mut(&member(&turn)) {
+            lane.waiting.retain(|job| !job.admits(&turn.id));
+            if let Some(Job::Admit { offered, withdrawn }) = &mut lane.under_way {
+                *withdrawn |= offered.turn.id == turn.id;
+            }
+        }
+        // A router that is down has lost its conversations, and they their turns.
+        let _ = self.conversations.cast(ConversationsMsg::Cancel(turn.place, turn.id));
+    }
+
+    fn usage(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, asker: &Asker, reply: Reply<Standing>) {
+        let parent = asker.parent.as_ref().map(|parent| parent.id.as_str());
+        let applied = self.live.now().limits.of(&asker.roles, &asker.place.id, parent);
+        let member = keys::limited(&asker.person, asker.guild.as_deref());
+        let asked = |lane: &Lane| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
+        if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
+            self.enqueue(me, state, member, Job::Usage(applied, reply));
+        }
+    }
+
+    /// Nobody took the turn. A journal that is down offers it again by itself.
+    fn unheard(&self, turn: TurnId) {
+        let _ = self.journal.cast(JournalMsg::Unheard(turn));
+    }
+}
+
+impl Lane {
+    /// The turn is about to be admitted.
+    fn admits(&self, turn: &TurnId) -> bool {
+        self.under_way.iter().chain(&self.waiting).any(|job| job.admits(turn))
+    }
+}
+
+impl Job {
+    fn admits(&self, turn: &TurnId) -> bool {
+        matches!(self, Self::Admit { offered, .. } if offered.turn.id == *turn)
+    }
+}
+
+/// The answer to a turn is known: what it took is settled, or taken back. A limiter that is down leaves the estimate, which
+/// ages out.
+pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Turn, answer: &turn::Answer) {
+    let turn = Box::new(turn.clone());
+    let _ = match charge(answer) {
+        Charge::Settle => limiter.cast(RateLimiterMsg::Settle { turn, effort: answer.effort.clone() }),
+        Charge::Cancel => limiter.cast(RateLimiterMsg::Cancel(turn)),
+        Charge::Nothing => Ok(()),
+    };
+}
+
+fn member(turn: &Turn) -> Member {
+    keys::limited(&turn.person, turn.guild.as_deref())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! What follows a refusal: a line in the log, one notice within the window, and for a real breach whatever follows that.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::RateLimiter;
+use crate::actors::journal::JournalMsg;
+use crate::domain::ids::{self, Timestamp, TurnId};
+use crate::domain::limits::{Member, Refusal};
+use crate::domain::notice::limit as notice;
+use crate::domain::notice::template::Filling;
+use crate::domain::prompt;
+use crate::domain::turn::{self, Effort, Outcome, Turn};
+
+/// The most notices remembered. Beyond that nobody is told, and everything is counted.
+const NOTICES_MAX: usize = 20_000;
+
+/// Who was told what lately, and because of which turn.
+#[derive(Default)]
+pub(super) struct Notices(HashMap<(Member, bool), (Instant, TurnId)>);
+
+impl Notices {
+    /// Whether a member may be told now, to wait or that they are over the limit; if so, it counts as told for the window.
+    /// A turn that told it already, and comes again because that was lost, may.
+    fn may_tell(&mut self, member: &Member, wait: bool, turn: &TurnId, window: Duration) -> bool {
+        let now = Instant::now();
+        if self.0.len() >= NOTICES_MAX {
+            self.0.retain(|_, (until, _)| *until > now);
+        }
+        let key = (member.clone(), wait);
+        let told = self.0.get(&key).is_some_and(|(until, by)| *until > now && by != turn);
+        if told || self.0.len() >= NOTICES_MAX {
+            return false;
+        }
+        self.0.insert(key, (now + window, turn.clone()));
+        true
+    }
+}
+
+impl RateLimiter {
+    /// Turns a turn away.
+    pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: Turn, refusal: Refusal) {
+        let tier = refusal.tier.as_str();
+        let retry_after_ms = refusal.retry_after.map(ids::millis);
+        tracing::info!(
+            event = "limit.refused", turn = %turn.id, tier, retry_after_ms, unsettled = refusal.unsettled,
+            "the turn is over a limit"
+        );
+        metrics::counter!("staffai_limit_refused_total", "tier" => tier).increment(1);
+        let reason = match (refusal.unsettled, tier) {
+            (true, _) => "token limit, by estimate",
+            (false, "tokens") => "token limit",
+            (false, _) => "message limit",
+        };
+        if !turn.trigger.is_asked() {
+            return self.drop_turn(turn.id, reason);
+        }
+        if !refusal.unsettled {
+            (self.breached)(Box::new(turn.clone()), tier);
+        }
+        let window = self.live.now().limits.window;
+        if !notices.may_tell(member, refusal.unsettled, &turn.id, window) {
+            return self.drop_turn(turn.id, reason);
+        }
+        let text = if refusal.unsettled { notice::wait(turn.locale()).to_owned() } else { self.over(&turn, &refusal) };
+        let answer = turn::Answer {
+            outgoing: turn.reply_with(&text),
+            exchange: None,
+            outcome: Outcome::Refused(reason.to_owned()),
+            effort: Effort::default(),
+        };
+        // A journal that is down offers the turn again.
+        let _ = self.journal.cast(JournalMsg::Answered(turn.id, Box::new(answer)));
+    }
+
+    fn over(&self, turn: &Turn, refusal: &Refusal) -> String {
+        let running = self.live.now();
+        let restriction = &running.settings.restriction;
+        let now = self.clock.now();
+        let after = |wait: Duration| Timestamp(now.0.saturating_add(ids::millis(wait)));
+        let channel = restriction.channel.map(|id| id.to_string());
+        let user = prompt::clean(&turn.name, prompt::MAX_NAME_CHARS);
+        let retry_at = refusal.retry_after.map(after);
+        let restricts = restriction.role.is_some();
+        let filling = Filling {
+            locale: turn.locale(),
+            channel_id: channel.as_deref(),
+            user: user.trim(),
+            until: if restricts && !restriction.duration.is_zero() {
+                Some(after(restriction.duration))
+            } else {
+                retry_at
+            },
+            retry_at,
+        };
+        notice::over(&running.settings.rate_limiter.notice, &filling)
+    }
+
+    fn drop_turn(&self, turn: TurnId, reason: &'static str) {
+        // A journal that is down offers the turn again.
+        let _ = self.journal.cast(JournalMsg::Dropped(turn, reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::testing::turn_id;
+
+    const WINDOW: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn each_notice_is_given_once_in_a_window() {
+        let mut notices = Notices::default();
+        let (ada, bob) = (Member::new("5:7"), Member::new("5:8"));
+        assert!(notices.may_tell(&ada, false, &turn_id("1"), WINDOW));
+        assert!(!notices.may_tell(&ada, false, &turn_id("2"), WINDOW));
+        assert!(notices.may_tell(&ada, false, &turn_id("1"), WINDOW), "its own notice was lost");
+        assert!(notices.may_tell(&ada, true, &turn_id("2"), WINDOW), "to wait is another thing");
+        assert!(notices.may_tell(&bob, false, &turn_id("3"), WINDOW));
+        tokio::time::sleep(WINDOW).await;
+        assert!(notices.may_tell(&ada, false, &turn_id("4"), WINDOW));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_memory_of_notices_is_bounded() {
+        let mut notices = Notices::default();
+        for number in 0..NOTICES_MAX {
+            assert!(notices.may_tell(&Member::new(number.to_string()), false, &turn_id("1"), WINDOW));
+        }
+        assert!(!notices.may_tell(&Member::new("more"), false, &turn_id("1"), WINDOW));
+        tokio::time::sleep(WINDOW).await;
+        assert!(notices.may_tell(&Member::new("more"), false, &turn_id("1"), WINDOW));
+        assert_eq!(notices.0.len(), 1);
+    }
+}

@@ -1,0 +1,408 @@
+//! `restriction_sweeper`: gives the role of restricted members, and takes it again on time.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: breaches of limits from `rate_limiter`, messages of restricted members from the gateway.
+//! Sends: changes of roles, notices and reports to the outbox.
+//! A restart loses: nothing that was durable. It reads its records again: ends of restrictions, roles that may not have been
+//! given yet, and who was told where they are answered.
+//!
+//! A record is written before its role is given and removed after the role was taken, so whatever a crash cuts short is done
+//! by the next life. Each deed is a task that goes through the outbox and its budgets; a community has one at a time. What
+//! is refused, because we lack the right or the role is gone, is kept and tried again at the next look at the records.
+
+mod deeds;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use self::deeds::Came;
+use super::outbox::{OutboxMsg, Outboxes};
+use super::running::Live;
+use super::supervisor::{Actor, Crash, Me};
+use crate::domain::ids::{self, Place, Timestamp};
+use crate::domain::keys;
+use crate::domain::notice::restriction as notice;
+use crate::domain::notice::template::Filling;
+use crate::domain::outgoing::{Outgoing, Part};
+use crate::domain::restriction::book::{Book, Deed, Told};
+use crate::domain::restriction::{Member, format_until, parse_until};
+use crate::domain::turn::Turn;
+use crate::ports::{Clock, Store, StoreStatus, Write};
+
+/// The most records of each kind that are read at once.
+const LOAD_MAX: usize = 200_000;
+/// How long reading them may take; then it is tried again with the next look.
+const LOAD_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked whether a restriction ends; records are read as often as `restriction.check_interval` says.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The longest time between two readings of the records, when no interval is configured.
+const READ_EVERY: Duration = Duration::from_secs(300);
+/// The most roles that are given or taken at once.
+const DEEDS_AT_ONCE: usize = 4;
+/// The most members remembered as told where they are answered. Beyond that nobody is told.
+const TOLD_MAX: usize = 10_000;
+/// The most messages of restricted members that wait until the records are read.
+const EARLY_MAX: usize = 1_000;
+/// At most one line about a refusing community in this time.
+const WARN_EVERY: Duration = Duration::from_secs(3_600);
+/// The most communities remembered as warned about.
+const WARNED_MAX: usize = 1_000;
+
+/// What the sweeper is told.
+pub enum SweeperMsg {
+    /// A member broke this limit. The role is given, unless they hold it.
+    Breached {
+        /// The turn that was refused.
+        turn: Box<Turn>,
+        /// Which limit it was, as metrics name it.
+        tier: &'static str,
+    },
+    /// A restricted member addressed us where they are not answered. They are told where they are, once in a while.
+    Spoke(Box<Turn>),
+    /// Time to see what has to be done.
+    Sweep,
+    /// The records were read, or could not be.
+    Read(Option<Box<Records>>),
+    /// A role was given or taken, or was not.
+    Came(Member, Deed, Came),
+}
+
+/// What was read.
+pub struct Records {
+    /// When the reading began.
+    begun: Timestamp,
+    /// The store answered: there is no more.
+    complete: bool,
+    restricted: HashMap<Member, Timestamp>,
+    restricting: HashSet<Member>,
+    told: HashMap<Member, Timestamp>,
+}
+
+/// The behaviour and its arguments.
+pub struct RestrictionSweeper {
+    /// Where records are kept.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// What this process runs with.
+    pub live: Live,
+    /// Who changes roles and says things.
+    pub outboxes: Outboxes,
+}
+
+/// What the sweeper holds.
+pub struct SweeperState {
+    book: Book,
+    /// Who was told, and until when that counts.
+    told: HashMap<Member, Timestamp>,
+    /// Messages that came before the records were read; none afterwards.
+    early: Option<Vec<Turn>>,
+    /// When the records were last read; none while that goes on.
+    read_at: Option<Instant>,
+    reading: bool,
+    warned: HashMap<String, Instant>,
+    /// When this life began and how many reports it made: their nonces.
+    reports: (Timestamp, u32),
+}
+
+impl Actor for RestrictionSweeper {
+    type Msg = SweeperMsg;
+    type State = SweeperState;
+
+    fn start(&self, me: &mut Me<SweeperMsg>) -> Result<SweeperState, Crash> {
+        let mut state = SweeperState {
+            book: Book::default(),
+            told: HashMap::new(),
+            early: Some(Vec::new()),
+            read_at: None,
+            reading: false,
+            warned: HashMap::new(),
+            reports: (self.clock.now(), 0),
+        };
+        self.read(me, &mut state);
+        me.after(SWEEP_EVERY, SweeperMsg::Sweep);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<SweeperMsg>,
+        message: SweeperMsg,
+        state: &mut SweeperState,
+    ) -> Result<(), Crash> {
+        match message {
+            SweeperMsg::Breached { turn, tier } => {
+                self.breached(state, &turn, tier);
+                self.act(me, state);
+            }
+            SweeperMsg::Spoke(turn) => match &mut state.early {
+                Some(early) if early.len() < EARLY_MAX => early.push(*turn),
+                Some(_) => {}
+                None => self.spoke(state, &turn),
+            },
+            SweeperMsg::Sweep => {
+                self.read_again(me, state);
+                self.act(me, state);
+                me.after(SWEEP_EVERY, SweeperMsg::Sweep);
+            }
+            SweeperMsg::Read(records) => {
+                self.take_over(state, records);
+                self.act(me, state);
+            }
+            SweeperMsg::Came(member, deed, came) => {
+                self.came(state, &member, deed, came);
+                self.act(me, state);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RestrictionSweeper {
+    /// Reads the records beside the mailbox.
+    fn read(&self, me: &mut Me<SweeperMsg>, state: &mut SweeperState) {
+        state.reading = true;
+        let (store, begun) = (Arc::clone(&self.store), self.clock.now());
+        me.task(
+            async move {
+                let records = tokio::time::timeout(LOAD_WITHIN, read(&*store, begun)).await;
+                SweeperMsg::Read(records.ok().map(Box::new))
+            },
+            |_| SweeperMsg::Read(None),
+        );
+    }
+
+    fn read_again(&self, me: &mut Me<SweeperMsg>, state: &mut SweeperState) {
+        let interval = self.live.now().settings.restriction.check_interval;
+        let interval = if interval.is_zero() { READ_EVERY } else { interval };
+        if !state.reading && state.read_at.is_none_or(|at| at.elapsed() >= interval) {
+            self.read(me, state);
+        }
+    }
+
+    fn take_over(&self, state: &mut SweeperState, records: Option<Box<Records>>) {
+        state.reading = false;
+        state.read_at = Some(Instant::now());
+        if let Some(records) = records {
+            let Records { begun, complete, restricted, restricting, told } = *records;
+            state.book.take_over(&restricted, &restricting, begun, complete);
+            if state.early.is_some() {
+                state.told.extend(told.into_iter().take(TOLD_MAX));
+            }
+        }
+        let now = self.clock.now();
+        state.told.retain(|_, until| *until > now);
+        for turn in state.early.take().unwrap_or_default() {
+            self.spoke(state, &turn);
+        }
+        gauge(&state.book);
+    }
+
+    fn breached(&self, state: &mut SweeperState, turn: &Turn, tier: &'static str) {
+        let running = self.live.now();
+        let (Some(rules), Some(member)) = (&running.rules.restriction, member(turn)) else { return };
+        if turn.roles.iter().any(|role| running.rules.super_roles.contains(role)) {
+            return;
+        }
+        let (now, duration) = (self.clock.now(), running.settings.restriction.duration);
+        let holds_role = turn.roles.contains(&rules.role);
+        if !state.book.breached(&member, (&turn.name, tier), holds_role, now, duration) {
+            return;
+        }
+        let until = state.book.told(&member).and_then(|told| told.until);
+        // A crash from here on leaves a record, and the next life gives the role.
+        drop(self.store.write(begun(&member, until)));
+        gauge(&state.book);
+    }
+
+    /// Tells a restricted member where they are answered, or that they are not.
+    fn spoke(&self, state: &mut SweeperState, turn: &Turn) {
+        let running = self.live.now();
+        let (Some(rules), Some(member)) = (&running.rules.restriction, member(turn)) else { return };
+        let now = self.clock.now();
+        let reason = "restricted";
+        tracing::info!(
+            event = "turn.refused", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), reason,
+            "a restricted member is not answered here"
+        );
+        if state.told.get(&member).is_some_and(|until| *until > now) {
+            return;
+        }
+        state.told.retain(|_, until| *until > now);
+        if state.told.len() >= TOLD_MAX {
+            return;
+        }
+        let until = state.book.told(&member).and_then(|told| told.until);
+        // Where there is a channel for them they are told again after a while; where there is none, once until the end.
+        let counts = match (&rules.channel, until) {
+            (Some(_), _) => running.settings.rate_limiter.window,
+            (None, Some(until)) => until.since(now),
+            (None, None) => keys::TOLD_TTL,
+        };
+        let counts = counts.clamp(SWEEP_EVERY, keys::TOLD_TTL);
+        let told_until = Timestamp(now.0.saturating_add(ids::millis(counts)));
+        let key = keys::told(&member.guild, &member.person);
+        drop(self.store.write(vec![Write::Put { key, value: told_until.0.to_string(), ttl: Some(counts) }]));
+        state.told.insert(member, told_until);
+        let (channel_id, locale) = (rules.channel.as_deref(), turn.locale());
+        let filling = Filling { locale, channel_id, user: &turn.name, until, retry_at: until };
+        let text = notice::elsewhere(&running.settings.restriction.channel_notice, &filling);
+        let tell = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
+        // Nobody waits for this notice.
+        let _ = self.outboxes.of(&turn.id.door).cast(tell);
+    }
+
+    /// Begins what has to be done now, as much as may at once.
+    fn act(&self, me: &mut Me<SweeperMsg>, state: &mut SweeperState) {
+        // Without a configured role nothing can be given or taken; the records stay.
+        let Some(role) = self.live.now().rules.restriction.as_ref().map(|rules| rules.role.clone()) else { return };
+        while state.book.under_way() < DEEDS_AT_ONCE
+            && let Some((member, deed)) = state.book.begin(self.clock.now())
+        {
+            let until = state.book.told(&member).and_then(|told| told.until);
+            let outbox = self.outboxes.of(&member.person.door).clone();
+            let store = Arc::clone(&self.store);
+            let (role, there, back) = (role.clone(), member.clone(), member);
+            me.task(
+                async move {
+                    let came = deeds::perform(&*store, &outbox, &there, (deed, role), until).await;
+                    SweeperMsg::Came(there, deed, came)
+                },
+                move |panic| SweeperMsg::Came(back, deed, Came::Failed(panic)),
+            );
+        }
+    }
+
+    fn came(&self, state: &mut SweeperState, member: &Member, deed: Deed, came: Came) {
+        let (now, running) = (self.clock.now(), self.live.now());
+        let again = match running.settings.restriction.check_interval {
+            Duration::ZERO => READ_EVERY,
+            interval => interval,
+        };
+        match came {
+            Came::Done if deed == Deed::Give => {
+                let Some(told) = state.book.done(member, deed) else { return };
+                drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
+                let Told { until, name, tier } = told;
+                tracing::info!(
+                    event = "restriction.added", guild = member.guild, person = %member.person, tier,
+                    until = until.map(|until| until.0 / 1000), "a member is restricted"
+                );
+                self.report(state, member, notice::added(member, name.as_deref(), until));
+            }
+            Came::Done | Came::Absent => {
+                // Whoever left is crossed out also when the role had yet to be given.
+                let absent = came == Came::Absent;
+                let told = state.book.done(member, Deed::Take);
+                state.told.remove(member);
+                drop(self.store.write(over(member)));
+                let late = told.as_ref().and_then(|told| told.until).map(|until| ids::millis(now.since(until)));
+                tracing::info!(
+                    event = "restriction.lifted", guild = member.guild, person = %member.person, late_ms = late,
+                    reason = if absent { "left" } else { "expired" }, "a restriction ended"
+                );
+                let name = told.and_then(|told| told.name);
+                let say = if absent { notice::left } else { notice::lifted };
+                self.report(state, member, say(member, name.as_deref()));
+            }
+            Came::Refused(reason) => {
+                state.book.failed(member, now, again, true);
+                self.refused(state, member, deed, &reason);
+            }
+            Came::Failed(reason) => {
+                state.book.failed(member, now, again, false);
+                tracing::debug!(event = "restriction.failed", person = %member.person, reason, "tried again later");
+            }
+        }
+        gauge(&state.book);
+    }
+
+    /// Says once in a while that a community does not let us change roles.
+    fn refused(&self, state: &mut SweeperState, member: &Member, deed: Deed, reason: &str) {
+        state.warned.retain(|_, at| at.elapsed() < WARN_EVERY);
+        if state.warned.len() >= WARNED_MAX || state.warned.contains_key(&member.guild) {
+            return;
+        }
+        state.warned.insert(member.guild.clone(), Instant::now());
+        tracing::warn!(
+            event = "restriction.failed", guild = member.guild, person = %member.person, reason,
+            "a role could not be changed; give the bot Manage Roles and put its role above restriction.role; it is tried again"
+        );
+        let name = state.book.told(member).and_then(|told| told.name);
+        self.report(state, member, notice::failed(member, name.as_deref(), deed == Deed::Give));
+    }
+
+    /// Tells moderators, where they want to hear of it.
+    fn report(&self, state: &mut SweeperState, member: &Member, text: String) {
+        let Some(channel) = self.live.now().settings.restriction.audit_channel else { return };
+        let (began, count) = &mut state.reports;
+        *count = count.wrapping_add(1);
+        let name = format!("s{:x}-{count:x}", began.0);
+        let place = Place::new(member.person.door.clone(), channel.to_string());
+        let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Text { text }] };
+        // Nobody waits for it: the log has it as well.
+        let (reply, _) = oneshot::channel();
+        let _ = self.outboxes.of(&member.person.door).cast(OutboxMsg::Post { name, outgoing, reply });
+    }
+}
+
+/// Who a turn is from; none outside of communities, where nobody has roles.
+fn member(turn: &Turn) -> Option<Member> {
+    turn.guild.clone().map(|guild| Member { guild, person: turn.person.clone() })
+}
+
+/// What is written before the role is given.
+fn begun(member: &Member, until: Option<Timestamp>) -> Vec<Write> {
+    let key = keys::restricting(&member.guild, &member.person);
+    let mut writes = vec![Write::Put { key, value: "1".to_owned(), ttl: Some(keys::RESTRICTING_TTL) }];
+    if let Some(until) = until {
+        let key = keys::restricted_until(&member.guild, &member.person);
+        writes.push(Write::Put { key, value: format_until(until), ttl: None });
+    }
+    writes
+}
+
+/// What is written after the role was taken.
+fn over(member: &Member) -> Vec<Write> {
+    let Member { guild, person } = member;
+    let keys = [keys::restricted_until(guild, person), keys::restricting(guild, person), keys::told(guild, person)];
+    keys.into_iter().map(|key| Write::Delete { key }).collect()
+}
+
+async fn read(store: &dyn Store, begun: Timestamp) -> Records {
+    let mut complete = store.status() == StoreStatus::Ready;
+    let restricted = store.scan(keys::RESTRICTED_PREFIX, LOAD_MAX).await;
+    let restricting = store.scan(keys::RESTRICTING_PREFIX, LOAD_MAX).await;
+    let told = store.scan(keys::TOLD_PREFIX, TOLD_MAX).await;
+    complete &= store.status() == StoreStatus::Ready && restricted.len() < LOAD_MAX;
+    let member = |(guild, person)| Member { guild, person };
+    let restricted = restricted.into_iter().filter_map(|(key, value)| {
+        let read = keys::parse_restricted(&key).map(member).zip(parse_until(&value));
+        if read.is_none() {
+            tracing::error!(event = "store.corrupt", key, "the end of a restriction cannot be read; it is skipped");
+        }
+        read
+    });
+    let told = told
+        .into_iter()
+        .filter_map(|(key, value)| keys::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp)));
+    Records {
+        begun,
+        complete,
+        restricted: restricted.collect(),
+        restricting: restricting.into_iter().filter_map(|(key, _)| keys::parse_member(&key).map(member)).collect(),
+        told: told.collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "restrictions are far fewer than 2^52")]
+fn gauge(book: &Book) {
+    metrics::gauge!("staffai_restrictions_active").set(book.len() as f64);
+}
+
+#[cfg(test)]
+mod tests;

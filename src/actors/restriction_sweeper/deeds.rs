@@ -1,0 +1,60 @@
+//! One deed: a role is given or taken through the outbox, once the store has its record.
+
+use std::time::Duration;
+
+use super::begun;
+use crate::actors::handle::Handle;
+use crate::actors::outbox::OutboxMsg;
+use crate::domain::ids::Timestamp;
+use crate::domain::notice::restriction as notice;
+use crate::domain::restriction::book::Deed;
+use crate::domain::restriction::{Appointment, Member};
+use crate::ports::{PostError, PostRequest, PostResult, Store};
+
+/// How long a record may take to be durable. A store that fails for longer keeps it in memory, and the role is given.
+const RECORD_WITHIN: Duration = Duration::from_secs(10);
+/// How long one change of a role may take, with its waits for budgets.
+const CHANGE_WITHIN: Duration = Duration::from_secs(120);
+
+/// What came of a deed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Came {
+    /// It is done.
+    Done,
+    /// The member, or the whole community, is not there any more.
+    Absent,
+    /// The platform refused it: we lack the right, or the role is gone.
+    Refused(String),
+    /// It may work later.
+    Failed(String),
+}
+
+/// Gives or takes the role.
+pub(super) async fn perform(
+    store: &dyn Store,
+    outbox: &Handle<OutboxMsg>,
+    member: &Member,
+    (deed, role): (Deed, String),
+    until: Option<Timestamp>,
+) -> Came {
+    let reason = match deed {
+        Deed::Give => notice::REASON_ADDED,
+        Deed::Take => notice::REASON_LIFTED,
+    };
+    let appointment = Appointment { member: member.clone(), role, reason: reason.to_owned() };
+    let request = match deed {
+        Deed::Give => {
+            // A role without a record would never be taken again.
+            let _ = tokio::time::timeout(RECORD_WITHIN, store.write(begun(member, until))).await;
+            PostRequest::AddRole(appointment)
+        }
+        Deed::Take => PostRequest::RemoveRole(appointment),
+    };
+    match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_WITHIN).await {
+        Ok(Ok(PostResult::Absent)) => Came::Absent,
+        Ok(Ok(_)) => Came::Done,
+        Ok(Err(error @ (PostError::Refused { .. } | PostError::NoReply(_)))) => Came::Refused(error.to_string()),
+        Ok(Err(error)) => Came::Failed(error.to_string()),
+        Err(error) => Came::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,164 @@
+//! One round with a harmless tool: whether a model calls it, and whether it can be asked for structured output in the same call.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::models::{bounded, signs_of_end};
+use super::report::Verdict;
+use crate::domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec};
+use crate::domain::model::{Row, ToolMode};
+use crate::domain::reply::Schema;
+use crate::ports::{ModelError, ModelErrorKind, Models};
+
+/// The tool. It exists in this check only.
+const TOOL: &str = "lucky_number";
+/// What it gives: nothing that a model would guess.
+const NUMBER: &str = "7341";
+/// What is asked, so that nobody can answer without the tool.
+const QUESTION: &str = "Call the tool lucky_number once, then tell me in a few words the number that it gave.";
+
+/// What a round showed.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// It calls tools that the request offers.
+    native: bool,
+    /// It does so when the same request asks for structured output, and then answers in that form.
+    both: bool,
+    signs: Vec<String>,
+}
+
+/// Tries one round with a row and says what its line in `models.json` should be. Gives why nothing could be found out when the
+/// model failed otherwise.
+pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: &Schema) -> (Verdict, String) {
+    let begun = Instant::now();
+    let trial = Trial { models, row: &row.key, instructions, schema };
+    let mut found = Found::default();
+    if let Err(error) = trial.run(&mut found).await {
+        return (Verdict::Note, format!("the tool round broke off: {}: {}", error.kind.as_str(), error.message));
+    }
+    let took = begun.elapsed().as_millis();
+    let yes = |flag: bool| if flag { "yes" } else { "no" };
+    let signs = if found.signs.is_empty() { String::new() } else { format!("; {}", found.signs.join("; ")) };
+    let (native, both) = (yes(found.native), yes(found.both));
+    let (verdict, line) = compare(row, &found);
+    (verdict, format!("calls tools: {native}; with structured output in one call: {both}; {took} ms{line}{signs}"))
+}
+
+/// What the row should say, if it says something else.
+fn compare(row: &Row, found: &Found) -> (Verdict, String) {
+    let tools = match (found.native, row.tools) {
+        (true, _) => ToolMode::Native,
+        (false, ToolMode::Prompt) => ToolMode::Prompt,
+        (false, _) => ToolMode::Off,
+    };
+    if row.tools == tools && row.schema_with_tools == found.both {
+        return (Verdict::Ok, "; the row says so".to_owned());
+    }
+    let (key, mode, both) = (json!(row.key), tools.as_str(), found.both);
+    let line = format!("; write into the models file: {key}: {{\"tools\": \"{mode}\", \"schema_with_tools\": {both}}}");
+    // A row that promises too much breaks turns; one that promises too little only makes them slower.
+    let broken = row.schema_with_tools && !found.both;
+    (if broken { Verdict::Wrong } else { Verdict::Note }, line)
+}
+
+struct Trial<'a> {
+    models: &'a dyn Models,
+    row: &'a str,
+    instructions: &'a Item,
+    schema: &'a Schema,
+}
+
+impl Trial<'_> {
+    async fn run(&self, found: &mut Found) -> Result<(), ModelError> {
+        let opening = vec![self.instructions.clone(), Item::new(Role::User, QUESTION)];
+        if let Some((completion, call)) = self.offer(&opening, true, found).await? {
+            found.native = true;
+            found.both = self.finish(&opening, &completion, &call, true, found).await?;
+            if found.both {
+                return Ok(());
+            }
+        }
+        let Some((completion, call)) = self.offer(&opening, false, found).await? else { return Ok(()) };
+        found.native = true;
+        self.finish(&opening, &completion, &call, false, found).await.map(drop)
+    }
+
+    /// Offers the tool. None when it was not called, or when the request was refused.
+    async fn offer(
+        &self,
+        opening: &[Item],
+        typed: bool,
+        found: &mut Found,
+    ) -> Result<Option<(Completion, ToolCall)>, ModelError> {
+        let how = if typed { "with response_format" } else { "without response_format" };
+        let completion = match bounded(self.models, self.row, &self.request(opening.to_vec(), typed, true)).await {
+            Ok(completion) => completion,
+            Err(error) if error.kind == ModelErrorKind::BadRequest => {
+                found.signs.push(format!("it refuses tools {how} ({})", error.message));
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let call = completion.calls.iter().find(|call| call.name == TOOL).cloned();
+        if call.is_none() {
+            found.signs.push(format!("tool_calls: none {how}, although tool_choice is auto and the tool was needed"));
+            found.signs.extend(signs_of_end(&completion));
+        }
+        Ok(call.map(|call| (completion, call)))
+    }
+
+    /// Hands in the tool's result and reads the answer. The tool stays offered where both go together; the final answer of a
+    /// model that cannot do both is asked for without it.
+    async fn finish(
+        &self,
+        opening: &[Item],
+        asked: &Completion,
+        call: &ToolCall,
+        offered: bool,
+        found: &mut Found,
+    ) -> Result<bool, ModelError> {
+        let mut messages = opening.to_vec();
+        messages.push(Item::echo(asked));
+        messages.extend(asked.calls.iter().map(|call| Item::result(call, json!({"number": NUMBER}).to_string())));
+        let answer = match bounded(self.models, self.row, &self.request(messages, true, offered)).await {
+            Ok(answer) => answer,
+            Err(error) if error.kind == ModelErrorKind::BadRequest => {
+                found.signs.push(format!("it refuses the result of the call {} ({})", call.name, error.message));
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let reply = self.schema.read(&answer.content);
+        match &reply {
+            _ if !answer.calls.is_empty() => {
+                found.signs.push("it calls the tool again in place of answering".to_owned());
+            }
+            _ if answer.content.trim().is_empty() => {
+                found.signs.push("the content is empty after the tool's result".to_owned());
+            }
+            Err(error) => found.signs.push(format!("the answer after the tool does not fit the schema: {error}")),
+            Ok(_) if !answer.content.contains(NUMBER) => {
+                found.signs.push("the answer leaves out what the tool gave".to_owned());
+            }
+            Ok(_) => {}
+        }
+        found.signs.extend(signs_of_end(&answer));
+        Ok(answer.calls.is_empty() && reply.is_ok())
+    }
+
+    fn request(&self, messages: Vec<Item>, typed: bool, offered: bool) -> Request {
+        let response_format = typed.then(|| self.schema.document());
+        Request { messages, response_format, tools: if offered { vec![tool()] } else { Vec::new() } }
+    }
+}
+
+fn tool() -> ToolSpec {
+    let parameters: Value = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let description = "Gives today's lucky number. Takes no arguments.".to_owned();
+    ToolSpec { name: TOOL.to_owned(), description, parameters: Arc::new(parameters) }
+}
+
+#[cfg(test)]
+mod tests;

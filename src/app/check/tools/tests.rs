@@ -1,0 +1,113 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::domain::completion::{Finish, Usage};
+
+/// A model of one kind or another, as the trait sees it.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Tools and structured output in one call.
+    Able,
+    /// Refuses to take both at once.
+    Either,
+    /// Takes both, but then never calls the tool.
+    Distracted,
+    /// Knows no tools.
+    Without,
+    /// Calls the tool for ever.
+    Stubborn,
+}
+
+struct Scripted(Kind);
+
+#[async_trait]
+impl Models for Scripted {
+    fn rows(&self) -> &[Row] {
+        &[]
+    }
+
+    async fn complete(&self, _row: &str, request: &Request) -> Result<Completion, ModelError> {
+        let offered = !request.tools.is_empty();
+        let typed = request.response_format.is_some();
+        let told = request.messages.iter().any(|item| item.role == Role::Tool && item.content.contains(NUMBER));
+        let refuse = |message: &str| {
+            Err(ModelError { kind: ModelErrorKind::BadRequest, message: message.to_owned(), retry_after: None })
+        };
+        match self.0 {
+            Kind::Without if offered => return refuse("tools are not supported"),
+            Kind::Either if offered && typed => return refuse("response_format with tools is unsupported"),
+            _ => {}
+        }
+        let calls_now = match self.0 {
+            Kind::Distracted => offered && !typed,
+            Kind::Stubborn => offered,
+            _ => offered && !told,
+        };
+        let call = ToolCall { id: "c".into(), name: TOOL.into(), arguments: "{}".into() };
+        let number = if told { NUMBER } else { "no idea" };
+        let content = json!({"type": "text", "response": format!("It is {number}"), "data": ""}).to_string();
+        Ok(Completion {
+            content: if calls_now { String::new() } else { content },
+            refusal: None,
+            calls: if calls_now { vec![call] } else { Vec::new() },
+            finish: if calls_now { Finish::ToolCalls } else { Finish::Stop },
+            usage: Usage::default(),
+            raw: json!({"role": "assistant"}),
+        })
+    }
+}
+
+async fn tried(kind: Kind, row: Row) -> (Verdict, String) {
+    let document = serde_json::from_str(include_str!("../../../../response_schema.json")).unwrap();
+    let schema = Schema::compile(&document).unwrap();
+    let instructions = Item::new(Role::System, "be brief");
+    round(&Scripted(kind), &row, &instructions, &schema).await
+}
+
+fn row() -> Row {
+    Row::new("m", Duration::from_secs(1))
+}
+
+#[tokio::test]
+async fn a_model_that_can_do_both_gets_its_line() {
+    let (verdict, why) = tried(Kind::Able, row()).await;
+    assert_eq!(verdict, Verdict::Note);
+    assert!(
+        why.contains(r#"write into the models file: "m": {"tools": "native", "schema_with_tools": true}"#),
+        "{why}"
+    );
+    let (verdict, why) = tried(Kind::Able, Row { schema_with_tools: true, ..row() }).await;
+    assert_eq!(verdict, Verdict::Ok);
+    assert!(why.starts_with("calls tools: yes; with structured output in one call: yes"), "{why}");
+}
+
+#[tokio::test]
+async fn a_model_that_takes_one_at_a_time_is_found_out() {
+    for (kind, sign) in [
+        (Kind::Either, "it refuses tools with response_format"),
+        (Kind::Distracted, "tool_calls: none with response_format"),
+        (Kind::Stubborn, "it calls the tool again in place of answering"),
+    ] {
+        let (verdict, why) = tried(kind, row()).await;
+        assert_eq!(verdict, Verdict::Ok, "{why}");
+        assert!(
+            why.contains("calls tools: yes; with structured output in one call: no") && why.contains(sign),
+            "{why}"
+        );
+        let (verdict, why) = tried(kind, Row { schema_with_tools: true, ..row() }).await;
+        assert_eq!(verdict, Verdict::Wrong, "a row that promises too much: {why}");
+        assert!(why.contains(r#""schema_with_tools": false"#), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_without_tools_is_named() {
+    let (verdict, why) = tried(Kind::Without, row()).await;
+    assert_eq!(verdict, Verdict::Note);
+    assert!(why.contains("it refuses tools without response_format (tools are not supported)"), "{why}");
+    assert!(why.contains(r#""m": {"tools": "off", "schema_with_tools": false}"#), "{why}");
+    assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Off, ..row() }).await.0, Verdict::Ok);
+    assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Prompt, ..row() }).await.0, Verdict::Ok);
+}

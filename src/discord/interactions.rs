@@ -1,0 +1,201 @@
+//! Discord's interactions turned into neutral facts: a command that somebody ran, or types. Buttons and forms are nothing for us
+//! yet.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId, UserId};
+
+use super::events::{self, WireUser};
+use crate::domain::command::{Callback, CallbackToken, Caller, Command, Typing};
+use crate::domain::ids::Person;
+
+/// May do everything in a guild.
+const ADMINISTRATOR: u64 = 1 << 3;
+/// The most options of one command that are looked at.
+const OPTIONS_MAX: usize = 25;
+/// Somebody ran a command.
+const COMMAND: u8 = 2;
+/// Somebody types a command.
+const AUTOCOMPLETE: u8 = 4;
+
+/// What somebody did.
+#[derive(Debug)]
+pub enum Interaction {
+    /// Ran a command.
+    Command(Box<Command>),
+    /// Types one.
+    Typing(Box<Typing>),
+}
+
+/// An interaction as the gateway tells it. None for kinds without a meaning for us.
+///
+/// # Errors
+/// It is no interaction. The error names the field.
+pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
+    let wire: Wire = serde_json::from_str(json)?;
+    if !matches!(wire.kind, COMMAND | AUTOCOMPLETE) {
+        return Ok(None);
+    }
+    let data: Data = serde_json::from_value(wire.data.clone())?;
+    let options: Vec<WireOption> = data.options.into_iter().take(OPTIONS_MAX).collect();
+    // Menus of messages and members have other types; we offer none.
+    let (Some(channel), Some(caller), 1) = (wire.channel(), wire.caller(), data.kind) else { return Ok(None) };
+    let callback = Callback {
+        id: events::message_id(wire.id),
+        application: wire.application_id.to_string(),
+        token: CallbackToken::new(wire.token.clone()),
+    };
+    if wire.kind == AUTOCOMPLETE {
+        let focused = options.into_iter().find(|option| option.focused);
+        return Ok(focused.map(|option| {
+            let typed = option.text();
+            let typing = Typing { callback, name: data.name, option: option.name, typed, caller };
+            Interaction::Typing(Box::new(typing))
+        }));
+    }
+    let options = options.into_iter().map(|option| (option.name.clone(), option.text())).collect();
+    Ok(Some(Interaction::Command(Box::new(Command {
+        callback,
+        name: data.name,
+        options,
+        named: data.resolved.named(),
+        caller,
+        place: events::place(channel),
+        parent: wire.parent().map(events::place),
+        guild: wire.guild_id.map(|guild| guild.to_string()),
+        at: events::time_of(wire.id),
+    }))))
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    id: WireMessageId,
+    application_id: Number,
+    #[serde(rename = "type")]
+    kind: u8,
+    token: String,
+    #[serde(default)]
+    data: Value,
+    #[serde(default)]
+    guild_id: Option<GuildId>,
+    #[serde(default)]
+    channel_id: Option<ChannelId>,
+    #[serde(default)]
+    channel: Option<Channel>,
+    #[serde(default)]
+    member: Option<Member>,
+    #[serde(default)]
+    user: Option<WireUser>,
+    #[serde(default)]
+    locale: Option<String>,
+}
+
+/// An id of any kind, which becomes part of a path only as the number that it must be.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Number(serenity::model::id::ApplicationId);
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[derive(Deserialize)]
+struct Channel {
+    id: ChannelId,
+    #[serde(default, rename = "type")]
+    kind: u8,
+    #[serde(default)]
+    parent_id: Option<ChannelId>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    #[serde(default)]
+    user: Option<WireUser>,
+    #[serde(default)]
+    nick: Option<String>,
+    #[serde(default)]
+    roles: Vec<RoleId>,
+    #[serde(default)]
+    permissions: Option<String>,
+}
+
+/// Whom options name.
+#[derive(Default, Deserialize)]
+struct Resolved {
+    #[serde(default)]
+    members: HashMap<UserId, Member>,
+}
+
+impl Resolved {
+    fn named(&self) -> Vec<(Person, Vec<String>)> {
+        let roles = |member: &Member| member.roles.iter().map(ToString::to_string).collect();
+        self.members.iter().take(OPTIONS_MAX).map(|(id, member)| (events::person(*id), roles(member))).collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct Data {
+    name: String,
+    #[serde(default)]
+    resolved: Resolved,
+    #[serde(default = "chat_input", rename = "type")]
+    kind: u8,
+    #[serde(default)]
+    options: Vec<WireOption>,
+}
+
+const fn chat_input() -> u8 {
+    1
+}
+
+#[derive(Deserialize)]
+struct WireOption {
+    name: String,
+    #[serde(default)]
+    value: Value,
+    #[serde(default)]
+    focused: bool,
+}
+
+impl WireOption {
+    fn text(&self) -> String {
+        match &self.value {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl Wire {
+    fn channel(&self) -> Option<ChannelId> {
+        self.channel_id.or(self.channel.as_ref().map(|channel| channel.id))
+    }
+
+    /// The channel of a thread. Other channels name a category there.
+    fn parent(&self) -> Option<ChannelId> {
+        self.channel.as_ref().filter(|channel| matches!(channel.kind, 10..=12)).and_then(|channel| channel.parent_id)
+    }
+
+    fn caller(&self) -> Option<Caller> {
+        let member = self.member.as_ref();
+        let user = member.and_then(|member| member.user.as_ref()).or(self.user.as_ref())?;
+        let permissions = member.and_then(|member| member.permissions.as_deref()).and_then(|bits| bits.parse().ok());
+        let nick = member.and_then(|member| member.nick.clone()).filter(|nick| !nick.is_empty());
+        Some(Caller {
+            person: events::person(user.id),
+            name: nick.unwrap_or_else(|| user.name().to_owned()),
+            roles: member.map(|member| member.roles.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+            administrator: permissions.is_some_and(|bits: u64| bits & ADMINISTRATOR != 0),
+            locale: self.locale.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Giving and taking roles.
+
+use std::fmt::Write as _;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::{Rest, answer, foreign, number};
+use crate::discord::DOOR;
+use crate::domain::restriction::{Appointment, Member};
+use crate::ports::{PostError, PostReply, PostResult};
+
+/// Where the reason stands that Discord's audit log shows.
+const REASON: HeaderName = HeaderName::from_static("x-audit-log-reason");
+/// The longest such reason, in characters.
+const REASON_MAX: usize = 512;
+/// Discord's codes for somebody, or a community, that is not there: unknown guild, unknown member, unknown user.
+const ABSENT: [u32; 3] = [10_004, 10_007, 10_013];
+
+impl Rest {
+    /// Gives a role (`PUT`) or takes it (`DELETE`). Both may be repeated.
+    pub(super) async fn set_role(&self, method: Method, appointment: &Appointment) -> Result<PostReply, PostError> {
+        let Appointment { member: Member { guild, person }, role, reason } = appointment;
+        let id = |text: &str| number(text).ok_or_else(|| foreign("an id"));
+        if person.door != DOOR {
+            return Err(foreign("the person"));
+        }
+        let path = format!("/guilds/{}/members/{}/roles/{}", id(guild)?, id(&person.id)?, id(role)?);
+        let mut headers = HeaderMap::with_capacity(3);
+        if let Ok(reason) = HeaderValue::from_str(&encoded(reason)) {
+            headers.insert(REASON, reason);
+        }
+        match self.send_with(headers, method, &path, None).await {
+            Ok(answer) => Ok(answer.reply(PostResult::Done)),
+            Err(error) if answer::code(&error).is_some_and(|code| ABSENT.contains(&code)) => {
+                Ok(PostReply { result: PostResult::Absent, bucket: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The reason as a header can hold it: every byte that is not plain is written as its number.
+fn encoded(reason: &str) -> String {
+    let mut out = String::with_capacity(reason.len());
+    for byte in reason.chars().take(REASON_MAX).collect::<String>().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discord::testing::{access, answer, serve};
+    use crate::domain::ids::Person;
+    use crate::ports::{PostRequest, Poster};
+
+    fn appointment(guild: &str) -> Appointment {
+        let member = Member { guild: guild.to_owned(), person: Person::new(DOOR, "7") };
+        Appointment { member, role: "12".to_owned(), reason: "zu viele Fragen: 5 % über".to_owned() }
+    }
+
+    fn add(guild: &str) -> PostRequest {
+        PostRequest::AddRole(appointment(guild))
+    }
+
+    #[tokio::test]
+    async fn a_role_is_given_with_its_reason_and_taken_again() {
+        let (base, mut requests) = serve(vec![answer(204, "", ""), answer(204, "", "")]).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        assert_eq!(rest.perform(&add("5")).await.unwrap().result, PostResult::Done);
+        let request = requests.recv().await.unwrap();
+        assert_eq!(request.line, "PUT /api/v10/guilds/5/members/7/roles/12");
+        // The test's server lowers the case of all headers.
+        let reason = "x-audit-log-reason: zu%20viele%20fragen%3a%205%20%25%20%c3%bcber";
+        assert!(request.headers.contains(reason), "{}", request.headers);
+        let take = PostRequest::RemoveRole(appointment("5"));
+        assert_eq!(rest.perform(&take).await.unwrap().result, PostResult::Done);
+        assert_eq!(requests.recv().await.unwrap().line, "DELETE /api/v10/guilds/5/members/7/roles/12");
+    }
+
+    #[tokio::test]
+    async fn who_left_is_absent_and_a_missing_right_is_a_refusal() {
+        let left = answer(404, "", r#"{"message":"Unknown Member","code":10007}"#);
+        let forbidden = answer(403, "", r#"{"message":"Missing Permissions","code":50013}"#);
+        let no_role = answer(404, "", r#"{"message":"Unknown Role","code":10011}"#);
+        let (base, _requests) = serve(vec![left, forbidden, no_role]).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        assert_eq!(rest.perform(&add("5")).await.unwrap().result, PostResult::Absent);
+        for status in [403, 404] {
+            let refused = rest.perform(&add("5")).await.unwrap_err();
+            assert!(matches!(refused, PostError::Refused { status: told, .. } if told == status), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn ids_that_are_no_numbers_reach_nobody() {
+        let (base, _requests) = serve(Vec::new()).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        assert!(matches!(rest.perform(&add("5/../6")).await, Err(PostError::Refused { status: 400, .. })));
+    }
+}

@@ -1,0 +1,309 @@
+//! Commands: what members may run beside talking, who may run which, and what a door is told of them.
+
+pub mod kept;
+
+pub mod overview;
+
+pub mod preferences;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{MessageId, Person, Place, Timestamp};
+use super::notice::commands as words;
+
+/// The most choices that are offered while somebody types.
+pub const CHOICES_MAX: usize = 25;
+
+/// A command that somebody ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// How it is answered; its id is the key for dedupe.
+    pub callback: Callback,
+    /// Its name as the platform tells it.
+    pub name: String,
+    /// What was given with it, by the names of the options.
+    pub options: Vec<(String, String)>,
+    /// The members that options name, with the ids of their roles.
+    pub named: Vec<(Person, Vec<String>)>,
+    /// Who ran it.
+    pub caller: Caller,
+    /// Where.
+    pub place: Place,
+    /// The place above that one.
+    pub parent: Option<Place>,
+    /// The community; none in a direct conversation.
+    pub guild: Option<String>,
+    /// When, by the platform's clock.
+    pub at: Timestamp,
+}
+
+impl Command {
+    /// What was given for an option.
+    #[must_use]
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim())
+    }
+}
+
+/// Somebody types a command and wants to see what an option can be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Typing {
+    /// How it is answered.
+    pub callback: Callback,
+    /// The command.
+    pub name: String,
+    /// The option.
+    pub option: String,
+    /// What was typed so far.
+    pub typed: String,
+    /// Who types.
+    pub caller: Caller,
+}
+
+/// Who ran a command, as the platform vouches for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Their id.
+    pub person: Person,
+    /// The name others see.
+    pub name: String,
+    /// Ids of their roles in the community.
+    pub roles: Vec<String>,
+    /// The platform says that they may do everything in the community.
+    pub administrator: bool,
+    /// The language of their own client, such as `en-US`.
+    pub locale: Option<String>,
+}
+
+/// How one command is answered: the platform gives this once, for a quarter of an hour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callback {
+    /// The platform's id of what happened.
+    pub id: MessageId,
+    /// Our application, as the platform calls it.
+    pub application: String,
+    /// Who knows it may answer in our name.
+    pub token: CallbackToken,
+}
+
+/// A secret: it never shows in logs or errors.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CallbackToken(String);
+
+impl CallbackToken {
+    /// A token as the platform gave it.
+    #[must_use]
+    pub const fn new(token: String) -> Self {
+        Self(token)
+    }
+
+    /// The token itself, for the request that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for CallbackToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallbackToken(..)")
+    }
+}
+
+/// The commands that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "notice::commands says what each does")]
+pub enum Kind {
+    Help,
+    New,
+    Model,
+    Usage,
+    Forget,
+    Export,
+    Tools,
+    Status,
+    Approvals,
+    RefreshTools,
+    RefreshStatus,
+}
+
+/// Who may run a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody, about themselves.
+    Everybody,
+    /// Holders of a super role and the community's administrators.
+    Operators,
+}
+
+impl Kind {
+    /// All of them, in the order in which help names them.
+    pub const ALL: [Self; 11] = [
+        Self::Help,
+        Self::New,
+        Self::Model,
+        Self::Usage,
+        Self::Forget,
+        Self::Export,
+        Self::Tools,
+        Self::Status,
+        Self::Approvals,
+        Self::RefreshTools,
+        Self::RefreshStatus,
+    ];
+
+    /// The command of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Its name, which is also a label in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Help => "help",
+            Self::New => "new",
+            Self::Model => "model",
+            Self::Usage => "usage",
+            Self::Forget => "forget",
+            Self::Export => "export",
+            Self::Tools => "tools",
+            Self::Status => "status",
+            Self::Approvals => "approvals",
+            Self::RefreshTools => "refresh_tools",
+            Self::RefreshStatus => "refresh_status",
+        }
+    }
+
+    /// Who may run it.
+    #[must_use]
+    pub const fn access(self) -> Access {
+        match self {
+            Self::Help | Self::New | Self::Model | Self::Usage | Self::Forget | Self::Export | Self::Tools => {
+                Access::Everybody
+            }
+            Self::Status | Self::Approvals | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
+        }
+    }
+
+    const fn option(self) -> Option<OptionSpec> {
+        match self {
+            Self::Model => Some(OptionSpec { name: ROW, description: words::ROW, kind: OptionKind::Suggested }),
+            Self::Usage => Some(OptionSpec { name: USER, description: words::USER, kind: OptionKind::Member }),
+            Self::Help
+            | Self::New
+            | Self::Forget
+            | Self::Export
+            | Self::Tools
+            | Self::Status
+            | Self::Approvals
+            | Self::RefreshTools
+            | Self::RefreshStatus => None,
+        }
+    }
+}
+
+/// The option of `/model`.
+pub const ROW: &str = "row";
+/// The option of `/usage`.
+pub const USER: &str = "user";
+
+/// Whether this caller may run this command; `super_roles` are the ids that the operator named.
+#[must_use]
+pub fn may_run(kind: Kind, caller: &Caller, super_roles: &[u64]) -> bool {
+    match kind.access() {
+        Access::Everybody => true,
+        Access::Operators => is_operator(caller, super_roles),
+    }
+}
+
+/// Whether somebody is an operator here.
+#[must_use]
+pub fn is_operator(caller: &Caller, super_roles: &[u64]) -> bool {
+    let holds = |role: &u64| caller.roles.iter().any(|held| held.parse() == Ok(*role));
+    caller.administrator || super_roles.iter().any(holds)
+}
+
+/// A command as a door offers it to its members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub description: &'static str,
+    /// What can be given with it; never needed.
+    pub option: Option<OptionSpec>,
+    /// Only administrators are shown it, until they decide otherwise.
+    pub administrators: bool,
+    /// It is offered in direct conversations too.
+    pub direct: bool,
+}
+
+/// Something that can be given with a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub description: &'static str,
+    /// What it can be.
+    pub kind: OptionKind,
+}
+
+/// What an option can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionKind {
+    /// A member of the community.
+    Member,
+    /// A text, with choices offered while it is typed.
+    Suggested,
+}
+
+/// What doors offer. Where super roles exist the commands of operators are shown to everybody, because no platform knows who
+/// they are; who may run one is decided when it is run.
+#[must_use]
+pub fn specs(super_roles: &[u64], direct: bool) -> Vec<Spec> {
+    let spec = |kind: Kind| Spec {
+        name: kind.name(),
+        description: words::description(kind),
+        option: kind.option(),
+        administrators: kind.access() == Access::Operators && super_roles.is_empty(),
+        direct,
+    };
+    Kind::ALL.into_iter().map(spec).collect()
+}
+
+/// What can be chosen for an option: what is shown and what is then given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What is shown.
+    pub name: String,
+    /// What is given.
+    pub value: String,
+}
+
+/// Tools as far as they are connected; what the commands about tools answer from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tooling {
+    /// Tool servers and how each is.
+    pub servers: Vec<ToolServer>,
+    /// What waits for somebody's yes or no, one line each.
+    pub waiting: Vec<String>,
+}
+
+/// A tool server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolServer {
+    /// Its name.
+    pub name: String,
+    /// How it is, such as `ready`.
+    pub state: String,
+    /// The names of its tools.
+    pub tools: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests;

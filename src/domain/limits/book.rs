@@ -1,0 +1,216 @@
+//! The entries of all members that one process knows of: all there is where no server decides, else what the server told last,
+//! to go on with while it is away. Plain data, bounded, no waiting.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::log::{Entry, Log};
+use super::{Answer, ENTRIES_MAX, Member, Request, Step};
+use crate::domain::ids::Timestamp;
+use crate::domain::keys;
+
+/// How many members are known at most; those heard of least lately go first.
+pub const MEMBERS_MAX: usize = 50_000;
+
+/// Members below which nobody looks for some whose entries have all aged out.
+const TIDY_FROM: usize = 256;
+
+/// The entries of all members.
+#[derive(Default)]
+pub struct Book {
+    pages: HashMap<Member, Page>,
+    /// How many members have changes that are not kept elsewhere yet.
+    unkept: usize,
+    last: u64,
+    tidy_at: usize,
+}
+
+struct Page {
+    log: Log,
+    window: Duration,
+    /// The number of the last step about it.
+    touched: u64,
+    /// The turns that changed here and are not kept elsewhere yet, each with the number of its last change.
+    changes: Vec<(u64, Box<str>)>,
+}
+
+/// What changed about one member and is not kept elsewhere yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes {
+    /// Who.
+    pub member: Member,
+    /// The length of the window.
+    pub window: Duration,
+    /// Each turn that changed, and its entry; none when it was cancelled, or has aged out.
+    pub turns: Vec<(Box<str>, Option<Entry>)>,
+    /// All changes up to this number are in it.
+    pub through: u64,
+}
+
+impl Book {
+    /// Does one step by what is known here. What it changed waits to be kept elsewhere.
+    pub fn decide(&mut self, now: Timestamp, request: &Request) -> Answer {
+        let number = self.number();
+        let reads = matches!(request.step, Step::Read(_));
+        if reads && !self.pages.contains_key(&request.member) {
+            return Log::default().step(now, request).0;
+        }
+        self.make_room(now);
+        let page = self.page(&request.member, request.window);
+        page.touched = number;
+        let (answer, changed) = page.log.step(now, request);
+        let turn = match &request.step {
+            Step::Reserve(ask) => keys::limit_turn(&ask.turn),
+            Step::Settle(turn, _) | Step::Cancel(turn) => keys::limit_turn(turn),
+            Step::Read(_) => return answer,
+        };
+        if changed {
+            self.change(&request.member, number, turn.into());
+        }
+        answer
+    }
+
+    /// A step that was sent elsewhere got no answer, and was decided here instead: what became of its turn is told there in any
+    /// case, so that nothing stays behind of what nobody knows about.
+    pub fn tell_of(&mut self, request: &Request) {
+        let number = self.number();
+        let turn = match &request.step {
+            Step::Reserve(ask) => keys::limit_turn(&ask.turn),
+            Step::Settle(..) | Step::Cancel(_) | Step::Read(_) => return,
+        };
+        if self.pages.contains_key(&request.member) {
+            self.change(&request.member, number, turn.into());
+        }
+    }
+
+    /// What is kept elsewhere about a member, as it was told there; changes that were not in that are kept upon it.
+    pub fn learned(&mut self, now: Timestamp, member: &Member, window: Duration, log: Log) {
+        if log.entries().is_empty() && !self.pages.contains_key(member) {
+            return;
+        }
+        let number = self.number();
+        self.make_room(now);
+        let page = self.page(member, window);
+        page.touched = number;
+        let ours = std::mem::replace(&mut page.log, log);
+        for (_, turn) in &page.changes {
+            page.log.merge(turn, ours.entry(turn));
+        }
+    }
+
+    /// What an earlier life wrote down. Members that are known already are left as they are.
+    pub fn load(&mut self, rows: Vec<(Member, Log)>, window: Duration) {
+        for (member, log) in rows.into_iter().take(MEMBERS_MAX) {
+            let touched = self.number();
+            let page = Page { log, window, touched, changes: Vec::new() };
+            self.pages.entry(member).or_insert(page);
+        }
+    }
+
+    /// Whether any change waits to be kept elsewhere.
+    #[must_use]
+    pub const fn has_changes(&self) -> bool {
+        self.unkept > 0
+    }
+
+    /// What changed about a member and is not kept elsewhere yet; none when all is.
+    #[must_use]
+    pub fn changes_of(&self, member: &Member) -> Option<Changes> {
+        let page = self.pages.get(member).filter(|page| !page.changes.is_empty())?;
+        let turns = page.changes.iter().map(|(_, turn)| (turn.clone(), page.log.entry(turn).cloned())).collect();
+        Some(Changes { member: member.clone(), window: page.window, turns, through: self.last })
+    }
+
+    /// What changed about all members and is not kept elsewhere yet.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Changes> {
+        if self.unkept == 0 {
+            return Vec::new();
+        }
+        self.pages.keys().filter_map(|member| self.changes_of(member)).collect()
+    }
+
+    /// The entries of each member of whom something changed, and the length of their window.
+    #[must_use]
+    pub fn changed(&self) -> Vec<(&Member, &Log, Duration)> {
+        if self.unkept == 0 {
+            return Vec::new();
+        }
+        let changed = self.pages.iter().filter(|(_, page)| !page.changes.is_empty());
+        changed.map(|(member, page)| (member, &page.log, page.window)).collect()
+    }
+
+    /// The number of the last change.
+    #[must_use]
+    pub const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// All changes up to this number are kept elsewhere.
+    pub fn kept(&mut self, through: u64) {
+        if self.unkept == 0 {
+            return;
+        }
+        let mut unkept = 0;
+        for page in self.pages.values_mut() {
+            page.changes.retain(|(number, _)| *number > through);
+            unkept += usize::from(!page.changes.is_empty());
+        }
+        self.unkept = unkept;
+    }
+
+    /// The changes of one member up to this number are kept elsewhere.
+    pub fn kept_of(&mut self, member: &Member, through: u64) {
+        let Some(page) = self.pages.get_mut(member).filter(|page| !page.changes.is_empty()) else { return };
+        page.changes.retain(|(number, _)| *number > through);
+        self.unkept -= usize::from(page.changes.is_empty());
+    }
+
+    /// Forgets members whose entries have all aged out.
+    pub fn tidy(&mut self, now: Timestamp) {
+        self.pages.retain(|_, page| !page.changes.is_empty() || !page.log.is_over(now, page.window));
+        self.pages.shrink_to(self.pages.len() * 2);
+        self.tidy_at = (self.pages.len() * 2).max(TIDY_FROM);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn page(&mut self, member: &Member, window: Duration) -> &mut Page {
+        let fresh = || Page { log: Log::default(), window, touched: 0, changes: Vec::new() };
+        let page = self.pages.entry(member.clone()).or_insert_with(fresh);
+        page.window = window;
+        page
+    }
+
+    fn change(&mut self, member: &Member, number: u64, turn: Box<str>) {
+        let Some(page) = self.pages.get_mut(member) else { return };
+        self.unkept += usize::from(page.changes.is_empty());
+        page.changes.retain(|(_, known)| *known != turn);
+        page.changes.push((number, turn));
+        let over = page.changes.len().saturating_sub(ENTRIES_MAX);
+        page.changes.drain(..over);
+    }
+
+    /// Of members whose entries all count the ones heard of least lately go, an eighth at once.
+    fn make_room(&mut self, now: Timestamp) {
+        if self.pages.len() < self.tidy_at.max(TIDY_FROM) {
+            return;
+        }
+        self.tidy(now);
+        self.tidy_at = self.tidy_at.min(MEMBERS_MAX);
+        if self.pages.len() < MEMBERS_MAX {
+            return;
+        }
+        let mut touched: Vec<u64> = self.pages.values().map(|page| page.touched).collect();
+        let (_, cut, _) = touched.select_nth_unstable(MEMBERS_MAX / 8);
+        let cut = *cut;
+        self.pages.retain(|_, page| page.touched >= cut);
+        self.unkept = self.pages.values().filter(|page| !page.changes.is_empty()).count();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! What an ended turn costs the member who asked.
+
+use crate::domain::turn::{Answer, Effort, LANE_FULL, Outcome};
+
+/// What becomes of a turn's reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// It is settled with what was spent.
+    Settle,
+    /// It is taken back.
+    Cancel,
+    /// There is none.
+    Nothing,
+}
+
+/// What a turn that ended with this answer costs. An apology for a fault of ours costs nothing, unless tokens were spent or
+/// something was shown: otherwise whoever finds a way to make us fail would ask for nothing. A member with more questions
+/// waiting than we keep pays for the message and for no tokens.
+#[must_use]
+pub fn charge(answer: &Answer) -> Charge {
+    match &answer.outcome {
+        Outcome::Replied => Charge::Settle,
+        Outcome::Hinted | Outcome::Refused(_) => Charge::Nothing,
+        Outcome::Apologised(reason) if reason == LANE_FULL => Charge::Settle,
+        Outcome::Apologised(_) if total(&answer.effort) > 0 || answer.effort.drafted => Charge::Settle,
+        Outcome::Apologised(_) => Charge::Cancel,
+    }
+}
+
+/// The tokens that were spent; none when a model was asked and nobody knows what it took.
+#[must_use]
+pub fn spent(effort: &Effort) -> Option<u64> {
+    let known = total(effort);
+    let asked = effort.model.is_some() || effort.drafted;
+    (known > 0 || !asked).then_some(known)
+}
+
+fn total(effort: &Effort) -> u64 {
+    effort.usage.prompt.saturating_add(effort.usage.completion)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::completion::Usage;
+    use crate::domain::ids::{Door, Place};
+    use crate::domain::outgoing::Outgoing;
+
+    fn answer(outcome: Outcome, effort: Effort) -> Answer {
+        let place = Place::new(Door::new("discord"), "42");
+        let outgoing = Outgoing { place, reply_to: None, parts: Vec::new() };
+        Answer { outgoing, exchange: None, outcome, effort }
+    }
+
+    fn effort(tokens: u64, model: Option<&str>, drafted: bool) -> Effort {
+        let usage = Usage { prompt: tokens, completion: tokens, ..Usage::default() };
+        Effort { model: model.map(str::to_owned), usage, drafted, ..Effort::default() }
+    }
+
+    #[test]
+    fn answers_cost_what_they_took() {
+        let of = |tokens, model, drafted| {
+            let answer = answer(Outcome::Replied, effort(tokens, model, drafted));
+            (charge(&answer), spent(&answer.effort))
+        };
+        assert_eq!(of(35, Some("main"), false), (Charge::Settle, Some(70)));
+        assert_eq!(of(0, Some("main"), false), (Charge::Settle, None));
+    }
+
+    #[test]
+    fn our_faults_are_free_unless_something_was_spent_or_shown() {
+        let of = |effort: Effort| charge(&answer(Outcome::Apologised("deadline".to_owned()), effort));
+        assert_eq!(of(effort(0, None, false)), Charge::Cancel);
+        assert_eq!(of(effort(1, Some("main"), false)), Charge::Settle);
+        assert_eq!(of(effort(0, None, true)), Charge::Settle);
+        assert_eq!(spent(&effort(0, None, true)), None);
+    }
+
+    #[test]
+    fn a_full_lane_costs_the_message_alone() {
+        let full = answer(Outcome::Apologised(LANE_FULL.to_owned()), Effort::default());
+        assert_eq!((charge(&full), spent(&full.effort)), (Charge::Settle, Some(0)));
+    }
+
+    #[test]
+    fn what_was_never_reserved_is_left_alone() {
+        for outcome in [Outcome::Hinted, Outcome::Refused("limit".to_owned())] {
+            assert_eq!(charge(&answer(outcome, Effort::default())), Charge::Nothing);
+        }
+    }
+}

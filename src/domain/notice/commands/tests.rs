@@ -1,0 +1,135 @@
+use super::*;
+use crate::domain::command::ToolServer;
+use crate::domain::ledger::Sums;
+use crate::domain::limits::Standing;
+
+#[test]
+fn durations_and_numbers_are_short() {
+    assert_eq!(span(Duration::from_secs(0)), "0 s");
+    assert_eq!(span(Duration::from_secs(61)), "1 min 1 s");
+    assert_eq!(span(Duration::from_secs(86_400 + 60)), "1 d");
+    assert_eq!(span(Duration::from_secs(7_325)), "2 h 2 min");
+    assert_eq!([number(0), number(999), number(20_000), number(1_234_567)], ["0", "999", "20,000", "1,234,567"]);
+}
+
+#[test]
+fn forgetting_names_what_went_and_what_stays() {
+    let wiped =
+        Wiped { conversations: 2, messages: 8, answers: 1, preferences: true, in_flight: 1, ..Wiped::default() };
+    insta::assert_snapshot!(forgotten(&wiped, true), @r"
+    **Forgotten**
+    - 2 conversations with 8 messages
+    - what you asked behind 1 message of mine
+    - your choice of a model
+
+    1 question from before this will still be answered, but not remembered.
+
+    **Kept, and why**
+    - your limits and any restriction, with their times: forgetting is no way around them
+    - for an hour, the bare ids of messages that I answered: so that none is answered twice
+    - the messages in the channels: they stay where they were said, and yours are yours to delete
+    ");
+    assert!(forgotten(&Wiped::default(), true).starts_with("I kept nothing"));
+    assert!(forgotten(&wiped, false).contains("run `/forget` again"));
+}
+
+#[test]
+fn a_choice_whose_row_is_gone_is_said() {
+    assert_eq!(
+        models(&["fast"], "fast", None),
+        "You are answered by the default model, `fast`. There is no other to choose."
+    );
+    insta::assert_snapshot!(models(&["fast", "deep"], "fast", Some("gone")), @r"
+    You chose `gone`, which is not there any more. You are answered by the default model, `fast`. You can choose with `/model row:`
+    - `fast` (default)
+    - `deep`
+    ");
+    assert!(models(&["fast", "deep"], "fast", Some("deep")).starts_with("You chose `deep`."));
+}
+
+#[test]
+fn usage_shows_windows_and_sums() {
+    let standing = Standing {
+        messages: (3, 15),
+        tokens: (1_250, 20_000),
+        frees_at: Some(Timestamp(1_800_000_000_001)),
+        window: Duration::from_secs(60),
+        exempt: false,
+    };
+    let today = Tally { tokens: 1_250, messages: 3, micros: 2_100, ..Tally::default() };
+    let total = Tally { tokens: 91_250, messages: 1, micros: 3_002_100, unpriced: 7, ..Tally::default() };
+    let own = Usage { standing: Some(standing), sums: Sums { today, week: today, total } };
+    insta::assert_snapshot!(usage(&own, None), @r"
+    You have used 3 of 15 messages and 1,250 of 20,000 tokens in the last 1 min.
+    The next message will be accepted <t:1800000001:R>.
+    Today: 1,250 tokens for 3 messages, $0.0021
+    Seven days: 1,250 tokens for 3 messages, $0.0021
+    In all: 91,250 tokens for 1 message, $3.0021 and more that has no price
+    ");
+    insta::assert_snapshot!(usage(&Usage::default(), Some("<@8>")), @r"
+    I cannot tell at the moment how much of the limits is used.
+    Today: nothing
+    Seven days: nothing
+    In all: nothing
+    ");
+}
+
+#[test]
+fn status_says_what_is_wrong_first() {
+    let overview = Overview {
+        status: "degraded".to_owned(),
+        version: "1.0.0".to_owned(),
+        configuration: "abc".to_owned(),
+        down: vec![("store".to_owned(), "connection `refused`".to_owned())],
+        shards: (1, 2),
+        models: (vec!["fast".to_owned()], vec!["deep".to_owned()]),
+        bounds: vec![("open turns".to_owned(), 1, 2_000)],
+        restarts: 3,
+        restarted: vec![("journal".to_owned(), 3)],
+        memory: Some(64 << 20),
+        uptime: Duration::from_secs(3_700),
+        limits: (15, 20_000, Duration::from_secs(60)),
+        ..Overview::default()
+    };
+    assert_eq!(status_title(&overview), "staffai 1.0.0: degraded");
+    assert_eq!(status_text(&overview), "**store is down**: connection refused");
+    let facts: Vec<String> =
+        status_facts(&overview).into_iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
+    insta::assert_snapshot!(facts.join("\n"), @r"
+    Up for: 1 h 1 min
+    Configuration: abc
+    Shards: 1 of 2 connected
+    Models: fast; left alone: deep
+    Store: fails; memory serves
+    Turns: 0 in flight, 0 since the start
+    In use: open turns 1/2000
+    Queues: empty
+    Restarts: 3 (journal 3)
+    Limits for each member: 15 messages, 20,000 tokens in 1 min
+    Memory: 64 MiB
+    ");
+}
+
+#[test]
+fn tools_and_approvals_are_told_as_they_are() {
+    let none = Tooling::default();
+    assert!(tools(&none).starts_with("No tool server"));
+    assert_eq!(approvals(&none), "Nothing waits for approval.");
+    let server = ToolServer { name: "time".to_owned(), state: "ready".to_owned(), tools: vec!["now".to_owned()] };
+    let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
+    assert_eq!(tools(&some), "**Tools**\n- **time** (ready): now");
+    assert!(tools_refreshed(&some).contains("1 tool server:"));
+    assert_eq!(approvals(&some), "**Waiting for approval**\n- one");
+}
+
+#[test]
+fn every_answer_fits_one_message() {
+    let long = "x".repeat(5_000);
+    let wiped =
+        Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
+    for text in
+        [help(&Kind::ALL, true), forgotten(&wiped, false), exported(&wiped, false), no_such_model(&long, &["a"])]
+    {
+        assert!(text.chars().count() < 2_000, "{text}");
+    }
+}

@@ -1,0 +1,24 @@
+//! The notices in English.
+
+use super::Words;
+
+pub(super) const WORDS: Words = Words {
+    hint: "Hi! Write your question in the same message and I will answer it.",
+    model_down: "Sorry, I cannot think straight right now; please ask me again in a few minutes.",
+    timed_out: "Sorry, that took me too long; please ask me again, perhaps in simpler words.",
+    no_answer: "Sorry, I could not find a good answer to that; please try to ask it differently.",
+    not_posted: "Sorry, I could not post my whole answer here; please ask me again.",
+    interrupted: "Sorry, I was interrupted while I worked on your message; please ask me again.",
+    internal: "Sorry, something went wrong on my side; please ask me again.",
+    busy: "Sorry, too many people are asking me things right now; please try again in a minute.",
+    lane_full: "I am still working on your earlier messages; please wait for those answers first.",
+    lane_busy: "I am still working on your last message; please ask again when I have answered it.",
+    limit_over: "You have reached the limit for now. Please carry on in <#{channel_id}>; I can answer again {retry_at}.",
+    limit_over_without_channel: "You have reached the limit for now; I can answer again {retry_at}.",
+    limit_never: "I may not answer you here.",
+    limit_wait: "One moment please: I am still working on your earlier messages. Ask me again when I have answered those.",
+    restricted: "For now I can only answer you in <#{channel_id}>, until {until}.",
+    restricted_without_channel: "I cannot answer you for now, until {until}.",
+    until_lifted: "a moderator lifts it",
+    later: "later",
+};

@@ -1,0 +1,24 @@
+//! The notices in German.
+
+use super::Words;
+
+pub(super) const WORDS: Words = Words {
+    hint: "Hallo! Schreib deine Frage in dieselbe Nachricht, dann beantworte ich sie.",
+    model_down: "Entschuldige, ich kann gerade nicht klar denken; frag mich bitte in ein paar Minuten noch einmal.",
+    timed_out: "Entschuldige, das hat zu lange gedauert; frag mich bitte noch einmal, vielleicht einfacher.",
+    no_answer: "Entschuldige, darauf fand ich keine gute Antwort; versuch bitte, es anders zu fragen.",
+    not_posted: "Entschuldige, ich konnte hier nicht meine ganze Antwort zeigen; frag mich bitte noch einmal.",
+    interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
+    internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",
+    busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",
+    lane_full: "Ich arbeite noch an deinen früheren Nachrichten; warte bitte erst auf diese Antworten.",
+    lane_busy: "Ich arbeite noch an deiner letzten Nachricht; frag bitte wieder, wenn ich sie beantwortet habe.",
+    limit_over: "Du hast das Limit vorerst erreicht. Mach bitte in <#{channel_id}> weiter; {retry_at} kann ich dir wieder antworten.",
+    limit_over_without_channel: "Du hast das Limit vorerst erreicht; {retry_at} kann ich dir wieder antworten.",
+    limit_never: "Hier darf ich dir nicht antworten.",
+    limit_wait: "Einen Moment bitte: Ich arbeite noch an deinen früheren Nachrichten. Frag mich wieder, wenn ich sie beantwortet habe.",
+    restricted: "Vorerst kann ich dir nur in <#{channel_id}> antworten, bis: {until}.",
+    restricted_without_channel: "Vorerst kann ich dir nicht antworten, bis: {until}.",
+    until_lifted: "ein Moderator das aufhebt",
+    later: "später",
+};

@@ -1,0 +1,24 @@
+//! The notices in Spanish.
+
+use super::Words;
+
+pub(super) const WORDS: Words = Words {
+    hint: "¡Hola! Escribe tu pregunta en el mismo mensaje y la responderé.",
+    model_down: "Lo siento, ahora mismo no puedo pensar con claridad; pregúntame de nuevo en unos minutos.",
+    timed_out: "Lo siento, he tardado demasiado; pregúntame de nuevo, quizá con palabras más sencillas.",
+    no_answer: "Lo siento, no he encontrado una buena respuesta; intenta preguntarlo de otra manera.",
+    not_posted: "Lo siento, no he podido publicar aquí toda mi respuesta; pregúntame de nuevo.",
+    interrupted: "Lo siento, me interrumpieron mientras preparaba tu respuesta; pregúntame de nuevo.",
+    internal: "Lo siento, algo ha fallado por mi parte; pregúntame de nuevo.",
+    busy: "Lo siento, demasiadas personas me preguntan ahora mismo; inténtalo de nuevo en un minuto.",
+    lane_full: "Todavía estoy con tus mensajes anteriores; espera primero a esas respuestas.",
+    lane_busy: "Todavía estoy con tu último mensaje; pregunta de nuevo cuando lo haya respondido.",
+    limit_over: "Has llegado al límite por ahora. Sigue, por favor, en <#{channel_id}>; podré responderte de nuevo {retry_at}.",
+    limit_over_without_channel: "Has llegado al límite por ahora; podré responderte de nuevo {retry_at}.",
+    limit_never: "Aquí no puedo responderte.",
+    limit_wait: "Un momento, por favor: todavía estoy con tus mensajes anteriores. Pregúntame de nuevo cuando los haya respondido.",
+    restricted: "Por ahora solo puedo responderte en <#{channel_id}>, hasta: {until}.",
+    restricted_without_channel: "Por ahora no puedo responderte, hasta: {until}.",
+    until_lifted: "que un moderador lo levante",
+    later: "más tarde",
+};

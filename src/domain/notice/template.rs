@@ -1,0 +1,118 @@
+//! Sentences that operators write, with places for what is only known when they are said.
+
+use super::words;
+use crate::domain::ids::Timestamp;
+use crate::domain::locale::Locale;
+
+/// What is put into a template.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filling<'a> {
+    /// The language of what is filled in.
+    pub locale: Locale,
+    /// For `{channel_id}`: the channel in which restricted members are answered.
+    pub channel_id: Option<&'a str>,
+    /// For `{user}`: the name of the member.
+    pub user: &'a str,
+    /// For `{until}`: when the restriction ends; none when only a moderator ends it.
+    pub until: Option<Timestamp>,
+    /// For `{retry_at}`: when the next message will be accepted.
+    pub retry_at: Option<Timestamp>,
+}
+
+/// The template with everything filled in. Nothing is appended, and what somebody put into their name is not filled in again.
+#[must_use]
+pub fn fill(template: &str, filling: &Filling<'_>) -> String {
+    let mut text = String::with_capacity(template.len() + 32);
+    let mut rest = template;
+    while let Some(at) = rest.find('{') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let end = rest.find('}').map_or(1, |end| end + 1);
+        match &rest[..end] {
+            "{channel_id}" => text.push_str(filling.channel_id.unwrap_or_default()),
+            "{user}" => text.push_str(filling.user),
+            "{until}" => {
+                text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment))
+            }
+            "{retry_at}" => {
+                text.push_str(&filling.retry_at.map_or_else(|| words(filling.locale).later.to_owned(), countdown))
+            }
+            other => text.push_str(other),
+        }
+        rest = &rest[end..];
+    }
+    text.push_str(rest);
+    text
+}
+
+/// A moment as people read it.
+#[must_use]
+pub fn moment(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+    at.unwrap_or(jiff::Timestamp::MAX).strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// A moment as the platform counts down to it, in the reader's own language: `<t:..:R>`, in whole seconds and never too early.
+/// A door that shows no such marks puts [`spelled_out`] into their place.
+#[must_use]
+pub fn countdown(at: Timestamp) -> String {
+    format!("<t:{}:R>", at.0.div_ceil(1_000))
+}
+
+/// The text with each countdown in words, for a door that shows no marks.
+#[must_use]
+pub fn spelled_out(text: &str, now: Timestamp) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("<t:") {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let seconds = rest.find(":R>").and_then(|end| Some((end, rest[3..end].parse::<u64>().ok()?)));
+        let Some((end, seconds)) = seconds else {
+            out.push_str("<t:");
+            rest = &rest[3..];
+            continue;
+        };
+        let left = seconds.saturating_sub(now.0 / 1_000);
+        out.push_str(&match left {
+            0 => "now".to_owned(),
+            1..=119 => format!("in {left} s"),
+            120..=7_199 => format!("in {} min", left.div_ceil(60)),
+            _ => format!("in {} h", left.div_ceil(3_600)),
+        });
+        rest = &rest[end + 3..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn countdowns_are_never_too_early_and_can_be_spelled_out() {
+        assert_eq!(countdown(Timestamp(1_800_000_000_000)), "<t:1800000000:R>");
+        assert_eq!(countdown(Timestamp(1_800_000_000_001)), "<t:1800000001:R>");
+        let spelled = |text: &str| spelled_out(text, Timestamp(1_800_000_000_500));
+        assert_eq!(spelled("a <t:1800000042:R>, <t:1800000000:R> b"), "a in 42 s, now b");
+        assert_eq!(spelled("<t:1800000121:R> <t:1800007201:R>"), "in 3 min in 3 h");
+        assert_eq!(spelled("<t:x:R> <t:<t:1800000001:R> <t:"), "<t:x:R> <t:in 1 s <t:");
+    }
+
+    #[test]
+    fn everything_known_is_filled_in_once_and_nothing_else_is_touched() {
+        let filling = Filling {
+            locale: Locale::English,
+            channel_id: Some("42"),
+            user: "{until}",
+            until: Some(Timestamp(1_800_000_000_000)),
+            retry_at: None,
+        };
+        let told = fill("{user}: <#{channel_id}> until {until}, {retry_at}; {other} {", &filling);
+        assert_eq!(told, "{until}: <#42> until 2027-01-15 08:00 UTC, later; {other} {");
+        assert_eq!(fill("plain } words", &filling), "plain } words");
+        assert_eq!(fill("until {until}", &Filling::default()), "until a moderator lifts it");
+        assert_eq!(moment(Timestamp(u64::MAX)).len(), "9999-12-30 22:00 UTC".len());
+    }
+}

@@ -1,0 +1,155 @@
+//! Decisions about limits: by the backend where several processes share it, else here; and here too while the backend fails,
+//! from what it told last. What was decided here is told to it before it decides about the same member again, and all of it
+//! when it recovers.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
+
+use super::shared::Shared;
+use crate::domain::ids::{self, Timestamp};
+use crate::domain::limits::book::{Book, Changes};
+use crate::domain::limits::{Answer, Member, Request, member};
+use crate::domain::{keys, panic};
+use crate::ports::{StoreStatus, Write};
+use crate::store::{Backend, BackendError, Ruling};
+
+/// How long entries that an earlier life wrote down are kept when nobody asks about them: how long their window is, is only
+/// told when somebody does.
+const LOADED_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is known of members' limits.
+#[derive(Default)]
+pub struct Ruled {
+    /// The entries.
+    pub book: Book,
+    /// What earlier lives wrote down was read.
+    loaded: bool,
+    /// How far the backend's clock is ahead of ours, in milliseconds.
+    ahead: i64,
+}
+
+/// A clock that never jumps, whatever becomes of the wall clock. It begins with that one's time.
+pub struct Steady {
+    wall: Timestamp,
+    began: Instant,
+}
+
+impl Steady {
+    /// A clock that begins now.
+    pub fn beginning(wall: Timestamp) -> Self {
+        Self { wall, began: Instant::now() }
+    }
+
+    /// The time on a clock that is so far ahead, in milliseconds.
+    fn now(&self, ahead: i64) -> Timestamp {
+        let passed = ids::millis(self.began.elapsed());
+        Timestamp(self.wall.0.saturating_add(passed).saturating_add_signed(ahead))
+    }
+}
+
+/// The backend's decision about limits, or one's own while it fails.
+pub async fn rule<B: Backend>(shared: &Shared<B>, request: &Request) -> Answer {
+    let Some((backend, changes)) = shared.ruler(&request.member) else { return shared.decide(request) };
+    let deadline = shared.limits.read;
+    let asked = AssertUnwindSafe(backend.rule(request, changes.as_ref())).catch_unwind();
+    let failure = match timeout(deadline, asked).await {
+        Ok(Ok(Ok(ruling))) => {
+            let answer = ruling.answer;
+            shared.ruled(request, changes.as_ref(), ruling);
+            return answer;
+        }
+        Ok(Ok(Err(error))) => error,
+        Ok(Err(caught)) => BackendError::Broken(format!("a decision panicked: {}", panic::text(caught.as_ref()))),
+        Err(_) => BackendError::Failed(format!("a decision had no answer within {deadline:?}")),
+    };
+    shared.decision_failed(&backend, &failure);
+    shared.decide_instead(request)
+}
+
+impl<B: Backend> Shared<B> {
+    /// Decides by what is known here.
+    pub fn decide(&self, request: &Request) -> Answer {
+        let mut state = self.lock();
+        let now = self.steady.now(state.ruling.ahead);
+        let answer = state.ruling.book.decide(now, request);
+        if state.ruling.book.has_changes() {
+            self.dirty.notify_one();
+        }
+        answer
+    }
+
+    /// The same, after the backend was asked and nobody knows whether it heard.
+    fn decide_instead(&self, request: &Request) -> Answer {
+        let answer = self.decide(request);
+        self.lock().ruling.book.tell_of(request);
+        self.dirty.notify_one();
+        answer
+    }
+
+    /// The backend, and what it does not know yet about a member; none while it fails.
+    fn ruler(&self, member: &Member) -> Option<(Arc<B>, Option<Changes>)> {
+        let state = self.lock();
+        let well = state.status == StoreStatus::Ready;
+        let backend = state.backend.clone().filter(|_| well)?;
+        Some((backend, state.ruling.book.changes_of(member)))
+    }
+
+    /// The backend has decided, knowing these changes.
+    fn ruled(&self, request: &Request, changes: Option<&Changes>, ruling: Ruling) {
+        let mut state = self.lock();
+        let ours = self.steady.now(0);
+        let ruled = &mut state.ruling;
+        ruled.ahead = ruling.now.0.cast_signed().saturating_sub(ours.0.cast_signed());
+        if let Some(changes) = changes {
+            ruled.book.kept_of(&changes.member, changes.through);
+        }
+        ruled.book.learned(ruling.now, &request.member, request.window, ruling.log);
+    }
+
+    /// What the backend does not know yet: as writes, or as changes where it decides itself. Then the number of the last of
+    /// them, and whether what earlier lives wrote down is still to be read.
+    pub fn unkept(&self, writes: &mut Vec<Write>) -> (Vec<Changes>, u64, bool) {
+        let state = self.lock();
+        let book = &state.ruling.book;
+        if B::RULES {
+            return (book.changes(), book.last(), false);
+        }
+        writes.extend(book.changed().into_iter().map(|(member, log, window)| {
+            let [_, key] = keys::limit_pair(member, false);
+            Write::Put { key, value: member::to_json(log), ttl: Some(window) }
+        }));
+        (Vec::new(), book.last(), !state.ruling.loaded)
+    }
+
+    /// The backend knows all changes up to this number; and what earlier lives wrote down, if it was read.
+    pub fn kept(&self, through: u64, loaded: Option<Vec<(String, String)>>) {
+        let mut state = self.lock();
+        state.ruling.book.kept(through);
+        let Some(rows) = loaded.filter(|_| !state.ruling.loaded) else { return };
+        state.ruling.loaded = true;
+        let rows = rows.into_iter().filter_map(|(key, text)| {
+            let log = member::from_json(&text);
+            if log.is_none() {
+                tracing::warn!(
+                    event = "store.corrupt",
+                    key,
+                    "the entries of a limit cannot be read; they are forgotten"
+                );
+            }
+            Some((keys::parse_token_limit(&key)?, log?))
+        });
+        let rows = rows.collect();
+        state.ruling.book.load(rows, LOADED_WINDOW);
+    }
+
+    /// Forgets what has aged out.
+    pub fn tidy(&self) {
+        let mut state = self.lock();
+        let now = self.steady.now(state.ruling.ahead);
+        state.ruling.book.tidy(now);
+    }
+}

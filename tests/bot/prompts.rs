@@ -1,0 +1,120 @@
+//! What a persona may say, where which one holds, and in which language the bot speaks by itself.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::model::Act;
+use crate::support::{Said, Setup, World, story};
+
+fn write(folder: &Path, name: &str, text: impl AsRef<[u8]>) {
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+async fn world_with(prompts: &Path) -> World {
+    World::with(Setup::new().set("STAFFAI_PROMPTS_DIR", prompts.display())).await
+}
+
+/// Waits until the configuration is like this.
+async fn configuration(world: &World, fits: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let configuration = world.json("/readyz").await.1["configuration"].clone();
+        if fits(&configuration) {
+            return configuration;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// Asks in a channel and gives what the model was instructed.
+async fn instructed(world: &World, channel: &str) -> String {
+    world.answer_to(world.says("Ada", channel, "@staffai hello")).await;
+    world.model.last().messages[0].1.clone()
+}
+
+#[test]
+fn place_holders_tell_who_asks_and_where_and_braces_stay() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        let text = "You are {bot_name} in {channel_id} of {server_id} for {user_name} ({user_id}) on {date} at {time}; {words} words, {\"a\": 1}.";
+        write(prompts.path(), "personality_prompt.txt", text);
+        let world = world_with(prompts.path()).await;
+        let told = instructed(&world, "general").await;
+        let (channel, guild, ada) = (world.channel("general"), world.service.guilds()[0].id, world.member("Ada"));
+        assert!(told.contains(&format!("You are staffai in {channel} of {guild} for Ada ({ada}) on ")), "{told}");
+        assert!(told.contains(" UTC; 30 words, {\"a\": 1}."), "{told}");
+        assert!(
+            told.starts_with("Answer in the language of the member's last message."),
+            "what stays the same comes first"
+        );
+    });
+}
+
+#[test]
+fn a_channel_has_its_own_persona_and_its_threads_inherit_it() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        let world = world_with(prompts.path()).await;
+        let random = world.channel("random");
+        let before = configuration(&world, |_| true).await;
+        assert!(!instructed(&world, "random").await.contains("harbour"));
+
+        // A folder that appears while the bot runs.
+        write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), "You are a harbour master.");
+        let with = configuration(&world, |now| now["version"] != before["version"]).await;
+        assert!(instructed(&world, "random").await.starts_with("You are a harbour master."));
+        assert!(!instructed(&world, "general").await.contains("harbour"));
+        let thread = world.service.opens_thread(world.member("Ada"), random, None, "boats").unwrap().id;
+        let said = world.writes("Ada", thread, "@staffai hello", None);
+        world.answer_to(said).await;
+        assert!(world.model.last().shows("You are a harbour master."), "a thread inherits");
+
+        // A file that is edited, then one that is broken in each way.
+        write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), "You are a lighthouse keeper.");
+        let edited = configuration(&world, |now| now["version"] != with["version"]).await;
+        for broken in [&b" \n "[..], b"\xff\xfe", &vec![b'x'; 300 * 1024]] {
+            write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), broken);
+            let rejected = configuration(&world, |now| now["rejected"].is_string()).await;
+            let why = rejected["rejected"].as_str().unwrap();
+            assert!(why.contains(&format!("{random}/personality_prompt.txt")), "{why}");
+            assert_eq!(rejected["version"], edited["version"]);
+            assert!(instructed(&world, "random").await.starts_with("You are a lighthouse keeper."));
+            write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), "You are a lighthouse keeper.");
+            configuration(&world, |now| now["rejected"].is_null()).await;
+        }
+
+        // The folder goes, and its persona with it.
+        std::fs::remove_dir_all(prompts.path().join("channels")).unwrap();
+        configuration(&world, |now| now["version"] == before["version"]).await;
+        assert!(!instructed(&world, "random").await.contains("lighthouse"));
+    });
+}
+
+async fn sentence(world: &World, said: Said) -> String {
+    world.words_to(said).await
+}
+
+#[test]
+fn what_the_bot_says_by_itself_is_in_the_language_of_the_guild() {
+    for (tag, hint, apology) in [
+        ("de", "Hallo!", "Entschuldige"),
+        ("es-ES", "¡Hola!", "Lo siento"),
+        ("en-GB", "Hi!", "Sorry"),
+        ("ja", "Hi!", "Sorry"),
+    ] {
+        story(async {
+            let mut setup = Setup::new();
+            for guild in &mut setup.service.seed.guilds {
+                tag.clone_into(&mut guild.locale);
+            }
+            let world = World::with(setup).await;
+            let said = world.says("Ada", "general", "@staffai");
+            assert!(sentence(&world, said).await.starts_with(hint), "{tag}");
+            world.model.always(Act::Status(401));
+            let said = world.says("Ada", "general", "@staffai what is up?");
+            assert!(sentence(&world, said).await.starts_with(apology), "{tag}");
+        });
+    }
+}

@@ -1,0 +1,260 @@
+//! Limits on a real server: the same law as in process, for several processes at once, and through every illness of the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use secrecy::SecretString;
+use staffai::domain::ids::{Door, Timestamp, TurnId};
+use staffai::domain::limits::log::Log;
+use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step, Tier};
+use staffai::ports::Store;
+use staffai::store::Backend;
+use staffai::store::redis::Redis;
+use staffai::store::redis::opener::Opener;
+
+use crate::server::Server;
+use crate::support::{Log as Said, reason, recovered, soon, store, until};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const KEYS: [&str; 2] = ["msg_rl:5:7", "token_rl:5:7"];
+
+fn turn(number: u32) -> TurnId {
+    TurnId::new(Door::new("d"), number.to_string())
+}
+
+fn request(window: Duration, step: Step) -> Request {
+    Request { member: Member::new("5:7"), window, step }
+}
+
+fn reserve(window: Duration, number: u32, tokens: u64, limits: Limits) -> Request {
+    let lease = Duration::from_secs(30);
+    request(window, Step::Reserve(Reservation { turn: turn(number), tokens, lease, limits, exempt: false }))
+}
+
+fn few(messages: u32) -> Limits {
+    Limits { messages, tokens: 1_000_000 }
+}
+
+fn backend(server: &Server) -> Redis {
+    Opener::new(&SecretString::from(server.url())).unwrap().open().unwrap()
+}
+
+async fn admits(store: &impl Store, number: u32, limits: Limits) -> bool {
+    soon(store.limit(reserve(MINUTE, number, 10, limits))).await == Answer::Admitted
+}
+
+async fn used(store: &impl Store) -> (u32, u64) {
+    match soon(store.limit(request(MINUTE, Step::Read(few(1_000))))).await {
+        Answer::Used(used) => (used.messages, used.tokens),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One of many steps. Turns are from a small set, so that they come again.
+fn any_step(dice: &mut StdRng, window: Duration, number: u32, limits: Limits) -> Request {
+    let some = number.saturating_sub(dice.random_range(0..12));
+    let step = match dice.random_range(0..10) {
+        0 => Step::Read(limits),
+        1 => Step::Cancel(turn(some)),
+        2..=4 => Step::Settle(turn(some), dice.random_bool(0.8).then(|| dice.random_range(0..90))),
+        _ => {
+            let exempt = dice.random_bool(0.02);
+            let (tokens, lease) = (dice.random_range(0..100), Duration::from_millis(dice.random_range(0..5_000)));
+            Step::Reserve(Reservation { turn: turn(some), tokens, lease, limits, exempt })
+        }
+    };
+    request(window, step)
+}
+
+/// Thirty thousand steps of two processes. The server's answer, and all that it then holds, is what the law says.
+#[tokio::test]
+async fn the_server_keeps_the_law() {
+    let server = Server::start_with(&["--appendfsync", "no"]);
+    for (seed, messages, tokens) in [(1, 6, 200), (2, 12, 100_000), (3, 0, 50), (4, 5, 0), (5, 30, 900), (6, 3, 60)] {
+        println!("seed {seed}");
+        let mut dice = StdRng::seed_from_u64(seed);
+        let _: i64 = server.words(&["DEL", KEYS[0], KEYS[1]]);
+        let (processes, window) = ([backend(&server), backend(&server)], Duration::from_millis(40));
+        let mut law = Log::default();
+        for number in 0..5_000 {
+            let asked = any_step(&mut dice, window, number, Limits { messages, tokens });
+            let ruling = processes[dice.random_range(0..2)].rule(&asked, None).await.unwrap();
+            let (answer, _) = law.step(ruling.now, &asked);
+            assert_eq!((ruling.answer, &ruling.log), (answer, &law), "{number}: {asked:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_processes_never_admit_more_than_the_limit() {
+    let server = Server::start();
+    let stores = [store(&server.url()).await, store(&server.url()).await];
+    let asked = (0..100).map(|number| admits(&stores[number as usize % 2], number, few(15)));
+    let admitted = join_all(asked).await.into_iter().filter(|admitted| *admitted).count();
+    assert_eq!(admitted, 15);
+    assert_eq!((used(&stores[0]).await, used(&stores[1]).await), ((15, 150), (15, 150)));
+    let lengths = KEYS.map(|key| server.ask::<usize>(&format!("LLEN {key}")));
+    assert_eq!(lengths, [15, 15], "a refusal writes nothing");
+    for key in KEYS {
+        assert!((1..=60_000).contains(&server.ask::<i64>(&format!("PTTL {key}"))));
+    }
+    assert_eq!([reason(&stores[0]), reason(&stores[1])], [None, None]);
+}
+
+#[tokio::test]
+async fn entries_have_the_form_of_the_python_bot_and_its_own_are_read() {
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let now: (u64, u64) = server.ask("TIME");
+    let at = |ago: u64| format!("{}.25", now.0 - ago);
+    let _: i64 = server.words(&["RPUSH", KEYS[0], &at(90), &at(30)]);
+    let _: i64 = server.words(&["RPUSH", KEYS[1], &format!("{}:400", at(90)), &format!("{}:70", at(30))]);
+    assert_eq!(used(&store).await, (1, 70));
+    assert!(admits(&store, 1, few(2)).await);
+    assert!(!admits(&store, 2, few(2)).await, "one of the Python bot's, one of ours");
+    let [messages, tokens] = KEYS.map(|key| server.ask::<Vec<String>>(&format!("LRANGE {key} 0 -1")));
+    assert_eq!(messages.len(), 2, "what has aged out is gone");
+    assert_eq!(messages[0].parse(), at(30).parse::<f64>());
+    let fields: Vec<&str> = tokens[1].split(':').collect();
+    assert_eq!((fields.len(), fields[1], fields[2]), (4, "10", "d%3A1"));
+    assert!(messages[1].starts_with(fields[0]) && fields[0].parse::<f64>().unwrap() >= 1_700_000_000.0);
+    soon(store.limit(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
+    let settled = server.ask::<Vec<String>>(&format!("LRANGE {} -1 -1", KEYS[1]));
+    assert_eq!(settled, [format!("{}:33:d%3A1", fields[0])]);
+}
+
+#[tokio::test]
+async fn keys_of_other_types_are_replaced_and_never_an_error() {
+    let said = Said::listen();
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let now: (u64, u64) = server.ask("TIME");
+    // What the Python bot really wrote: sorted sets, by the moment and, by mistake, by the tokens.
+    let (recent, score) = (format!("{}.5", now.0 - 5), format!("{}.5", now.0 - 5));
+    let _: i64 = server.words(&["ZADD", KEYS[0], &score, &recent]);
+    let _: i64 = server.words(&["ZADD", KEYS[1], "70", &format!("{recent}:70")]);
+    assert_eq!(used(&store).await, (1, 70));
+    assert_eq!(server.ask::<String>(&format!("TYPE {}", KEYS[0])), "zset", "looking changes nothing");
+    assert!(!admits(&store, 1, few(1)).await);
+    assert_eq!(server.ask::<String>(&format!("TYPE {}", KEYS[0])), "zset", "nor does a refusal");
+    assert!(admits(&store, 1, few(2)).await);
+    assert_eq!(KEYS.map(|key| server.ask::<String>(&format!("TYPE {key}"))), ["list", "list"]);
+    assert_eq!(used(&store).await, (2, 80));
+
+    let _: i64 = server.words(&["DEL", KEYS[0], KEYS[1]]);
+    let () = server.words(&["SET", KEYS[0], "nonsense"]);
+    let _: i64 = server.words(&["RPUSH", KEYS[1], "x", "nan:3", "1:-5", ""]);
+    assert!(admits(&store, 3, few(1)).await);
+    assert_eq!(used(&store).await, (1, 10));
+    assert_eq!(said.count("store.degraded"), 0);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_lets_nobody_in_early_and_lets_nobody_wait_longer() {
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let now: (u64, u64) = server.ask("TIME");
+    let ahead = format!("{}.0", now.0 + 3_600);
+    let _: i64 = server.words(&["RPUSH", KEYS[0], &format!("{ahead}:t")]);
+    let _: i64 = server.words(&["RPUSH", KEYS[1], &format!("{ahead}:70:t")]);
+    let Answer::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
+    assert_eq!((refusal.tier, refusal.retry_after), (Tier::Messages, Some(MINUTE)));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let Answer::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
+    assert!(refusal.retry_after.unwrap() < MINUTE, "the wait gets shorter");
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_script_is_told_it_again() {
+    let said = Said::listen();
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    assert!(admits(&store, 1, few(9)).await);
+    let () = server.ask("SCRIPT FLUSH");
+    assert!(admits(&store, 2, few(9)).await);
+    let () = server.ask("FLUSHALL");
+    assert!(admits(&store, 3, few(9)).await);
+    assert_eq!((used(&store).await, said.count("store.degraded")), ((1, 10), 0));
+}
+
+/// The limit goes on from what is known, and what was decided meanwhile is told to the server when it is back.
+async fn goes_on(server: &mut Server, ill: impl FnOnce(&mut Server), well: impl FnOnce(&mut Server)) {
+    let said = Said::listen();
+    let (ours, other) = (store(&server.url()).await, store(&server.url()).await);
+    assert!(admits(&other, 1, few(5)).await && admits(&ours, 2, few(5)).await);
+    assert!(admits(&ours, 3, few(5)).await);
+
+    ill(server);
+    assert!(admits(&ours, 4, few(5)).await, "two of five are left");
+    assert!(admits(&ours, 4, few(5)).await, "the same turn is the same reservation");
+    assert!(admits(&ours, 5, few(5)).await);
+    assert!(!admits(&ours, 6, few(5)).await, "and the limit holds");
+    soon(ours.limit(request(MINUTE, Step::Settle(turn(2), Some(77))))).await;
+    soon(ours.limit(request(MINUTE, Step::Cancel(turn(3))))).await;
+    assert_eq!(used(&ours).await, (4, 107));
+
+    well(server);
+    recovered(&ours).await;
+    recovered(&other).await;
+    assert_eq!(used(&other).await, (4, 107), "another process sees it");
+    assert!(admits(&other, 7, few(5)).await);
+    assert!(!admits(&ours, 8, few(5)).await);
+    until("all is told", || server.ask::<usize>(&format!("LLEN {}", KEYS[0])) == 5).await;
+    assert_eq!(said.count("store.recovered"), said.count("store.degraded"));
+}
+
+#[tokio::test]
+async fn killed_and_restarted() {
+    goes_on(&mut Server::start(), Server::kill, Server::restart).await;
+}
+
+#[tokio::test]
+async fn frozen_and_thawed() {
+    goes_on(&mut Server::start(), |server| server.freeze(), |server| server.thaw()).await;
+}
+
+#[tokio::test]
+async fn out_of_memory() {
+    let ill = |server: &mut Server| server.ask("CONFIG SET maxmemory 1");
+    goes_on(&mut Server::start(), ill, |server| server.ask("CONFIG SET maxmemory 0")).await;
+}
+
+#[tokio::test]
+async fn a_replica_of_a_dead_master() {
+    let nobody = Server::down(&[]);
+    let ill = |server: &mut Server| server.ask(&format!("REPLICAOF 127.0.0.1 {}", nobody.address().port()));
+    goes_on(&mut Server::start(), ill, |server| server.ask("REPLICAOF NO ONE")).await;
+}
+
+#[tokio::test]
+async fn down_at_the_start_it_never_lets_everybody_through() {
+    let mut server = Server::down(&[]);
+    let store = soon(store(&server.url())).await;
+    let asked = join_all((0..20).map(|number| admits(&store, number, few(3)))).await;
+    assert_eq!(asked.into_iter().filter(|admitted| *admitted).count(), 3);
+    server.restart();
+    recovered(&store).await;
+    assert_eq!(used(&store).await, (3, 30));
+    assert_eq!(server.ask::<usize>(&format!("LLEN {}", KEYS[1])), 3);
+}
+
+#[tokio::test]
+async fn a_long_list_is_bounded() {
+    let server = Server::start_with(&["--appendfsync", "no"]);
+    let store = Arc::new(store(&server.url()).await);
+    let now: (u64, u64) = server.ask("TIME");
+    let at = Timestamp(now.0 * 1_000 - 1_000);
+    for chunk in 0..30_u64 {
+        let members: Vec<String> = (0..100).map(|n| format!("{}.000:t{chunk}x{n}", at.0 / 1_000)).collect();
+        let mut words = vec!["RPUSH", KEYS[0]];
+        words.extend(members.iter().map(String::as_str));
+        let _: i64 = server.words(&words);
+    }
+    assert!(!admits(&*store, 1, few(u32::MAX)).await, "a boundless limit counts as a thousand");
+    let exempt = Reservation { turn: turn(2), tokens: 5, lease: MINUTE, limits: few(1), exempt: true };
+    assert_eq!(soon(store.limit(request(MINUTE, Step::Reserve(exempt)))).await, Answer::Admitted);
+    assert_eq!(server.ask::<usize>(&format!("LLEN {}", KEYS[0])), 1_000);
+}
