@@ -108,6 +108,16 @@ fn the_keys_are_those_of_the_store() {
     let counted = format!("{} days, those of all time {} days", days(ledger::DAY_TTL), days(ledger::ALL_TTL));
     let rows = [
         (keys::HISTORY_PREFIX, "what one member and the bot said in one channel, with times", history),
+        (
+            keys::MESSAGE_LIMIT_PREFIX,
+            "when one member's messages of the window were accepted (only on a server)",
+            "the window after the last message".to_owned(),
+        ),
+        (
+            keys::TOKEN_LIMIT_PREFIX,
+            "the same with the tokens that they took",
+            "the window after the last message".to_owned(),
+        ),
         (keys::TURN_PREFIX, "the journal: a message that is owed an answer, the answer, where it was posted", turn),
         (keys::ANSWERED_PREFIX, "the question behind one of the bot's messages, for replies to it", answered),
         (

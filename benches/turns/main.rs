@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use figures::{Steal, Table};
-use scenes::{Pair, Size, idle, noise, starts, stream, typed};
+use scenes::{Pair, Size, idle, limits, noise, starts, stream, typed};
 
 const FULL: Size = Size {
     rounds: 11,
@@ -106,6 +106,9 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
     }
     if wanted("m7") {
         starts::recovery(on_core, size, table).await?;
+    }
+    if wanted("m9") {
+        limits::run(on_core, size, table).await?;
     }
     Ok(())
 }

@@ -167,7 +167,8 @@ pub fn keep_to(core: &str) -> bool {
     done.is_ok_and(|status| status.success())
 }
 
-fn cpu_of(pid: u32) -> f64 {
+/// Processor time of a process so far, in seconds.
+pub fn cpu_of(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before the last bracket may hold anything.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -201,7 +202,10 @@ fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<
         .env("LITELLM_MODEL", "rig")
         .env("STAFFAI_DATA_DIR", data)
         .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0")
-        .env("RATE_LIMIT_COUNT", "1000000")
+        // A thousand are the most that a window holds. The few regulars ask as often as thousands of members would. In a window of the usual length each of them would
+        // have thousands of turns, and no limit lets that happen; in one second they have what a member has in a minute.
+        .env("RATE_LIMIT_WINDOW_SECONDS", "1")
+        .env("RATE_LIMIT_COUNT", "1000")
         .env("TOKEN_RATE_LIMIT_COUNT", "1000000000")
         .env("RESPONSE_CHANCE", "0")
         .env("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0")

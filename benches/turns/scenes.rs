@@ -12,6 +12,8 @@ use crate::wire::Seat;
 
 pub mod idle;
 
+pub mod limits;
+
 pub mod noise;
 
 pub mod starts;

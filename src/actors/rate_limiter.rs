@@ -143,7 +143,7 @@ impl Actor for RateLimiter {
             RateLimiterMsg::Admit(offered) => {
                 let member = member(&offered.turn);
                 if !state.lanes.get(&member).is_some_and(|lane| lane.admits(&offered.turn.id)) {
-                    self.enqueue(me, state, member, Job::Admit { offered, withdrawn: false });
+                    self.enqueue(me, state, &member, Job::Admit { offered, withdrawn: false });
                 }
             }
             RateLimiterMsg::Settle { turn, effort } => {
@@ -151,9 +151,9 @@ impl Actor for RateLimiter {
                     let usage = effort.usage;
                     state.learned.learn(&turn.person, &turn.place, usage.prompt, usage.completion);
                 }
-                self.enqueue(me, state, member(&turn), Job::Settle(turn.id, spent(&effort)));
+                self.enqueue(me, state, &member(&turn), Job::Settle(turn.id, spent(&effort)));
             }
-            RateLimiterMsg::Cancel(turn) => self.enqueue(me, state, member(&turn), Job::Cancel(turn.id)),
+            RateLimiterMsg::Cancel(turn) => self.enqueue(me, state, &member(&turn), Job::Cancel(turn.id)),
             RateLimiterMsg::Withdraw(turn) => self.withdraw(state, *turn),
             RateLimiterMsg::Usage { asker, reply } => self.usage(me, state, &asker, reply),
             RateLimiterMsg::Ruled(member, answer) => {
@@ -177,9 +177,9 @@ impl Actor for RateLimiter {
 }
 
 impl RateLimiter {
-    fn enqueue(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, member: Member, job: Job) {
+    fn enqueue(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member, job: Job) {
         state.lanes.entry(member.clone()).or_default().waiting.push_back(job);
-        self.next(me, state, &member);
+        self.next(me, state, member);
     }
 
     /// Begins the steps of a lane, one after the other, until one has to be waited for or none is left.
@@ -285,7 +285,7 @@ impl RateLimiter {
         let member = keys::limited(&asker.person, asker.guild.as_deref());
         let asked = |lane: &Lane| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
-            self.enqueue(me, state, member, Job::Usage(applied, reply));
+            self.enqueue(me, state, &member, Job::Usage(applied, reply));
         }
     }
 

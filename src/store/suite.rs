@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{Door, Timestamp, TurnId};
+use crate::domain::limits::{Answer, Limits, Member, Request, Reservation, Step};
 use crate::ports::{Clock, Store, StoreStatus, Write};
 
 /// Longer than any store of the tests needs to close.
@@ -211,4 +212,40 @@ pub async fn counters_vanish_at_the_end_of_their_life(bench: Bench) {
     assert!(store.write(vec![add("a", 5)]).await);
     assert_eq!(store.get("a").await.as_deref(), Some("5"));
     store.close(CLOSING).await;
+}
+
+/// Limits hold, also over reopening, and what was settled or cancelled stays so.
+pub async fn limits_hold_over_reopening(bench: Bench) {
+    let ask = |number: u32| {
+        let turn = TurnId::new(Door::new("d"), number.to_string());
+        let limits = Limits { messages: 3, tokens: 1_000 };
+        let lease = Duration::from_secs(60);
+        step(Step::Reserve(Reservation { turn, tokens: 50, lease, limits, exempt: false }))
+    };
+    let turn = |number: u32| TurnId::new(Door::new("d"), number.to_string());
+    let store = (bench.open)().await;
+    for number in 0..3 {
+        assert_eq!(store.limit(ask(number)).await, Answer::Admitted);
+    }
+    assert!(matches!(store.limit(ask(3)).await, Answer::Refused(_)));
+    store.limit(step(Step::Settle(turn(0), Some(700)))).await;
+    store.limit(step(Step::Cancel(turn(1)))).await;
+    let used =
+        |answer| if let Answer::Used(used) = answer { (used.messages, used.tokens) } else { panic!("{answer:?}") };
+    let read = || step(Step::Read(Limits { messages: 3, tokens: 1_000 }));
+    assert_eq!(used(store.limit(read()).await), (2, 750));
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert_eq!(used(store.limit(read()).await), (2, 750));
+    assert_eq!(store.limit(ask(2)).await, Answer::Admitted, "it has its reservation");
+    store.limit(step(Step::Settle(turn(0), Some(5)))).await;
+    assert_eq!(store.limit(ask(4)).await, Answer::Admitted);
+    assert!(matches!(store.limit(ask(5)).await, Answer::Refused(_)));
+    assert_eq!(used(store.limit(read()).await), (3, 800));
+    store.close(CLOSING).await;
+}
+
+fn step(step: Step) -> Request {
+    Request { member: Member::new("5:7"), window: Duration::from_secs(600), step }
 }

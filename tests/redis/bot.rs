@@ -33,6 +33,12 @@ impl World {
         Self::start_on(redis, |_| Vec::new()).await
     }
 
+    /// The same with further variables.
+    async fn start_with(redis: &str, more: &[(&'static str, &str)]) -> Self {
+        let more = more.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Self::start_on(redis, |_| more).await
+    }
+
     /// The same on a server that is filled before the bot runs, with more variables.
     pub async fn start_on(redis: &str, fill: impl FnOnce(&Service) -> Vec<(&'static str, String)>) -> Self {
         // Another test of this process may have done it.
@@ -194,5 +200,34 @@ async fn it_goes_on_with_the_history_of_the_python_bot() {
     assert!(remembered.contains("Grace"), "{remembered}");
     until("both are there", || history(&server, &world.key()).len() == 4).await;
     assert!(says(&history(&server, &world.key()), "my name is Grace"));
+    world.stop().await;
+}
+
+/// A limit goes on from what is known while the server is dead, and the server is told when it is back.
+#[tokio::test]
+async fn a_limit_holds_while_the_server_is_dead_and_is_merged_back() {
+    let log = Log::listen();
+    let mut server = Server::start();
+    let setup = [("RATE_LIMIT_COUNT", "3"), ("RATE_LIMIT_WINDOW_SECONDS", "600")];
+    let world = World::start_with(&server.url(), &setup).await;
+    let guild = world.service.guilds()[0].id;
+    let keys = [format!("msg_rl:{guild}:{}", world.member("Ada")), format!("token_rl:{guild}:{}", world.member("Ada"))];
+    let held = |server: &Server| keys.each_ref().map(|key| server.ask::<usize>(&format!("LLEN {key}")));
+    world.asked("one").await;
+    world.asked("two").await;
+    until("both are settled", || {
+        let spent = server.ask::<Vec<String>>(&format!("LRANGE {} 0 -1", keys[1]));
+        spent.len() == 2 && spent.iter().all(|entry| entry.split(':').count() == 3)
+    })
+    .await;
+
+    server.kill();
+    world.asked("three").await;
+    let refused = world.asked("four").await;
+    assert!(refused.contains("limit"), "{refused}");
+    server.restart();
+    until("the third is told", || held(&server) == [3, 3]).await;
+    until("the store recovers", || log.count("store.recovered") == 1).await;
+    assert_eq!(log.count("limit.refused"), 1);
     world.stop().await;
 }

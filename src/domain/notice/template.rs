@@ -1,5 +1,7 @@
 //! Sentences that operators write, with places for what is only known when they are said.
 
+use std::fmt::Write as _;
+
 use super::words;
 use crate::domain::ids::Timestamp;
 use crate::domain::locale::Locale;
@@ -32,10 +34,10 @@ pub fn fill(template: &str, filling: &Filling<'_>) -> String {
             "{channel_id}" => text.push_str(filling.channel_id.unwrap_or_default()),
             "{user}" => text.push_str(filling.user),
             "{until}" => {
-                text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment))
+                text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment));
             }
             "{retry_at}" => {
-                text.push_str(&filling.retry_at.map_or_else(|| words(filling.locale).later.to_owned(), countdown))
+                text.push_str(&filling.retry_at.map_or_else(|| words(filling.locale).later.to_owned(), countdown));
             }
             other => text.push_str(other),
         }
@@ -74,12 +76,13 @@ pub fn spelled_out(text: &str, now: Timestamp) -> String {
             continue;
         };
         let left = seconds.saturating_sub(now.0 / 1_000);
-        out.push_str(&match left {
-            0 => "now".to_owned(),
-            1..=119 => format!("in {left} s"),
-            120..=7_199 => format!("in {} min", left.div_ceil(60)),
-            _ => format!("in {} h", left.div_ceil(3_600)),
-        });
+        // Writing to text never fails.
+        let _ = match left {
+            0 => write!(out, "now"),
+            1..=119 => write!(out, "in {left} s"),
+            120..=7_199 => write!(out, "in {} min", left.div_ceil(60)),
+            _ => write!(out, "in {} h", left.div_ceil(3_600)),
+        };
         rest = &rest[end + 3..];
     }
     out.push_str(rest);

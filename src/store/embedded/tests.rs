@@ -40,6 +40,7 @@ macro_rules! behaves {
 }
 
 behaves!(
+    limits_hold_over_reopening,
     reads_see_earlier_writes,
     writes_keep_their_order,
     keys_vanish_at_the_end_of_their_life,

@@ -397,3 +397,32 @@ async fn a_counter_tells_what_is_known_while_the_backend_is_away() {
     world.until(false).await;
     assert_eq!(world.close_and_read().await, [row("a", "6")]);
 }
+
+#[tokio::test]
+async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
+    use crate::domain::ids::{Door, TurnId};
+    use crate::domain::limits::{Answer, Member, Reservation, Step};
+    let ask = |number: usize| {
+        let limits = limits::Limits { messages: 3, tokens: 1_000 };
+        let turn = TurnId::new(Door::new("d"), number.to_string());
+        let reservation = Reservation { turn, tokens: 5, lease: Duration::from_secs(9), limits, exempt: false };
+        let (member, window) = (Member::new("5:7"), Duration::from_secs(600));
+        limits::Request { member, window, step: Step::Reserve(reservation) }
+    };
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
+        let world = World::new(QUICK).await;
+        assert_eq!(world.store.limit(ask(0)).await, Answer::Admitted);
+        assert!(world.store.write(vec![put("a", "1")]).await);
+        world.switches.set(mood, mood);
+        let admitted: Vec<_> = (1..6).map(|number| world.store.limit(ask(number)).now_or_never().unwrap()).collect();
+        assert_eq!(admitted.iter().filter(|answer| **answer == Answer::Admitted).count(), 2, "{mood:?}");
+        world.until(true).await;
+        world.switches.set(Mood::Well, Mood::Well);
+        world.switches.released.notify_waiters();
+        world.until(false).await;
+        let rows = world.close_and_read().await;
+        let (key, text) = rows.last().unwrap();
+        assert_eq!(key, "token_rl:5:7");
+        assert_eq!(serde_json::from_str::<Vec<String>>(text).unwrap().len(), 3, "{mood:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! M9: what a decision about limits costs: the law alone, the embedded store, and a server when one is installed. Every decision
+//! is held against the number that may be admitted.
+
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use staffai::app::system::SystemClock;
+use staffai::domain::ids::{Door, Timestamp, TurnId};
+use staffai::domain::limits::book::Book;
+use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step};
+use staffai::ports::Store;
+use staffai::store::resilient::Resilient;
+use staffai::store::{embedded, redis};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use super::Size;
+use crate::figures::{Steal, Table, median, percentile, plain};
+use crate::process::{as_f64, cpu_of};
+
+/// The defaults.
+const LIMITS: Limits = Limits { messages: 15, tokens: 20_000 };
+const WINDOW: Duration = Duration::from_secs(60);
+/// Members who ask in turn.
+const MEMBERS: u64 = 500;
+/// Decisions of the law alone in one round.
+const DECISIONS: u64 = 200_000;
+/// Steps under way at once on the server, as many as there are connections.
+const AT_ONCE: u64 = 8;
+/// How long a server may take to start.
+const UP_WITHIN: Duration = Duration::from_secs(5);
+/// The server's port.
+const PORT: u16 = 16_399;
+
+/// Runs the scene.
+pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
+    let steal = Steal::watch();
+    let rounds: Vec<f64> = (0..size.rounds).map(|_| law(table)).collect();
+    table.at_most("M9 reserve and settle in process, each", (median(&rounds), "ns"), 150.0, &steal);
+
+    let data = TempDir::new().map_err(|error| error.to_string())?;
+    let clock = Arc::new(SystemClock);
+    let opener = embedded::opener::Opener::new(data.path().join("data"), clock.clone());
+    let store = Resilient::start(move || opener.open(), clock.clone()).await.map_err(|error| error.to_string())?;
+    let mut kept = Vec::new();
+    for round in 0..size.rounds as u64 {
+        kept.extend(turns(&store, round, table).await);
+    }
+    table.told("M9 a turn's two steps, embedded store, p50", &format!("{} us", plain(median(&kept))), &steal);
+    store.close(Duration::from_secs(5)).await;
+
+    let Some(server) = Server::start(data.path(), on_core).await else {
+        table.told("M9 on Redis", "no redis-server here", &steal);
+        return Ok(());
+    };
+    let opener = redis::opener::Opener::new(&format!("redis://127.0.0.1:{PORT}/0").into())?;
+    let store = Resilient::start_with(move || opener.open(), clock, redis::limits()).await;
+    let store = store.map_err(|error| error.to_string())?;
+    on_server(&store, &server, size, table).await;
+    store.close(Duration::from_secs(5)).await;
+    Ok(())
+}
+
+/// Nanoseconds for each decision of the law with full windows: sixteen turns of each member, one of them refused.
+fn law(table: &mut Table) -> f64 {
+    let mut book = Book::default();
+    let (mut admitted, mut decided) = (0, 0);
+    let requests: Vec<[Request; 2]> = (0..DECISIONS / 2).map(|number| steps(0, number)).collect();
+    let begun = Instant::now();
+    for [reserve, settle] in &requests {
+        admitted += u64::from(book.decide(Timestamp(1_800_000_000_000), reserve) == Answer::Admitted);
+        book.decide(Timestamp(1_800_000_000_000), settle);
+        decided += 2;
+    }
+    let took = begun.elapsed().as_secs_f64() * 1e9 / as_f64(decided);
+    exactly(admitted, MEMBERS * u64::from(LIMITS.messages), table);
+    took
+}
+
+/// The first and the last step of a turn.
+fn steps(round: u64, number: u64) -> [Request; 2] {
+    let turn = TurnId::new(Door::new("d"), format!("{round}x{number}"));
+    let member = Member::new(format!("5:{round}x{}", number % MEMBERS));
+    let reservation = Reservation { turn: turn.clone(), tokens: 700, lease: WINDOW, limits: LIMITS, exempt: false };
+    let request = |step| Request { member: member.clone(), window: WINDOW, step };
+    [request(Step::Reserve(reservation)), request(Step::Settle(turn, Some(300)))]
+}
+
+/// Microseconds for both steps of each turn, one after the other.
+async fn turns(store: &impl Store, round: u64, table: &mut Table) -> Vec<f64> {
+    let mut took = Vec::new();
+    let mut admitted = 0;
+    for number in 0..MEMBERS * 20 {
+        let [reserve, settle] = steps(round, number);
+        let begun = Instant::now();
+        admitted += u64::from(store.limit(reserve).await == Answer::Admitted);
+        store.limit(settle).await;
+        took.push(begun.elapsed().as_secs_f64() * 1e6);
+    }
+    exactly(admitted, MEMBERS * u64::from(LIMITS.messages), table);
+    took
+}
+
+async fn on_server(store: &Resilient<redis::Redis>, server: &Server, size: Size, table: &mut Table) {
+    let steal = Steal::watch();
+    let mut took = Vec::new();
+    for number in 0..MEMBERS * 4 {
+        for step in steps(1_000, number) {
+            let begun = Instant::now();
+            store.limit(step).await;
+            took.push(begun.elapsed().as_secs_f64() * 1e6);
+        }
+    }
+    table.at_most("M9 one decision on Redis, loopback, p50", (median(&took), "us"), 60.0, &steal);
+    table.told("M9 the same, p99", &format!("{} us", plain(percentile(&took, 0.99))), &steal);
+    let (mut admitted, mut decided, cpu) = (0, 0, cpu_of(server.0.id()));
+    for round in 0..size.rounds as u64 {
+        for first in (0..MEMBERS * 20).step_by(usize::try_from(AT_ONCE).unwrap_or(1)) {
+            let asked = (first..first + AT_ONCE).map(|number| async move {
+                let [reserve, settle] = steps(2_000 + round, number);
+                let admitted = store.limit(reserve).await == Answer::Admitted;
+                store.limit(settle).await;
+                u64::from(admitted)
+            });
+            admitted += join_all(asked).await.into_iter().sum::<u64>();
+            decided += 2 * AT_ONCE;
+        }
+    }
+    let rate = as_f64(decided) / (cpu_of(server.0.id()) - cpu).max(f64::EPSILON);
+    table.at_least("M9 decisions a second of a Redis core", (rate, ""), 40_000.0, &steal);
+    exactly(admitted, size.rounds as u64 * MEMBERS * u64::from(LIMITS.messages), table);
+}
+
+fn exactly(admitted: u64, allowed: u64, table: &mut Table) {
+    if admitted != allowed {
+        table.broke(format!("{admitted} turns were admitted, {allowed} are allowed"));
+    }
+}
+
+/// A server of this scene's own. It ends when this is dropped.
+struct Server(Child);
+
+impl Server {
+    /// None when there is no such program, or it does not answer.
+    async fn start(dir: &std::path::Path, on_core: bool) -> Option<Self> {
+        let port = PORT.to_string();
+        let there = |program: &&str| {
+            let asked = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            asked.is_ok_and(|status| status.success())
+        };
+        let child = ["redis-server", "valkey-server"].into_iter().find(there).and_then(|program| {
+            let mut command = if on_core { Command::new("taskset") } else { Command::new(program) };
+            if on_core {
+                command.args(["-c", "0", program]);
+            }
+            command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+            command.arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+        })?;
+        let server = Self(child);
+        let deadline = Instant::now() + UP_WITHIN;
+        while TcpStream::connect(("127.0.0.1", PORT)).is_err() {
+            if Instant::now() > deadline {
+                return None;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Some(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
