@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::model_error::{ModelError, ModelErrorKind};
@@ -26,6 +27,7 @@ use crate::domain::ledger::Increment;
 use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::domain::presence::Presence;
 use crate::domain::restriction::Appointment;
 
 // === Time and chance ===
@@ -182,9 +184,19 @@ pub trait EventSource: Send + Sync {
     /// Our own account; none until the platform was asked for its advice.
     fn us(&self) -> Option<Person>;
 
-    /// One connection. The stream identifies only after `permit` resolved; resuming needs none.
-    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream>;
+    /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
+    /// the platform shows of us to what is `shown`, within the platform's bounds.
+    fn connect(
+        &self,
+        shard: Shard,
+        session: Option<Session>,
+        permit: IdentifyPermit,
+        shown: Shown,
+    ) -> Box<dyn EventStream>;
 }
+
+/// How we are to be shown to people; none leaves it to the platform.
+pub type Shown = watch::Receiver<Option<Presence>>;
 
 /// Resolves when a shard may identify; an error means that nobody will ever allow it.
 pub type IdentifyPermit = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;

@@ -23,6 +23,7 @@ use super::journal::{Journal, JournalMsg};
 use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
 use super::ops::{Ops, OpsMsg};
 use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
+use super::presence_scheduler::{self, PresenceMsg, PresenceScheduler};
 use super::rate_limiter::{RateLimiter, RateLimiterMsg};
 use super::reporter::{Reporter, ReporterMsg};
 use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
@@ -100,6 +101,7 @@ pub struct Handles {
     restriction_sweeper: Handle<SweeperMsg>,
     llm_dispatcher: Handle<LlmDispatcherMsg>,
     conversations: Handle<ConversationsMsg>,
+    presence_scheduler: Handle<PresenceMsg>,
     commands: Handle<CommandsMsg>,
     reporter: Handle<ReporterMsg>,
     config_watcher: Handle<ConfigWatcherMsg>,
@@ -123,6 +125,7 @@ impl Handles {
             restriction_sweeper: Handle::new(&at("restriction_sweeper")),
             llm_dispatcher: Handle::new(&at("llm_dispatcher")),
             conversations: Handle::new(&at("conversations")),
+            presence_scheduler: Handle::new(&at("presence_scheduler")),
             commands: Handle::new(&at("commands")),
             reporter: Handle::new(&at("reporter")),
             config_watcher: Handle::new(&at("config_watcher")),
@@ -255,6 +258,7 @@ struct Wiring {
     open_turns: Arc<Semaphore>,
     model_permits: Arc<Semaphore>,
     pacer: Arc<Mutex<Pacer>>,
+    presence: presence_scheduler::Slot,
     /// The tools that are connected, for the commands about them.
     tooling: Arc<RwLock<Tooling>>,
 }
@@ -278,6 +282,7 @@ impl Wiring {
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
+            interjections: Arc::default(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -291,6 +296,7 @@ impl Wiring {
             open_turns,
             model_permits,
             pacer: Arc::new(Mutex::new(pacer)),
+            presence: Arc::default(),
             tooling: Arc::default(),
         }
     }
@@ -308,6 +314,7 @@ impl Wiring {
             restriction_sweeper,
             llm_dispatcher,
             conversations,
+            presence_scheduler,
             commands,
             reporter,
             config_watcher,
@@ -325,6 +332,7 @@ impl Wiring {
             Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
             Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            Kind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
             Kind::Commands => ChildSpec::new(row, commands, self.commands(), below),
             Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
@@ -454,6 +462,21 @@ impl Wiring {
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),
             commands: self.handles.commands.clone(),
+            board: Arc::clone(&self.parts.board),
+            store: Arc::clone(&self.parts.store),
+            interjections: Arc::clone(&self.turn_parts.interjections),
+        }
+    }
+
+    fn presence_scheduler(&self) -> PresenceScheduler {
+        PresenceScheduler {
+            door: self.parts.door.clone(),
+            live: self.parts.live.clone(),
+            clock: Arc::clone(&self.parts.clock),
+            board: Arc::clone(&self.parts.board),
+            store: Arc::clone(&self.parts.store),
+            dispatcher: self.handles.llm_dispatcher.clone(),
+            slot: Arc::clone(&self.presence),
         }
     }
 
@@ -466,6 +489,7 @@ impl Wiring {
             began: self.parts.clock.now(),
             dice: Arc::clone(&self.parts.dice),
             live: self.parts.live.clone(),
+            presence: self.presence.subscribe(),
             board: Arc::clone(&self.parts.board),
             gateway: self.handles.gateway.clone(),
             outbox: self.handles.outbox.clone(),

@@ -325,6 +325,10 @@ impl Courier {
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
+                if trigger.is_none() {
+                    // A plain message cannot be told from others of ours.
+                    return Err(Refusal::Request("it may have been posted, and nobody can tell".to_owned()));
+                }
                 let found = self.find(place, trigger, pieces, until).await?;
                 if let Some(shown) = found.pieces.into_iter().nth(index) {
                     return Ok(shown.message);

@@ -25,8 +25,8 @@ use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
-    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
-    StreamEvent, Vitals, Write,
+    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
+    StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -432,6 +432,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         locale: None,
         may_answer: true,
         at: BEGINNING,
+        draw: None,
     }
 }
 
@@ -533,7 +534,13 @@ impl EventSource for ScriptedSource {
         Some(us())
     }
 
-    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream> {
+    fn connect(
+        &self,
+        shard: Shard,
+        session: Option<Session>,
+        permit: IdentifyPermit,
+        _shown: Shown,
+    ) -> Box<dyn EventStream> {
         let (events, stream) = mpsc::unbounded_channel();
         let _ = self.connected.send(Connection { shard, session, permit, events });
         Box::new(ScriptedStream(stream))
