@@ -30,6 +30,8 @@ pub mod shard;
 pub mod gateway;
 pub mod intake;
 
+pub mod interjections;
+
 pub mod journal;
 
 pub mod rate_limiter;
@@ -51,6 +53,7 @@ pub mod llm_dispatcher;
 pub mod outbox;
 
 pub mod ledger;
+pub mod presence_scheduler;
 pub mod reporter;
 
 pub mod config_watcher;

@@ -12,6 +12,7 @@ pub mod triage;
 
 pub mod pairs;
 
+pub mod manners;
 pub mod restriction;
 
 pub mod turn;
@@ -42,6 +43,10 @@ pub mod layout;
 pub mod locale;
 
 pub mod notice;
+
+pub mod presence;
+
+pub mod schedule;
 
 pub mod model;
 

@@ -16,7 +16,8 @@ use async_trait::async_trait;
 use crate::domain::ids::{Door, Person};
 use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::{
-    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, Session, Shard, SourceError, StreamEvent,
+    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, Session, Shard, Shown, SourceError,
+    StreamEvent,
 };
 
 /// The name of this door in ids and keys.
@@ -35,7 +36,13 @@ impl EventSource for Nowhere {
         None
     }
 
-    fn connect(&self, _shard: Shard, _session: Option<Session>, _permit: IdentifyPermit) -> Box<dyn EventStream> {
+    fn connect(
+        &self,
+        _shard: Shard,
+        _session: Option<Session>,
+        _permit: IdentifyPermit,
+        _shown: Shown,
+    ) -> Box<dyn EventStream> {
         Box::new(Self)
     }
 }

@@ -13,6 +13,12 @@ mod support;
 #[path = "bot/talk.rs"]
 mod talk;
 
+#[path = "bot/interjections.rs"]
+mod interjections;
+
+#[path = "bot/presence.rs"]
+mod presence;
+
 #[path = "bot/memory.rs"]
 mod memory;
 

@@ -38,6 +38,8 @@ fn program(argument: &str, folder: &Path, service: &Service) -> Command {
         .env("DISCORD_BOT_TOKEN", service.token())
         .env("LITELLM_API_URL", "http://127.0.0.1:1")
         .env("LITELLM_MODEL", "demo")
+        .env("RESPONSE_CHANCE", "0")
+        .env("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0")
         .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
     command
 }

@@ -21,9 +21,9 @@ use super::journal::JournalMsg;
 use super::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, Crash, Me};
 use super::turn::{self, Flight, Started, TurnParts};
-use crate::domain::ids::{Person, Place, TurnId};
+use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, Effort, LANE_FULL, LaneRule, Turn};
+use crate::domain::turn::{Answer, Effort, LANE_FULL, Lane, LaneRule, Turn};
 
 /// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
 /// kilobytes.
@@ -37,9 +37,9 @@ pub enum ConversationMsg {
     Cancel(TurnId),
     /// A task ended: with an answer, or without one because it was cancelled. The turn counts as in flight until the journal
     /// has the answer.
-    Ended(Person, TurnId, Option<Box<Answer>>, Flight),
+    Ended(Lane, TurnId, Option<Box<Answer>>, Flight),
     /// A task panicked.
-    Panicked(Person, Box<Started>, String),
+    Panicked(Lane, Box<Started>, String),
     /// Time to see whether anybody still needs this conversation.
     CheckIdle,
     /// No waiting turn begins from now on.
@@ -58,7 +58,7 @@ pub struct Conversation {
 
 /// What a conversation holds.
 pub struct ConversationState {
-    lanes: HashMap<Person, LaneState>,
+    lanes: HashMap<Lane, LaneState>,
     /// Messages of the router that were seen.
     seen: u64,
     busy_at: Instant,
@@ -98,20 +98,20 @@ impl Actor for Conversation {
                     let _ = self.parts.rate_limiter.cast(RateLimiterMsg::Cancel(Box::new(never_begun)));
                 }
             }
-            ConversationMsg::Ended(person, id, answer, flight) => {
+            ConversationMsg::Ended(lane, id, answer, flight) => {
                 if let Some(answer) = answer {
                     self.answer(id, *answer);
                 }
                 drop(flight);
-                self.next(me, state, &person);
+                self.next(me, state, &lane);
             }
-            ConversationMsg::Panicked(person, started, panic) => {
+            ConversationMsg::Panicked(lane, started, panic) => {
                 let Started { turn, slot, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
                 let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), "panic");
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
-                self.next(me, state, &person);
+                self.next(me, state, &lane);
             }
             ConversationMsg::CheckIdle => {
                 let idle_for = state.busy_at.elapsed();
@@ -134,8 +134,8 @@ impl Conversation {
     fn offer(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, offered: Box<Offered>) {
         state.busy_at = Instant::now();
         let turn = &offered.turn;
-        let person = turn.person.clone();
-        let lane = state.lanes.entry(person.clone()).or_default();
+        let whose = turn.lane();
+        let lane = state.lanes.entry(whose.clone()).or_default();
         if lane.holds(&turn.id) {
             return;
         }
@@ -145,7 +145,7 @@ impl Conversation {
             tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
             // Who may not queue waits for each answer; who may is told once in a while.
-            if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&person) {
+            if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&turn.person) {
                 // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
                 let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
                 let _ = self.parts.rate_limiter.cast(settle);
@@ -157,18 +157,18 @@ impl Conversation {
         }
         lane.waiting.push_back((offered, Instant::now()));
         if !busy {
-            self.next(me, state, &person);
+            self.next(me, state, &whose);
         }
     }
 
     /// Starts the next turn of a lane, or forgets the lane.
-    fn next(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, person: &Person) {
+    fn next(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, whose: &Lane) {
         state.busy_at = Instant::now();
-        let Some(lane) = state.lanes.get_mut(person) else { return };
+        let Some(lane) = state.lanes.get_mut(whose) else { return };
         lane.running = None;
         let waits = if state.draining { None } else { lane.waiting.pop_front() };
         let Some((offered, since)) = waits else {
-            state.lanes.remove(person);
+            state.lanes.remove(whose);
             return;
         };
         let Offered { turn, again } = *offered;
@@ -179,7 +179,7 @@ impl Conversation {
         let parts = Arc::clone(&self.parts);
         let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default() });
         let kept = started.clone();
-        let (there, back) = (person.clone(), person.clone());
+        let (there, back) = (whose.clone(), whose.clone());
         me.task(
             async move {
                 let id = started.turn.id.clone();

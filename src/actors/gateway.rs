@@ -13,22 +13,27 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::board::Board;
 use super::busy::Busy;
 use super::commands::CommandsMsg;
 use super::handle::{Down, Handle};
+use super::interjections::Interjections;
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
 use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
+use super::vitals;
 use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
+use crate::domain::manners::Draw;
 use crate::domain::notice;
 use crate::domain::pairs::Pairs;
 use crate::domain::triage::{self, Reason, Verdict};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
-use crate::ports::Clock;
+use crate::ports::vitals::Status;
+use crate::ports::{Clock, Store};
 
 /// At most one line about a place in which we may not answer in this time.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
@@ -57,6 +62,12 @@ pub struct Gateway {
     pub busy: Arc<Busy>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// How the parts are: who is not well does not join in.
+    pub board: Arc<Board>,
+    /// The same of the store.
+    pub store: Arc<dyn Store>,
+    /// What is remembered of joining in.
+    pub interjections: Arc<Interjections>,
     /// Who runs commands.
     pub commands: Handle<CommandsMsg>,
 }
@@ -92,6 +103,10 @@ impl Actor for Gateway {
                         receipt.settle();
                     }
                 }
+                Incoming::Reacted(place) => {
+                    self.interjections.welcomed(&place);
+                    receipt.settle();
+                }
                 // Who runs a command sees that it was not answered, so it is handed on but never kept.
                 Incoming::Command(command) => settle(self.commands.cast(CommandsMsg::Run(command)), receipt),
                 Incoming::Typing(typing) => settle(self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
@@ -119,8 +134,13 @@ impl Gateway {
                     receipt.settle();
                 }
             }
-            Verdict::Turn(turn) => self.admit(turn, None, receipt),
+            Verdict::Interjection(turn, draw) => self.join_in(posted, turn, draw, receipt),
+            Verdict::Turn(turn) => {
+                self.interjections.welcomed(&turn.place);
+                self.admit(turn, None, receipt);
+            }
             Verdict::Hint(turn) => {
+                self.interjections.welcomed(&turn.place);
                 let answer = Answer {
                     outgoing: turn.reply_with(notice::hint(turn.locale())),
                     exchange: None,
@@ -141,6 +161,27 @@ impl Gateway {
             }
             AuthorKind::Member | AuthorKind::System | AuthorKind::Ourselves => true,
         }
+    }
+
+    /// Joins in, where manners allow it. Whatever speaks against it, nobody hears of it.
+    fn join_in(&self, posted: &Posted, turn: Turn, draw: Draw, receipt: Receipt) {
+        let running = self.live.now();
+        let settings = &running.settings;
+        let restricted = settings.restriction.role.map(|role| role.to_string());
+        if restricted.is_some_and(|role| posted.author.roles.contains(&role)) {
+            return ignore(Reason::Restricted, receipt);
+        }
+        if vitals::condition(&self.board, &*self.store, &running).0 != Status::Ready {
+            return ignore(Reason::Unwell, receipt);
+        }
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            return ignore(Reason::Unwell, receipt);
+        };
+        if let Err(silence) = self.interjections.join(&settings.interjection, &turn.place, turn.parent.as_ref(), draw) {
+            return ignore(Reason::Unasked(silence), receipt);
+        }
+        // A journal that is down drops the receipt, and the event comes back; by then it may be too late, which does no harm.
+        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer: None, permit, receipt })));
     }
 
     fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {

@@ -7,6 +7,7 @@
 //! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
 //! the channel before it posts, so that nothing is said twice.
 
+mod ending;
 mod memory;
 mod records;
 mod remembered;
@@ -233,7 +234,7 @@ impl Journal {
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.cancel(state, &id),
+            JournalMsg::Cancel(id) => self.withdraw(state, &id, "cancelled", "trigger deleted"),
             JournalMsg::Dropped(id, reason) => drop(self.drop_turn(state, &id, "dropped", reason)),
             JournalMsg::Forget(person, cut, reply) => {
                 let writes = memory::forget(state, &person, cut);
@@ -310,6 +311,8 @@ impl Journal {
                 continue;
             }
             match serde_json::from_str(&value) {
+                // What nobody asked for is not taken up again: it might have been said already.
+                Ok(Custody::Open { turn, .. }) if !turn.trigger.is_asked() => state.closed.insert(turn.id),
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     self.timeline.accepted(&turn);
@@ -357,6 +360,10 @@ impl Journal {
         let Some(entry) = state.open.get_mut(id) else { return };
         if state.draining && entry.answer.is_none() {
             return;
+        }
+        let once_more = entry.maybe_posted || (entry.offers > 0 && entry.answer.is_none());
+        if !entry.turn.trigger.is_asked() && once_more && !entry.unheard {
+            return self.withdraw(state, id, "dropped", "not said a second time");
         }
         if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
             let turn = &entry.turn;
@@ -410,6 +417,9 @@ impl Journal {
         rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
         entry.answer = Some(memory::keep(&entry.turn, answer));
         entry.answered = Instant::now();
+        if let Some(reason) = ending::silent(entry) {
+            return self.withdraw(state, id, "dropped", &reason);
+        }
         self.timeline.answered(id);
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
@@ -439,27 +449,12 @@ impl Journal {
             ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.answered.elapsed()), reason,
             "the answer could not be posted"
         );
-        metrics::counter!("staffai_turns_lost_total").increment(1);
+        if entry.turn.trigger.is_asked() {
+            metrics::counter!("staffai_turns_lost_total").increment(1);
+        }
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", reason);
         self.close(state, &entry, Vec::new(), Vec::new());
-    }
-
-    fn cancel(&self, state: &mut JournalState, id: &TurnId) {
-        let Some(entry) = self.drop_turn(state, id, "cancelled", "trigger deleted") else { return };
-        let turn = entry.turn;
-        // Whoever is down holds nothing of it any more.
-        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(turn.place.clone(), id.clone()));
-        let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(Box::new(turn)));
-    }
-
-    /// Ends a turn without an answer.
-    fn drop_turn(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) -> Option<Entry> {
-        let entry = state.open.remove(id)?;
-        report::refused(&entry, outcome, reason);
-        self.timeline.closed(id, outcome, reason);
-        self.close(state, &entry, Vec::new(), Vec::new());
-        Some(entry)
     }
 
     /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.

@@ -1,7 +1,7 @@
 //! `llm_dispatcher`: hands out model permits, keeps a breaker for each model, knows the order of fallbacks.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: requests for a permit and reports of calls, both from turns.
+//! Receives: requests for a permit and reports of calls, both from turns and from the presence scheduler.
 //! Sends: answers to those requests only.
 //! A restart loses: what the breakers had learned, and who waited; they ask again. Permits live outside and survive.
 //!
@@ -27,23 +27,43 @@ use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
 use crate::ports::{ModelError, ModelErrorKind};
 
+/// The most permits that are kept for questions when something less urgent asks.
+const KEPT_MAX: usize = 2;
+
+/// How many of so many permits are kept for questions: few, and none where there are hardly any.
+const fn kept(permits: usize) -> usize {
+    let quarter = permits / 4;
+    if quarter < KEPT_MAX { quarter } else { KEPT_MAX }
+}
+
 /// What the dispatcher is told and asked.
 pub enum LlmDispatcherMsg {
-    /// A turn wants to ask a model. The answer comes when a permit is free.
+    /// Somebody wants to ask a model. The answer comes when a permit is free, or at once where the priority does not wait.
     Acquire {
-        /// For whom.
-        person: Person,
         /// The row asked for; none means the default row.
         row: Option<String>,
         /// Rows that this turn has tried in vain.
         tried: Vec<String>,
+        /// How much it matters.
+        priority: Priority,
         /// The permit, or why there is none.
         reply: Reply<Result<Lease, NoModel>>,
     },
-    /// A turn tells how its call went.
+    /// They tell how the call went.
     Report(Report),
     /// A permit came back while somebody waited.
     Freed(OwnedSemaphorePermit),
+}
+
+/// How much a call matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Priority {
+    /// This person waits for it: it waits for a permit, and permits go round by person.
+    Waits(Person),
+    /// Nobody waits for it: it takes a permit only if one is free and nobody else wants it.
+    IfFree,
+    /// It can wait: the same, and never one of the last permits.
+    Spare,
 }
 
 /// The right to make one call to one model. Dropping it gives the permit back.
@@ -60,12 +80,14 @@ pub enum NoModel {
     Exhausted,
     /// The breakers of all remaining rows are open.
     Open,
+    /// There is no permit for a call that nobody waits for.
+    Busy,
 }
 
 /// How one call went.
 pub struct Report {
-    /// For which turn.
-    pub turn: TurnId,
+    /// For which turn; none for what no member asked for.
+    pub turn: Option<TurnId>,
     /// Which row was asked.
     pub row: String,
     /// Which try of this row it was, from one.
@@ -143,11 +165,16 @@ impl Actor for LlmDispatcher {
         state: &mut LlmDispatcherState,
     ) -> Result<(), Crash> {
         match message {
-            LlmDispatcherMsg::Acquire { person, row, tried, reply } => {
-                match self.choose(state, row.as_deref(), &tried) {
-                    Ok(row) => state.waiting.push(person, Waiting { row, reply }),
+            LlmDispatcherMsg::Acquire { row, tried, priority, reply } => {
+                match (self.choose(state, row.as_deref(), &tried), priority) {
+                    (Ok(row), Priority::Waits(person)) => state.waiting.push(person, Waiting { row, reply }),
+                    (Ok(row), Priority::IfFree) => drop(reply.send(self.spare(state, row, 0))),
+                    (Ok(row), Priority::Spare) => {
+                        let kept = kept(self.live.now().settings.llm.concurrent);
+                        drop(reply.send(self.spare(state, row, kept)));
+                    }
                     // A turn that stopped waiting needs no answer.
-                    Err(none) => drop(reply.send(Err(none))),
+                    (Err(none), _) => drop(reply.send(Err(none))),
                 }
                 self.hand_out(me, state, None);
             }
@@ -162,6 +189,15 @@ impl Actor for LlmDispatcher {
 }
 
 impl LlmDispatcher {
+    /// A permit that nobody else wants, while more than `kept` are free.
+    fn spare(&self, state: &LlmDispatcherState, row: Row, kept: usize) -> Result<Lease, NoModel> {
+        if !state.waiting.is_empty() || self.permits.available_permits() <= kept {
+            return Err(NoModel::Busy);
+        }
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| NoModel::Busy)?;
+        Ok(Lease { row, permit })
+    }
+
     /// Gives permits to those who wait, as long as there are both.
     fn hand_out(
         &self,
@@ -220,22 +256,40 @@ impl LlmDispatcher {
         let ms = ids::millis(*took);
         let usage = result.as_ref().map(|summary| summary.usage).map_err(|error| error.kind.as_str());
         let cost = usage.ok().and_then(|usage| self.cost(row, usage));
+        let turn = turn.as_ref();
         self.timeline.called(&Called { turn, row, result: usage, cost });
+        let turn = turn.map(tracing::field::display);
         let change = match result {
             Ok(summary) => {
                 let usage = summary.usage;
                 tracing::info!(
-                    event = "llm.called", turn = %turn, model = row, finish_reason = summary.finish, tool_calls = summary.calls,
-                    prompt_tokens = usage.prompt, completion_tokens = usage.completion, cached_tokens = usage.cached,
-                    estimated = usage.estimated, cost, tries, duration_ms = ms, "model called"
+                    event = "llm.called",
+                    turn,
+                    model = row,
+                    finish_reason = summary.finish,
+                    tool_calls = summary.calls,
+                    prompt_tokens = usage.prompt,
+                    completion_tokens = usage.completion,
+                    cached_tokens = usage.cached,
+                    estimated = usage.estimated,
+                    cost,
+                    tries,
+                    duration_ms = ms,
+                    "model called"
                 );
                 count_tokens(row, usage);
                 breaker.succeeded()
             }
             Err(error) => {
                 tracing::warn!(
-                    event = "llm.called", turn = %turn, model = row, error = error.kind.as_str(), reason = error.message,
-                    tries, duration_ms = ms, "model call failed"
+                    event = "llm.called",
+                    turn,
+                    model = row,
+                    error = error.kind.as_str(),
+                    reason = error.message,
+                    tries,
+                    duration_ms = ms,
+                    "model call failed"
                 );
                 let about_the_model = error.kind.retryable() || error.kind == ModelErrorKind::Refused;
                 about_the_model.then(|| breaker.failed(state.origin.elapsed())).flatten()

@@ -69,6 +69,10 @@ impl Running {
             ("discord.direct_messages", new.discord.direct_messages != old.discord.direct_messages),
             ("discord.requests_per_second", new.discord.requests_per_second != old.discord.requests_per_second),
             ("members.aliases", new.members.aliases != old.members.aliases),
+            (
+                "interjection.backoff_after",
+                (new.interjection.backoff_after > 0) != (old.interjection.backoff_after > 0),
+            ),
             ("turn.open", new.turn.open != old.turn.open),
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),

@@ -31,7 +31,7 @@ use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::keys;
 use crate::domain::restart::Backoff;
 use crate::ports::{
-    AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit, Session, Shard, Store, StreamEvent, Write,
+    AfterClose, Clock, Closed, Dice, EventSource, IdentifyPermit, Session, Shard, Shown, Store, StreamEvent, Write,
 };
 
 /// Waits before a connection is tried again, after a first try at once. Only a session that lasted resets it.
@@ -97,6 +97,8 @@ pub struct ShardParts {
     pub dice: Arc<dyn Dice>,
     /// What this process runs with.
     pub live: Live,
+    /// How we are shown to people.
+    pub presence: Shown,
     /// Where the shard's status is shown.
     pub board: Arc<Board>,
     /// Who takes events.
@@ -229,7 +231,7 @@ impl ShardActor {
         let generation = state.generation;
         let session =
             state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
-        let mut stream = self.parts.source.connect(self.shard, session, self.permit());
+        let mut stream = self.parts.source.connect(self.shard, session, self.permit(), self.parts.presence.clone());
         let handle = me.handle().clone();
         me.task(
             async move {

@@ -219,6 +219,7 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
         prompts: Prompts {
             personality: "You help.".into(),
             interjection: "Join in.".into(),
+            activity: "You write a status line.".into(),
             bot_name: "staffai".into(),
             words: 30,
             channels: Arc::default(),
@@ -323,5 +324,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         locale: None,
         may_answer: true,
         at: BEGINNING,
+        draw: None,
     }
 }

@@ -61,8 +61,8 @@ struct Mark {
 
 /// A call to a model that has ended.
 pub struct Called<'a> {
-    /// For which turn.
-    pub turn: &'a TurnId,
+    /// For which turn; none for what no member asked for.
+    pub turn: Option<&'a TurnId>,
     /// Which row was asked.
     pub row: &'a str,
     /// Its tokens, or the label of its failure.
@@ -139,7 +139,9 @@ impl Timeline {
 
     /// A call to a model has ended; its tokens are added to what was spent.
     pub fn called(&self, call: &Called<'_>) {
-        self.returned(call.turn, call.row, call.result.err());
+        if let Some(turn) = call.turn {
+            self.returned(turn, call.row, call.result.err());
+        }
         let mut book = self.book.lock();
         let known = book.spent.iter().position(|spent| spent.model == call.row);
         let Some(at) = known.or_else(|| {

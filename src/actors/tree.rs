@@ -42,6 +42,7 @@ pub enum Kind {
     LlmDispatcher,
     Conversations,
     Conversation,
+    PresenceScheduler,
     Commands,
     Reporter,
     ConfigWatcher,
@@ -98,6 +99,7 @@ pub static TREE: Row = Row {
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
         },
+        leaf(Kind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status"),
         leaf(
             Kind::Commands,
             "commands",

@@ -9,6 +9,7 @@
 mod ask;
 mod files;
 mod memory;
+mod overheard;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,12 +23,14 @@ use super::busy::Busy;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
+use super::interjections::Interjections;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::outbox::{OutboxMsg, Outboxes};
 use super::rate_limiter::RateLimiterMsg;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
+use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::history::History;
@@ -73,6 +76,8 @@ pub struct TurnParts {
     pub timeline: Arc<Timeline>,
     /// Who was told lately that there is too much to do.
     pub busy: Arc<Busy>,
+    /// What is remembered of answers that nobody asked for.
+    pub interjections: Arc<Interjections>,
 }
 
 /// How many turns are in flight in this process.
@@ -126,10 +131,12 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
-    // Typing is a courtesy: an outbox that is down shows none.
     let outbox = parts.outboxes.of(&turn.place.door);
-    let _ = outbox.cast(typing);
-    if turn.policy.model.is_none() {
+    if turn.trigger.is_asked() {
+        // Typing is a courtesy: an outbox that is down shows none.
+        let _ = outbox.cast(typing);
+    }
+    if turn.trigger.is_asked() && turn.policy.model.is_none() {
         turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
     }
     let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
@@ -154,6 +161,13 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let history = memory::load(parts, &turn).await;
         memory::remember(parts, &running, &turn, exchange, (history, read));
     }
+    if !turn.trigger.is_asked() {
+        let usage = answer.effort.usage;
+        parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
+        if answer.outcome == Outcome::Replied {
+            parts.interjections.said(&turn.place);
+        }
+    }
     Some(answer)
 }
 
@@ -175,7 +189,8 @@ pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> A
 }
 
 fn exchange(turn: &Turn, answered: String, answered_at: Timestamp) -> Exchange {
-    Exchange { person: turn.person.clone(), asked: turn.asked(), asked_at: turn.at, answered, answered_at }
+    let asked = if turn.trigger.is_asked() { turn.asked() } else { String::new() };
+    Exchange { person: turn.person.clone(), asked, asked_at: turn.at, answered, answered_at }
 }
 
 /// Who asks, where and when, as prompts may tell it.
@@ -201,7 +216,8 @@ struct Thinking<'a> {
 }
 
 impl Thinking<'_> {
-    async fn think(&self) -> Answer {
+    /// What a model is shown to answer a question, and the history that it belongs to.
+    async fn asked(&self) -> (Vec<Item>, (History, Moment)) {
         let Self { parts, running, turn, .. } = *self;
         let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
@@ -217,6 +233,19 @@ impl Thinking<'_> {
             files: &files.own,
         };
         let transcript = prompt::transcript(&running.prompts, &question);
+        (transcript, (recalled.history, recalled.read))
+    }
+
+    async fn think(&self) -> Answer {
+        let Self { parts, running, turn, .. } = *self;
+        let (transcript, history) = if turn.trigger.is_asked() {
+            self.asked().await
+        } else {
+            match self.overheard().await {
+                Ok(transcript) => (transcript, (History::default(), parts.forgotten.now())),
+                Err(reason) => return turn.apology(notice::apology(Apology::Internal, turn.locale()), reason),
+            }
+        };
         let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
         let mut effort = Effort::default();
         let mut event = Event::Begin;
@@ -238,7 +267,7 @@ impl Thinking<'_> {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
                     effort.usage = usage;
-                    return self.finish(&reply, effort, (recalled.history, recalled.read));
+                    return self.finish(&reply, effort, history);
                 }
                 Step::GiveUp(reason) => {
                     effort.usage = dialogue.usage();

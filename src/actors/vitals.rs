@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::board::{Board, PartKind, PartState, Phase};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
-use super::running::Live;
+use super::running::{Live, Running};
 use super::timeline::Timeline;
 use super::tree::TREE;
 use crate::domain::ids;
@@ -39,31 +39,9 @@ impl Vitals for TreeVitals {
     }
 
     fn readiness(&self) -> Readiness {
-        match self.store.status() {
-            StoreStatus::Ready => self.board.up(PartKind::Store, "store"),
-            StoreStatus::Degraded(reason) => self.board.down(PartKind::Store, "store", &reason),
-        }
         let running = self.live.now();
-        let rows = running.models.rows();
-        for row in rows {
-            // A row that a reload brought is well until somebody who asked it says otherwise.
-            self.board.meet(PartKind::Model, &row.key);
-        }
-        let mut parts = self.board.parts();
-        // A row that a reload took away is nobody's trouble any more.
-        parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));
-        let shards: Vec<&PartState> =
-            parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
-        let door_is_open = shards.iter().any(|shard| shard.up);
-        let never_open = shards.iter().all(|shard| !shard.up && shard.restarts == 0);
-        let status = match self.board.phase() {
-            Phase::Draining => Status::Draining,
-            Phase::Serving if !self.alive() => Status::Down,
-            Phase::Serving if !door_is_open && never_open => Status::Starting,
-            Phase::Serving if !door_is_open => Status::Down,
-            Phase::Serving if parts.iter().all(|(.., state)| state.up) => Status::Ready,
-            Phase::Serving => Status::Degraded,
-        };
+        let (status, parts) = condition(&self.board, &*self.store, &running);
+        let status = if status != Status::Draining && !self.alive() { Status::Down } else { status };
         let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
         let configuration = Configuration { version: running.version.clone(), rejected: self.live.rejected() };
         Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts }
@@ -84,6 +62,35 @@ impl Vitals for TreeVitals {
         let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?;
         kilobytes.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
     }
+}
+
+/// How the parts are, and what follows for the whole, as far as that does not depend on the tree.
+#[must_use]
+pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status, Vec<(PartKind, String, PartState)>) {
+    match store.status() {
+        StoreStatus::Ready => board.up(PartKind::Store, "store"),
+        StoreStatus::Degraded(reason) => board.down(PartKind::Store, "store", &reason),
+    }
+    let rows = running.models.rows();
+    for row in rows {
+        // A row that a reload brought is well until somebody who asked it says otherwise.
+        board.meet(PartKind::Model, &row.key);
+    }
+    let mut parts = board.parts();
+    // A row that a reload took away is nobody's trouble any more.
+    parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));
+    let shards: Vec<&PartState> =
+        parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
+    let door_is_open = shards.iter().any(|shard| shard.up);
+    let never_open = shards.iter().all(|shard| !shard.up && shard.restarts == 0);
+    let status = match board.phase() {
+        Phase::Draining => Status::Draining,
+        Phase::Serving if !door_is_open && never_open => Status::Starting,
+        Phase::Serving if !door_is_open => Status::Down,
+        Phase::Serving if parts.iter().all(|(.., state)| state.up) => Status::Ready,
+        Phase::Serving => Status::Degraded,
+    };
+    (status, parts)
 }
 
 impl TreeVitals {

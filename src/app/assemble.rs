@@ -18,10 +18,11 @@ use crate::config::Settings;
 use crate::config::edges::DirectMessages;
 use crate::discord::attachments::ContentServers;
 use crate::discord::gateway::{Gateway, Interests};
+use crate::discord::prefilter::Lottery;
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
 use crate::ports::attachments::Attachments;
-use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -85,31 +86,31 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics } = launch;
     let mut mistakes = Vec::new();
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
-    let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings) };
-    let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
     let configured = Configured { settings: settings.clone(), lookup, redaction };
-    let running = reload::running(configured.clone()).map_err(|more| mistakes.extend(more)).ok();
-    let (Some(Platform { source, poster, attachments }), Some(running)) = (door, running) else {
+    let live = reload::running(configured.clone()).map(Live::new);
+    let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings, live.as_ref().ok(), &dice) };
+    let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
+    let live = live.map_err(|more| mistakes.extend(more)).ok();
+    let (Some(Platform { source, poster, attachments }), Some(live)) = (door, live) else {
         return Err(StartError::Configuration(mistakes));
     };
-    let live = Live::new(running);
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock).await?;
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
     let timeline = Arc::new(Timeline::default());
-    let vitals = TreeVitals {
+    let vitals: Arc<dyn Vitals> = Arc::new(TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),
         timeline: Arc::clone(&timeline),
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         live: live.clone(),
-    };
+    });
     let handles = Handles::new();
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         keys: settings.http.api_keys.clone(),
-        vitals: Arc::new(vitals),
+        vitals: Arc::clone(&vitals),
         metrics,
         page,
         routes: terminal::routes::router(Arc::clone(&sessions), Arc::new(handles.intake())),
@@ -133,6 +134,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
+        vitals,
         roster,
         board,
         timeline,
@@ -178,12 +180,24 @@ fn alone_with(sessions: &Arc<Sessions>) -> Platform {
     Platform { source: Arc::new(Nowhere), poster: Arc::clone(sessions) as _, attachments: Arc::new(Nowhere) }
 }
 
-fn door(settings: &Settings) -> Result<Platform, String> {
+/// Draws for messages that nobody addressed to us, with the chances that are in force at that moment.
+fn lottery(live: Live, dice: Arc<dyn Dice>) -> Lottery {
+    let chances = move || {
+        let running = live.now();
+        let interjection = &running.settings.interjection;
+        (interjection.response_chance, interjection.delivery_chance)
+    };
+    Lottery { dice, chances: Arc::new(chances) }
+}
+
+fn door(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<Platform, String> {
     let access = access(settings);
     let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
     let interests = Interests {
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        reactions: settings.interjection.backoff_after > 0,
+        lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
     };
     let attachments = ContentServers::new(&access).map_err(|error| error.to_string())?;
     let source = Gateway::new(access, interests, Arc::clone(&rest));

@@ -20,12 +20,15 @@ const CHANNELS_MAX: usize = 1_000;
 const PERSONALITY_FILE: &str = "personality_prompt.txt";
 /// How we join in.
 const INTERJECTION_FILE: &str = "interjection_prompt.txt";
+/// How the line of status is written, where the settings name no file of their own that is there.
+const ACTIVITY_FILE: &str = "base_activity_system_prompt.txt";
 /// The folder of the channels' own prompts.
 const CHANNELS_FOLDER: &str = "channels";
 /// The bot's name in its own prompts when no alias is configured.
 const OUR_NAME: &str = "staffai";
 const PERSONALITY: &str = include_str!("../../prompts/personality_prompt.txt");
 const INTERJECTION: &str = include_str!("../../prompts/interjection_prompt.txt");
+const ACTIVITY: &str = include_str!("../../prompts/base_activity_system_prompt.txt");
 const SCHEMA: &str = include_str!("../../response_schema.json");
 
 /// Reads the prompts: those for everywhere, and those of single channels.
@@ -43,12 +46,21 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
         }
     };
     let (personality, interjection) = (whole(PERSONALITY_FILE, PERSONALITY), whole(INTERJECTION_FILE, INTERJECTION));
+    let activity = whole(ACTIVITY_FILE, ACTIVITY);
+    let activity = match prompt(&settings.presence.prompt) {
+        Ok(own) => own.unwrap_or(activity),
+        Err(mistake) => {
+            mistakes.push(mistake);
+            activity
+        }
+    };
     let channels = channels(&dir.join(CHANNELS_FOLDER), &mut mistakes);
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
     let bot_name = settings.members.aliases.first().map_or(OUR_NAME, String::as_str).into();
-    Ok(Prompts { personality, interjection, bot_name, words: settings.llm.words, channels: Arc::new(channels) })
+    let (words, channels) = (settings.llm.words, Arc::new(channels));
+    Ok(Prompts { personality, interjection, activity, channels, bot_name, words })
 }
 
 /// The folders of single channels, each named by its channel's id. Names that begin with a dot are left alone.

@@ -86,7 +86,12 @@ impl Files for Watched {
 
 /// The files and folders that settings name.
 fn named(settings: &Settings) -> BTreeSet<PathBuf> {
-    BTreeSet::from([settings.prompts.dir.clone(), settings.llm.schema.clone(), settings.llm.models.clone()])
+    BTreeSet::from([
+        settings.prompts.dir.clone(),
+        settings.llm.schema.clone(),
+        settings.llm.models.clone(),
+        settings.presence.prompt.clone(),
+    ])
 }
 
 /// How these files look. Whatever changes in one of them changes this.

@@ -55,6 +55,26 @@ pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
     Ok(wire.ids.into_iter().map(message_id).collect())
 }
 
+/// The place in which somebody reacted to a message of ours, as `MESSAGE_REACTION_ADD` tells it; none when it is about somebody
+/// else's message, or we reacted ourselves.
+///
+/// # Errors
+/// It names no place.
+pub fn reacted(json: &str, me: UserId) -> Result<Option<Place>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Reaction {
+        #[serde(rename = "channel_id")]
+        channel: ChannelId,
+        #[serde(rename = "user_id")]
+        by: UserId,
+        #[serde(default, rename = "message_author_id")]
+        author: Option<UserId>,
+    }
+    let wire: Reaction = serde_json::from_str(json)?;
+    let ours = wire.author == Some(me) && wire.by != me;
+    Ok(ours.then(|| place(wire.channel)))
+}
+
 /// A guild, and the places in it where people wrote with the moment of the newest message. None for a guild that is
 /// not available. Places that cannot be read are left out; whether we may read there is not looked at.
 ///
@@ -316,6 +336,7 @@ impl WireMessage<'_> {
             locale: None,
             may_answer: true,
             at,
+            draw: None,
         }
     }
 

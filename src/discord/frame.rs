@@ -13,6 +13,7 @@ use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
+use crate::domain::manners::Draw;
 
 /// The largest frame that is looked into, in bytes. A guild's first frame can be large; nothing else comes near.
 pub(super) const MAX_FRAME: usize = 4 * 1024 * 1024;
@@ -54,6 +55,8 @@ pub(super) enum Event {
     Rights(Box<Change>),
     /// A thread and the channel it belongs to.
     Thread(Place, Place),
+    /// Somebody reacted to a message of ours in this place.
+    Reacted(Place),
     /// Somebody ran or types a command.
     Interaction(Interaction),
     /// Nothing for us.
@@ -83,17 +86,17 @@ pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
         let reason = format!("{} bytes are too many", text.len());
         return Err(dropped(head.map(|head| head.sequence), "giant", reason));
     }
+    // Each message is drawn for once, before it is known what it says.
+    let draw = if head.is_none_or(|head| head.kind == "MESSAGE_CREATE") { filter.draw() } else { None };
     if let Some(head) = head
-        && (!is_read(head.kind)
-            || (head.kind == "MESSAGE_CREATE" && !filter.may_be_ours(text))
-            || (head.kind == "GUILD_MEMBER_UPDATE" && !filter.holds_our_id(text)))
+        && (!is_read(head.kind) || !is_for_us(head.kind, text, filter, draw))
     {
         return Ok(Reading::Dispatch { sequence: head.sequence, kind: label(head.kind), event: Event::Other });
     }
     let envelope: Envelope<'_> =
         serde_json::from_str(text).map_err(|error| malformed(head.map(|head| head.sequence), &error))?;
     match envelope.op {
-        0 => dispatch(&envelope, text, filter),
+        0 => dispatch(&envelope, text, filter, draw),
         7 => Ok(Reading::Reconnect),
         // Unless it says plainly that the session lives, it is gone.
         9 => Ok(Reading::InvalidSession(envelope.data() == "true")),
@@ -144,7 +147,16 @@ struct Hello {
     heartbeat_interval: u64,
 }
 
-fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Reading, Dropped> {
+/// Whether an event of this kind has to be parsed.
+fn is_for_us(kind: &str, text: &str, filter: &Filter, draw: Option<Draw>) -> bool {
+    match kind {
+        "MESSAGE_CREATE" => draw.is_some() || filter.may_be_ours(text),
+        "MESSAGE_REACTION_ADD" => filter.may_be_about_ours(text),
+        _ => true,
+    }
+}
+
+fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<Draw>) -> Result<Reading, Dropped> {
     let Some(sequence) = envelope.s else {
         return Err(dropped(None, "malformed", "missing field `s`".to_owned()));
     };
@@ -155,7 +167,11 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
     let event = match kind {
         "READY" => serde_json::from_str(data).map(|ready| Event::Ready(Box::new(ready))),
         "RESUMED" => Ok(Event::Resumed),
-        "MESSAGE_CREATE" if filter.may_be_ours(text) => posted(data, filter.me()),
+        _ if !is_for_us(kind, text, filter, draw) => Ok(Event::Other),
+        "MESSAGE_CREATE" => posted(data, filter.me(), draw),
+        "MESSAGE_REACTION_ADD" => {
+            events::reacted(data, filter.me()).map(|place| place.map_or(Event::Other, Event::Reacted))
+        }
         "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
         "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
         "GUILD_CREATE" => events::places(data).map(|places| {
@@ -174,8 +190,8 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter) -> Result<Read
     }
 }
 
-fn posted(data: &str, me: UserId) -> Result<Event, serde_json::Error> {
-    events::posted(data, me, None).map(|posted| Event::Posted(Box::new(posted)))
+fn posted(data: &str, me: UserId, draw: Option<Draw>) -> Result<Event, serde_json::Error> {
+    events::posted(data, me, None).map(|posted| Event::Posted(Box::new(Posted { draw, ..posted })))
 }
 
 fn malformed(sequence: Option<u64>, error: &serde_json::Error) -> Dropped {
@@ -195,6 +211,7 @@ fn is_read(kind: &str) -> bool {
             | "MESSAGE_CREATE"
             | "MESSAGE_DELETE"
             | "MESSAGE_DELETE_BULK"
+            | "MESSAGE_REACTION_ADD"
             | "GUILD_CREATE"
             | "GUILD_DELETE"
             | "CHANNEL_CREATE"
@@ -219,6 +236,7 @@ fn label(kind: &str) -> &'static str {
         "MESSAGE_UPDATE" => "message_update",
         "MESSAGE_DELETE" => "message_delete",
         "MESSAGE_DELETE_BULK" => "message_delete_bulk",
+        "MESSAGE_REACTION_ADD" => "message_reaction_add",
         "GUILD_CREATE" => "guild_create",
         "GUILD_UPDATE" => "guild_update",
         "GUILD_DELETE" => "guild_delete",

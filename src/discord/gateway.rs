@@ -14,19 +14,21 @@ use serenity::model::id::UserId;
 use super::events::{GuildPlaces, Ready};
 use super::frame::{self, Dropped, Event, Reading};
 use super::interactions::Interaction;
-use super::prefilter::Filter;
+use super::prefilter::{Filter, Lottery};
 use super::rest::Rest;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;
 use crate::ports::{
-    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, Session, Shard, SourceError,
-    StreamEvent,
+    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, Session, Shard, Shown,
+    SourceError, StreamEvent,
 };
 
 mod connection;
+mod display;
 
 use connection::{Connection, Frame};
+use display::{Display, Displays};
 
 /// The most frames that are passed over before the caller hears of the last of them.
 const MAX_PASSED: u32 = 64;
@@ -38,6 +40,10 @@ pub struct Interests {
     pub names: Vec<String>,
     /// Direct messages are asked for and told.
     pub direct_messages: bool,
+    /// Reactions to messages of ours are asked for and told.
+    pub reactions: bool,
+    /// Draws for messages that are not for us; none never draws.
+    pub lottery: Option<Lottery>,
 }
 
 /// Discord's gateway as a source of events.
@@ -54,13 +60,17 @@ struct Shared {
     interests: Interests,
     /// Where the gateway is, once Discord told it.
     address: Mutex<Option<String>>,
+    /// What each shard shows of us.
+    displays: Arc<Displays>,
 }
 
 impl Gateway {
     /// A source of events for this bot. Nothing is sent yet.
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
-        Self { shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None) }) }
+        Self {
+            shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None), displays: Arc::default() }),
+        }
     }
 }
 
@@ -76,12 +86,19 @@ impl EventSource for Gateway {
         self.shared.rest.known_me().map(|me| Person::new(DOOR, me.to_string()))
     }
 
-    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream> {
+    fn connect(
+        &self,
+        shard: Shard,
+        session: Option<Session>,
+        permit: IdentifyPermit,
+        shown: Shown,
+    ) -> Box<dyn EventStream> {
         Box::new(Stream {
             shared: Arc::clone(&self.shared),
             shard,
             session: session.filter(|session| session.total == shard.total),
             permit: Some(permit),
+            display: Display::new(Arc::clone(&self.shared.displays), shard.number, shown),
             live: None,
             told: VecDeque::new(),
             passed: None,
@@ -146,6 +163,7 @@ struct Stream {
     session: Option<Session>,
     /// Goes to the connection when that is opened.
     permit: Option<IdentifyPermit>,
+    display: Display,
     live: Option<Live>,
     /// What is told next, in order. One frame at most fills it.
     told: VecDeque<StreamEvent>,
@@ -190,7 +208,13 @@ impl Stream {
             return Ok(());
         };
         let frame = match self.passed {
-            None => Some(live.connection.frame().await),
+            None => tokio::select! {
+                frame = live.connection.frame() => Some(frame),
+                presence = self.display.due() => {
+                    live.connection.send(display::operation(&presence));
+                    return Ok(());
+                }
+            },
             Some((_, many)) if many >= MAX_PASSED => None,
             // Frames that wait already are taken first; before a real wait the caller hears how far we are.
             Some(_) => live.connection.frame().now_or_never(),
@@ -217,10 +241,13 @@ impl Stream {
             address,
             resume_address,
             session: self.session.clone(),
-            direct_messages: interests.direct_messages,
+            intents: connection::intents(interests.direct_messages, interests.reactions),
+            presence: self.display.first(),
         }
         .open(&self.shared.access, permit)?;
-        self.live = Some(Live { connection, filter: Filter::new(me, &interests.names, interests.direct_messages) });
+        let filter = Filter::new(me, &interests.names, interests.direct_messages);
+        let filter = filter.with_lottery(interests.lottery.clone());
+        self.live = Some(Live { connection, filter });
         Ok(())
     }
 
@@ -277,8 +304,12 @@ impl Stream {
         match event {
             // The library below keeps the session for its heartbeats. If it could not read the frame, it has none.
             Event::Ready(_) if !understood => return Err(unreadable_ready("its resume address is missing")),
-            Event::Ready(ready) => self.tell_now(StreamEvent::Ready(self.begun(sequence, *ready))),
+            Event::Ready(ready) => {
+                self.display.began();
+                self.tell_now(StreamEvent::Ready(self.begun(sequence, *ready)));
+            }
             Event::Resumed => {
+                self.display.resumed();
                 self.tell_now(StreamEvent::Resumed);
                 self.pass(sequence);
             }
@@ -324,6 +355,9 @@ impl Stream {
             Event::Thread(thread, parent) => {
                 self.shared.rest.threads.learn(thread, parent);
                 self.pass(sequence);
+            }
+            Event::Reacted(place) => {
+                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Reacted(place)) });
             }
             Event::Rights(change) => {
                 self.shared.rest.rights.learn(*change);

@@ -1,10 +1,16 @@
 //! Looks at the bytes of a frame before anything is parsed. A busy community posts hundreds of messages for each one
 //! that is meant for us, and parsing is what costs. The filter may let too much through, never too little.
 
+use std::fmt;
+use std::sync::Arc;
+
 use memchr::memmem::{self, Finder};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serenity::model::id::UserId;
+
+use crate::domain::manners::Draw;
+use crate::ports::Dice;
 
 /// The kind and the place in the order of an event, read from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +47,33 @@ pub struct Filter {
     names: Names,
     /// Direct messages are for us too.
     direct: bool,
+    lottery: Option<Lottery>,
+}
+
+/// Draws for messages that are not for us. Whoever loses is passed over without being parsed.
+#[derive(Clone)]
+pub struct Lottery {
+    /// Chance.
+    pub dice: Arc<dyn Dice>,
+    /// The chances of both draws as they are now, each 0 to 1.
+    pub chances: Arc<dyn Fn() -> (f64, f64) + Send + Sync>,
+}
+
+impl fmt::Debug for Lottery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lottery").field("chances", &(self.chances)()).finish_non_exhaustive()
+    }
+}
+
+impl Lottery {
+    fn draw(&self) -> Option<Draw> {
+        let (consider, deliver) = (self.chances)();
+        if consider <= 0.0 || deliver <= 0.0 {
+            return None;
+        }
+        let draw = Draw { consider: self.dice.roll(), deliver: self.dice.roll() };
+        draw.wins(consider, deliver).then_some(draw)
+    }
 }
 
 impl Filter {
@@ -49,7 +82,26 @@ impl Filter {
     #[must_use]
     pub fn new(me: UserId, names: &[String], direct: bool) -> Self {
         let id = format!("\"{me}\"");
-        Self { me, id: Finder::new(id.as_bytes()).into_owned(), names: Names::new(names), direct }
+        Self { me, id: Finder::new(id.as_bytes()).into_owned(), names: Names::new(names), direct, lottery: None }
+    }
+
+    /// The same, with draws for messages that are not for us.
+    #[must_use]
+    pub fn with_lottery(self, lottery: Option<Lottery>) -> Self {
+        Self { lottery, ..self }
+    }
+
+    /// The draws for one message when they won; almost always none.
+    #[must_use]
+    pub fn draw(&self) -> Option<Draw> {
+        self.lottery.as_ref().and_then(Lottery::draw)
+    }
+
+    /// False only when this `MESSAGE_REACTION_ADD` frame is not about a message of ours.
+    #[must_use]
+    pub fn may_be_about_ours(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        self.id.find(bytes).is_some() || memmem::find(bytes, br"\u00").is_some()
     }
 
     /// Our own id.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::{Command, Typing};
 use super::ids::{MessageId, Person, Place, Timestamp};
+use super::manners::Draw;
 
 /// Something that happened at a door.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,8 @@ pub enum Incoming {
     Posted(Posted),
     /// A message was deleted; a turn that it triggered is cancelled.
     Deleted(MessageId),
+    /// Somebody reacted to a message of ours in this place.
+    Reacted(Place),
     /// Somebody ran a command.
     Command(Box<Command>),
     /// Somebody types a command and wants to be offered choices.
@@ -46,6 +49,8 @@ pub struct Posted {
     pub may_answer: bool,
     /// When it was posted, by the platform's clock.
     pub at: Timestamp,
+    /// The draws that decide whether we join in without being asked; none when nobody drew for this message.
+    pub draw: Option<Draw>,
 }
 
 /// Who wrote a message.

@@ -198,6 +198,7 @@ fn legacy(person: &Person, guild: &str, tokens: u64, now: Timestamp) -> Vec<Incr
 const fn own_purpose(trigger: Trigger) -> Option<&'static str> {
     match trigger {
         Trigger::Reply | Trigger::Mention | Trigger::Alias | Trigger::Direct => None,
+        Trigger::Interjection => Some(INTERJECTIONS),
     }
 }
 

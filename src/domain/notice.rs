@@ -146,6 +146,12 @@ pub fn file_not_shown(name: &str, bytes: usize) -> String {
     format!("(file {name}, {bytes} bytes: it cannot be shown here)")
 }
 
+/// Our line of status while something is wrong with us.
+#[must_use]
+pub const fn unwell() -> &'static str {
+    "Not quite well: answers may be slow or missing."
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +171,7 @@ mod tests {
             notices.extend(apologies.map(|why| apology(why, locale)));
             notices.extend([hint(locale), busy(locale), lane_full(locale), lane_busy(locale), limit::wait(locale)]);
         }
+        notices.push(unwell());
         for (index, notice) in notices.iter().enumerate() {
             assert!(notice.chars().count() < 120 && notice.ends_with('.'), "{notice}");
             assert!(!notices[..index].contains(notice), "said twice: {notice}");

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
+use super::manners::{Draw, Silence};
 use super::restriction;
-use super::turn::{Policy, Trigger, Turn};
+use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
 /// What a door's operator decided about who is answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +34,8 @@ pub enum Verdict {
     Turn(Turn),
     /// We were addressed without a question: a short hint answers, no model is asked.
     Hint(Turn),
+    /// Nobody addressed us; with these draws we may join in.
+    Interjection(Turn, Draw),
     /// A restricted member addressed us where they are not answered.
     Restricted(Turn),
     /// It is not for us.
@@ -58,6 +61,12 @@ pub enum Reason {
     NotAddressed,
     /// Another bot was answered often enough in its window.
     PairWindow,
+    /// Nobody addressed us, and its author is restricted.
+    Restricted,
+    /// Nobody addressed us, and we are not well or have enough to do.
+    Unwell,
+    /// Nobody addressed us, and manners speak against joining in.
+    Unasked(Silence),
     /// We may not answer there.
     NoPermission,
 }
@@ -75,6 +84,9 @@ impl Reason {
             Self::DirectMessage => "direct_message",
             Self::NotAddressed => "not_addressed",
             Self::PairWindow => "pair_window",
+            Self::Restricted => "restricted",
+            Self::Unwell => "unwell",
+            Self::Unasked(silence) => silence.as_str(),
             Self::NoPermission => "no_permission",
         }
     }
@@ -86,7 +98,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
     if let Some(reason) = refusal(posted, rules, us) {
         return Verdict::Ignore(reason);
     }
-    let Some(trigger) = trigger(posted, rules) else {
+    let Some(trigger) = trigger(posted, rules).or(unasked(posted)) else {
         return Verdict::Ignore(Reason::NotAddressed);
     };
     if !posted.may_answer {
@@ -110,6 +122,11 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         at: posted.at,
         policy: rules.policy.clone(),
     };
+    if !trigger.is_asked() {
+        return posted
+            .draw
+            .map_or(Verdict::Ignore(Reason::NotAddressed), |draw| interjection(turn, draw, posted, rules));
+    }
     if is_confined(posted, rules) {
         Verdict::Restricted(turn)
     } else if bare {
@@ -125,6 +142,22 @@ fn is_confined(posted: &Posted, rules: &Rules) -> bool {
     let exempt = roles.iter().any(|role| rules.super_roles.contains(role));
     let confined = |restriction: &restriction::Rules| restriction.confine(roles, &posted.place, posted.parent.as_ref());
     !exempt && rules.restriction.as_ref().is_some_and(confined)
+}
+
+/// A message of a person among others, for which somebody drew, may be answered by chance.
+fn unasked(posted: &Posted) -> Option<Trigger> {
+    let among_others = posted.guild.is_some() && posted.author.kind == AuthorKind::Member;
+    let talk = among_others && posted.draw.is_some() && !posted.text.trim().is_empty();
+    talk.then_some(Trigger::Interjection)
+}
+
+/// Nothing is remembered of it, one at a time is enough in a place, and what its message replied to is not its business.
+fn interjection(turn: Turn, draw: Draw, posted: &Posted, rules: &Rules) -> Verdict {
+    if is_confined(posted, rules) {
+        return Verdict::Ignore(Reason::Restricted);
+    }
+    let policy = Policy { history: HistoryScope::Nothing, lane: LaneRule::Refuse, ..turn.policy };
+    Verdict::Interjection(Turn { quoted: None, policy, ..turn }, draw)
 }
 
 /// Why this author or place is never answered, whatever the message says.

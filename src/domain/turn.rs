@@ -69,12 +69,28 @@ impl Turn {
         attachment::remembered(&self.text, &self.attachments)
     }
 
-    /// A text reply to this turn's trigger.
+    /// A text reply to this turn's trigger; a plain message when nobody asked.
     #[must_use]
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
-        Outgoing { place: self.place.clone(), reply_to: Some(self.id.trigger()), parts: vec![Part::Text { text }] }
+        let reply_to = self.trigger.is_asked().then(|| self.id.trigger());
+        Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }] }
     }
+
+    /// Whose turns this one waits for.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        if self.trigger.is_asked() { Lane::Of(self.person.clone()) } else { Lane::Unasked }
+    }
+}
+
+/// Whose turns wait for each other in one place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Those of one person.
+    Of(Person),
+    /// Those that nobody asked for: no question ever waits for them.
+    Unasked,
 }
 
 /// The reason of an apology to somebody who has more questions waiting than we keep.
@@ -92,6 +108,8 @@ pub enum Trigger {
     Alias,
     /// A direct message.
     Direct,
+    /// Nothing but chance: nobody asked.
+    Interjection,
 }
 
 impl Trigger {
@@ -103,6 +121,7 @@ impl Trigger {
             Self::Mention => "mention",
             Self::Alias => "alias",
             Self::Direct => "direct",
+            Self::Interjection => "interjection",
         }
     }
 
@@ -111,6 +130,7 @@ impl Trigger {
     pub const fn is_asked(self) -> bool {
         match self {
             Self::Reply | Self::Mention | Self::Alias | Self::Direct => true,
+            Self::Interjection => false,
         }
     }
 }

@@ -256,6 +256,11 @@ impl Service {
         self.core.world().delete(channel, message);
     }
 
+    /// Somebody reacts to a message in a guild; nothing happens when it does not exist.
+    pub fn reacts(&self, member: UserId, channel: ChannelId, message: MessageId, emoji: &str) {
+        self.core.world().reacts(channel, message, member, emoji);
+    }
+
     /// Somebody begins to type.
     pub fn types(&self, member: UserId, channel: ChannelId) {
         self.core.world().types(channel, member);

@@ -155,6 +155,18 @@ impl World {
         Some(message)
     }
 
+    /// Tells everybody that somebody reacted to a message. The reaction itself is not kept.
+    pub fn reacts(&mut self, channel: ChannelId, message: MessageId, user: UserId, emoji: &str) {
+        let Some(author) = self.state.message(channel, message).map(|message| message.author) else { return };
+        let Some(guild) = self.guild_of(channel) else { return };
+        let data = json!({
+            "user_id": user, "channel_id": channel, "message_id": message, "guild_id": guild,
+            "message_author_id": author, "emoji": {"id": null, "name": emoji}, "burst": false, "type": 0,
+            "member": self.state.member(Some(guild), user).map_or(Value::Null, wire::member),
+        });
+        self.publish("MESSAGE_REACTION_ADD", Some(guild), intents::GUILD_MESSAGE_REACTIONS, data);
+    }
+
     /// Lights somebody's typing indicator and tells everybody.
     pub fn types(&mut self, channel: ChannelId, user: UserId) {
         let guild = self.guild_of(channel);

@@ -152,6 +152,7 @@ impl Sessions {
             locale: None,
             may_answer: true,
             at: self.clock.now(),
+            draw: None,
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
         Ok(posted)
@@ -189,6 +190,7 @@ impl Sessions {
             locale: None,
             may_answer: true,
             at: self.clock.now(),
+            draw: None,
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
         session.tell(What::Posted { message: id.id.clone(), text: text.to_owned() });

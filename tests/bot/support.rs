@@ -19,7 +19,7 @@ use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
 use staffai::playground::guild::{Member, Message};
 use staffai::playground::limits::Budgets;
 use staffai::playground::service::{Options, Service};
-use staffai::ports::{Clock, Faults, NoFaults};
+use staffai::ports::{Clock, Dice, Faults, NoFaults};
 use staffai::telemetry::{self, Redaction};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -65,6 +65,8 @@ pub struct Setup {
     pub env: BTreeMap<String, String>,
     pub service: Options,
     pub faults: Arc<dyn Faults>,
+    pub dice: Arc<dyn Dice>,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Setup {
@@ -84,13 +86,16 @@ impl Setup {
             ("STAFFAI_TURN__DEADLINE", "5s"),
             ("STAFFAI_DRAIN_SECONDS", "5"),
             ("DISCORD_REQUESTS_PER_SECOND", "0"),
+            // Only stories about them want these.
+            ("RESPONSE_CHANCE", "0"),
+            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
             // Few stories are about the limits of members, and many have one who asks a lot.
             ("RATE_LIMIT_COUNT", "1000"),
             ("TOKEN_RATE_LIMIT_COUNT", "1000000000"),
             ("LOG_FORMAT", "json"),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Self { env, service, faults: Arc::new(NoFaults) }
+        Self { env, service, faults: Arc::new(NoFaults), dice: Arc::new(SystemDice), clock: Arc::new(SystemClock) }
     }
 
     /// A variable of the environment.
@@ -102,6 +107,18 @@ impl Setup {
     /// Failure from within.
     pub fn faults(mut self, faults: Arc<dyn Faults>) -> Self {
         self.faults = faults;
+        self
+    }
+
+    /// Chance as the story wants it.
+    pub fn dice(mut self, dice: Arc<dyn Dice>) -> Self {
+        self.dice = dice;
+        self
+    }
+
+    /// Another time than the machine's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
         self
     }
 
@@ -128,6 +145,8 @@ pub struct World {
     pub http: SocketAddr,
     env: BTreeMap<String, String>,
     faults: Arc<dyn Faults>,
+    dice: Arc<dyn Dice>,
+    clock: Arc<dyn Clock>,
     bot: Mutex<Option<Bot>>,
     heard: Mutex<HashMap<ChannelId, usize>>,
 }
@@ -159,7 +178,7 @@ impl World {
 
     /// A world in which the bot does not run yet.
     pub async fn without_bot(setup: Setup) -> Self {
-        let Setup { mut env, service, faults } = setup;
+        let Setup { mut env, service, faults, dice, clock } = setup;
         let service = Service::start(service).await.unwrap();
         let model = Model::start().await;
         let dir = tempfile::tempdir().unwrap();
@@ -176,7 +195,7 @@ impl World {
             env.entry(name.to_owned()).or_insert(value);
         }
         let (bot, heard) = (Mutex::new(None), Mutex::default());
-        Self { service, model, dir, http, env, faults, bot, heard }
+        Self { service, model, dir, http, env, faults, dice, clock, bot, heard }
     }
 
     // === The bot ===
@@ -202,8 +221,8 @@ impl World {
             redaction: Redaction::default(),
             reread: None,
             alone: false,
-            clock: Arc::new(SystemClock),
-            dice: Arc::new(SystemDice),
+            clock: Arc::clone(&self.clock),
+            dice: Arc::clone(&self.dice),
             faults: Arc::clone(&self.faults),
             page: None,
             metrics: metrics(),

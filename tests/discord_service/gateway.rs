@@ -125,6 +125,7 @@ async fn misbehaviour_is_closed_with_the_proper_code() {
         (vec![ok.clone(), ok.clone()], 4005),
         (vec![ok.clone(), json!({"op": 77, "d": {}}).to_string()], 4001),
         (vec![json!({"op": 1, "d": null}).to_string(); 121], 4008),
+        ([vec![ok.clone()], vec![json!({"op": 3, "d": {}}).to_string(); 6]].concat(), 4008),
     ];
     for (payloads, code) in cases {
         let mut gateway = Gateway::connect(&service).await;

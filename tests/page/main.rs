@@ -19,7 +19,7 @@ const PICTURE: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\x00\x00\x00\x00\
 fn playground(home: &Path) -> (Running, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
     command.args(["--log-format", "json", "playground"]).current_dir(home).env_clear();
-    command.env("HOME", home).env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
+    command.env("RESPONSE_CHANCE", "0").env("HOME", home).env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
     start(&mut command, |line| {
         let line: Value = serde_json::from_str(line).ok()?;
         (line["event"] == "api.listening").then(|| format!("http://{}", line["address"].as_str().unwrap_or_default()))

@@ -48,6 +48,8 @@ impl World {
             ("DISCORD_API_URL", &service.api_url()),
             ("LITELLM_API_URL", &model.base_url()),
             ("LITELLM_MODEL", "demo"),
+            ("RESPONSE_CHANCE", "0"),
+            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
             ("REDIS_URL", redis),
             ("STAFFAI_HTTP_ADDR", "127.0.0.1:0"),
             ("STAFFAI_DATA_DIR", &data),

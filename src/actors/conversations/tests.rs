@@ -63,6 +63,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         attachments: Arc::new(NoFiles),
         attachment_kib: Arc::new(Semaphore::new(1)),
         busy: Arc::default(),
+        interjections: Arc::default(),
     });
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));

@@ -1,10 +1,11 @@
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::actors::board::PartKind;
 use crate::actors::busy::BUSY_NOTICE_EVERY;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::ManualClock;
+use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
 use crate::domain::locale::Locale;
 
@@ -12,6 +13,7 @@ struct World {
     gateway: Handle<GatewayMsg>,
     journal: Heard<JournalMsg>,
     outbox: Heard<OutboxMsg>,
+    board: Arc<Board>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
     _tree: Tree,
@@ -23,14 +25,16 @@ async fn world(permits: usize) -> World {
     let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(permits));
     let actor = gateway_with(permits, journal, outbox);
+    let board = Arc::clone(&actor.board);
     stage.actor(row(LEAF), &gateway, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
-    World { gateway, journal: accepted, outbox: heard, told, receipts, _tree: tree }
+    World { gateway, journal: accepted, outbox: heard, board, told, receipts, _tree: tree }
 }
 
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
     let (outboxes, clock) = (Outboxes::new(outbox, Vec::new()), Arc::new(ManualClock::new()));
+    let store = Arc::new(MemoryStore::new());
     let sweeper = at("restriction_sweeper");
     Gateway {
         live: usual(),
@@ -41,6 +45,9 @@ fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Ha
         commands: at("commands"),
         busy: Arc::default(),
         clock,
+        board: Arc::default(),
+        store,
+        interjections: Arc::default(),
     }
 }
 
@@ -165,6 +172,35 @@ async fn another_bot_is_answered_so_often_in_its_window() {
     tokio::time::sleep(usual().now().settings.bots.window).await;
     world.receive(beep("600"));
     assert!(world.journal.now().await.is_some());
+}
+
+/// Something that somebody said to everybody, for which the draws were good.
+fn chatter(id: &str) -> Incoming {
+    let draw = Some(Draw { consider: 0.0, deliver: 0.0 });
+    let text = "the ferry is late".to_owned();
+    Incoming::Posted(Posted { mentions_us: false, text, draw, ..mention(id, "7", "42") })
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_joins_in_only_while_all_is_well_and_nobody_hears_of_it_else() {
+    let (log, mut world) = (Log::capture(), world(1).await);
+    world.receive(chatter("10"));
+    assert_eq!(world.told().await, Some(Told::Settled));
+    assert!(world.journal.now().await.is_none(), "no door is open yet");
+    world.board.up(PartKind::Shard, "discord:0");
+    world.receive(chatter("11"));
+    let Some(JournalMsg::Accept(accepted)) = world.journal.now().await else { panic!("it did not join in") };
+    assert_eq!(accepted.turn.trigger, crate::domain::turn::Trigger::Interjection);
+    world.receive(chatter("12"));
+    assert!(world.journal.now().await.is_none(), "no permit is free");
+    drop(accepted);
+    world.board.down(PartKind::Model, "main", "gone");
+    world.receive(chatter("13"));
+    world.board.up(PartKind::Model, "main");
+    world.board.drain();
+    world.receive(chatter("14"));
+    assert!(world.journal.now().await.is_none() && world.outbox.now().await.is_none());
+    assert_eq!(log.column("gateway.dropped", "reason"), ["unwell"; 4]);
 }
 
 #[tokio::test(start_paused = true)]

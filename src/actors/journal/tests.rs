@@ -11,7 +11,7 @@ use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
 use crate::domain::completion::Usage;
 use crate::domain::locale::Locale;
-use crate::domain::turn::{Effort, Exchange};
+use crate::domain::turn::{Effort, Exchange, Trigger};
 use crate::ports::Fault;
 
 struct World {
@@ -446,6 +446,69 @@ async fn who_asks_for_the_end_of_a_turn_is_told_once_its_exchange_can_be_found()
     assert!(world.store.json(&keys::answered(&message("900"))).is_some());
     assert_eq!(ask("10").await, Err(CallError::Down), "it is closed");
     assert_eq!(ask("77").await, Err(CallError::Down), "nobody knows it");
+}
+
+fn unasked(id: &str) -> Turn {
+    Turn { trigger: Trigger::Interjection, ..turn(id, "7", "42") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_is_said_once_and_its_failures_are_silent() {
+    let mut world = world(MemoryStore::new()).await;
+    let (well, ill) = (unasked("10"), unasked("11"));
+    for turn in [&well, &ill] {
+        world.accept(turn);
+        assert_eq!(world.offered().await, Some(turn.id.id.clone()));
+    }
+    let exchange = Exchange {
+        person: well.person.clone(),
+        asked: String::new(),
+        asked_at: well.at,
+        answered: "by the way".into(),
+        answered_at: well.at,
+    };
+    let said = Answer { exchange: Some(exchange), ..answer(&well, "by the way") };
+    world.journal.cast(JournalMsg::Answered(well.id.clone(), Box::new(said))).unwrap();
+    assert_eq!(world.delivery().await, Some(("10".into(), "by the way".into(), false)));
+    let apology = ill.apology("sorry", "timeout");
+    world.journal.cast(JournalMsg::Answered(ill.id.clone(), Box::new(apology))).unwrap();
+    assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));
+    let delivery = Delivery { posted: vec![message("20")], first_visible: Instant::now(), doubled: false };
+    world.journal.cast(JournalMsg::Delivered(well.id.clone(), delivery)).unwrap();
+    settle().await;
+    let kept = world.store.json(&keys::answered(&message("20"))).unwrap();
+    assert_eq!((&kept["asked"], &kept["answered"]), (&"".into(), &"by the way".into()));
+    world.accept(&well);
+    assert_eq!(world.delivery().await, None, "the same message never triggers twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_is_never_taken_up_again() {
+    let mut world = world(MemoryStore::new()).await;
+    let (thinking, posting) = (unasked("10"), unasked("11"));
+    for turn in [&thinking, &posting] {
+        world.accept(turn);
+        assert!(world.offered().await.is_some());
+    }
+    world.journal.cast(JournalMsg::Answered(posting.id.clone(), Box::new(answer(&posting, "hm")))).unwrap();
+    assert_eq!(world.delivery().await, Some(("11".into(), "hm".into(), false)));
+    for path in ["staffai/conversations/conversation:discord:42", "staffai/outbox:discord"] {
+        world.journal.cast(JournalMsg::ActorRecovered(path.into())).unwrap();
+    }
+    assert_eq!(world.offered().await.as_deref(), Some("cancel 10"));
+    assert_eq!(world.delivery().await, Some(("10".into(), "forget".into(), false)));
+    assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));
+
+    let third = unasked("12");
+    world.accept(&third);
+    assert_eq!(world.offered().await.as_deref(), Some("cancel 11"));
+    assert_eq!(world.offered().await.as_deref(), Some("12"));
+    world.faults.inject("staffai/journal", Fault::Panic);
+    world.journal.cast(JournalMsg::Drain).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.offered().await, None, "a journal that begins anew leaves it");
+    world.accept(&third);
+    assert_eq!(world.offered().await, None, "and knows that it was there");
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,7 +35,7 @@ impl World {
 
     async fn acquire_for(&self, who: &str, row: Option<&str>, tried: &[&str]) -> Result<Lease, NoModel> {
         let (row, tried) = (row.map(str::to_owned), tried.iter().map(|key| (*key).to_owned()).collect());
-        let ask = |reply| LlmDispatcherMsg::Acquire { person: person(who), row, tried, reply };
+        let ask = |reply| LlmDispatcherMsg::Acquire { row, tried, priority: Priority::Waits(person(who)), reply };
         self.dispatcher.call(ask, Duration::from_secs(1000)).await.unwrap()
     }
 
@@ -50,7 +50,7 @@ impl World {
             Ok(()) => Ok(Summary { finish: "stop".into(), usage, calls: 0 }),
             Err(kind) => Err(ModelError { kind, message: "no".into(), retry_after: None }),
         };
-        let report = Report { turn: turn_id("10"), row: row.into(), tries: 1, took: Duration::ZERO, result };
+        let report = Report { turn: Some(turn_id("10")), row: row.into(), tries: 1, took: Duration::ZERO, result };
         self.dispatcher.cast(LlmDispatcherMsg::Report(report)).unwrap();
     }
 
@@ -106,7 +106,12 @@ async fn the_burst_of_one_person_stands_behind_the_first_question_of_others() {
 async fn a_turn_that_stopped_waiting_holds_no_permit() {
     let world = world(1).await;
     let first = world.acquire(None, &[]).await.ok().unwrap();
-    let ask = |reply| LlmDispatcherMsg::Acquire { person: person("7"), row: None, tried: Vec::new(), reply };
+    let ask = |reply| LlmDispatcherMsg::Acquire {
+        row: None,
+        tried: Vec::new(),
+        priority: Priority::Waits(person("7")),
+        reply,
+    };
     assert!(world.dispatcher.call(ask, Duration::from_secs(1)).await.is_err());
     drop(first);
     settle().await;
@@ -170,4 +175,31 @@ async fn permits_survive_a_crash() {
     assert!(futures_util::poll!(&mut second).is_pending(), "the lease from before still counts");
     drop(lease);
     assert!(second.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_for_takes_only_what_nobody_else_wants() {
+    let world = world(3).await;
+    let unasked = async |priority: Priority| {
+        let ask = |reply| LlmDispatcherMsg::Acquire { row: None, tried: Vec::new(), priority, reply };
+        world.dispatcher.call(ask, Duration::from_secs(1)).await.unwrap()
+    };
+    // The settings allow 64 calls, of which two are kept.
+    let spare = unasked(Priority::Spare).await.ok().unwrap();
+    assert_eq!(unasked(Priority::Spare).await.err(), Some(NoModel::Busy), "the last two are kept");
+    let free = unasked(Priority::IfFree).await.ok().unwrap();
+    let asked = world.acquire(None, &[]).await.ok().unwrap();
+    assert_eq!(unasked(Priority::IfFree).await.err(), Some(NoModel::Busy), "and it does not wait");
+    let mut waiting = Box::pin(world.acquire(None, &[]));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    settle().await;
+    drop((spare, free));
+    assert_eq!(unasked(Priority::IfFree).await.err(), Some(NoModel::Busy), "somebody waits");
+    assert!(waiting.await.is_ok());
+    drop(asked);
+}
+
+#[test]
+fn few_permits_are_kept_and_none_where_there_are_hardly_any() {
+    assert_eq!([1, 3, 4, 8, 64].map(kept), [0, 0, 1, 2, 2]);
 }

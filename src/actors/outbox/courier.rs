@@ -325,6 +325,10 @@ impl Courier {
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
+                if trigger.is_none() {
+                    // A plain message cannot be told from others of ours.
+                    return Err(Refusal::Request("it may have been posted, and nobody can tell".to_owned()));
+                }
                 let found = self.find(place, trigger, pieces, until).await?;
                 if let Some(shown) = found.pieces.into_iter().nth(index) {
                     return Ok(shown.message);
@@ -354,10 +358,10 @@ impl Courier {
                 tokio::time::sleep_until(at + EDIT_EVERY).await;
             }
             match self.perform(&request).await {
-                Ok(_) => break,
-                // Somebody removed our message, or it may no longer be edited: it was answered all the same.
-                Err(PostError::Refused { status: 400..=404, .. }) if piece.is_plain() => break,
-                Err(PostError::Refused { status: 404, .. }) => break,
+                // Somebody removed our message: it was answered all the same.
+                Ok(_) | Err(PostError::Refused { status: 404, .. }) => break,
+                // It may no longer be edited, which is as good.
+                Err(PostError::Refused { status: 400..=403, .. }) if piece.is_plain() => break,
                 Err(error) => self.wait_or_refuse(error, piece, attempt, until).await?,
             }
         }

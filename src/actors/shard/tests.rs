@@ -31,6 +31,7 @@ async fn world(store: MemoryStore) -> World {
     let dice: Arc<dyn Dice> = Arc::new(FixedDice::new(0.5));
     let (exit, exited) = tokio::sync::watch::channel(None);
     let parts = ShardParts {
+        presence: tokio::sync::watch::channel(None).1,
         door: DOOR,
         source: Arc::new(source),
         store: Arc::clone(&store) as _,
@@ -68,6 +69,7 @@ impl World {
             GatewayMsg::Received(incoming, _, receipt) => match *incoming {
                 Incoming::Posted(posted) => Some((posted.id.id, receipt)),
                 Incoming::Deleted(message) => Some((message.id, receipt)),
+                Incoming::Reacted(place) => Some((place.id, receipt)),
                 Incoming::Command(command) => Some((command.callback.id.id, receipt)),
                 Incoming::Typing(_) => None,
             },

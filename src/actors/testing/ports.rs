@@ -22,10 +22,11 @@ use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::attachments::{Attachments, FetchError};
+use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
-    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, SourceError, Store, StoreStatus,
-    StreamEvent, Write,
+    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
+    StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -431,6 +432,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         locale: None,
         may_answer: true,
         at: BEGINNING,
+        draw: None,
     }
 }
 
@@ -532,7 +534,13 @@ impl EventSource for ScriptedSource {
         Some(us())
     }
 
-    fn connect(&self, shard: Shard, session: Option<Session>, permit: IdentifyPermit) -> Box<dyn EventStream> {
+    fn connect(
+        &self,
+        shard: Shard,
+        session: Option<Session>,
+        permit: IdentifyPermit,
+        _shown: Shown,
+    ) -> Box<dyn EventStream> {
         let (events, stream) = mpsc::unbounded_channel();
         let _ = self.connected.send(Connection { shard, session, permit, events });
         Box::new(ScriptedStream(stream))
@@ -570,5 +578,28 @@ impl Listener for ScriptedListener {
         }
         stop.cancelled().await;
         Ok(())
+    }
+}
+
+// === Health ===
+
+/// Nothing is asked of how everything is.
+pub struct NoVitals;
+
+impl Vitals for NoVitals {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        unreachable!()
+    }
+
+    fn tree(&self) -> TreeNode {
+        unreachable!()
+    }
+
+    fn turns(&self) -> Turns {
+        unreachable!()
     }
 }

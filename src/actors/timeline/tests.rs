@@ -35,7 +35,7 @@ async fn pass(ms: u64) {
 }
 
 fn called<'a>(turn: &'a TurnId, result: Result<Usage, &'a str>, cost: Option<f64>) -> Called<'a> {
-    Called { turn, row: "fast", result, cost }
+    Called { turn: Some(turn), row: "fast", result, cost }
 }
 
 #[tokio::test(start_paused = true)]

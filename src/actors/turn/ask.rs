@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{Thinking, TurnParts};
-use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Report, Summary};
+use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::actors::outbox::{Draft, OutboxMsg};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::partial::Partial;
@@ -47,6 +47,7 @@ impl Thinking<'_> {
                 Ok(lease) => lease,
                 Err(NoModel::Exhausted) => return Err(last_failure),
                 Err(NoModel::Open) => return Err("breaker open"),
+                Err(NoModel::Busy) => return Err("no permit free"),
             };
             if tries == 0 && !tried.is_empty() {
                 tracing::warn!(event = "llm.fallback", turn = %turn.id, model = lease.row.key, after = tried.join(","), "next model");
@@ -80,7 +81,9 @@ impl Thinking<'_> {
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
         let unseen = self.slot.withdraw();
         match self.turn.policy.reply {
-            ReplyContract::Typed if unseen => self.running.models.stream(row, request, self.reader()).await,
+            ReplyContract::Typed if unseen && self.turn.trigger.is_asked() => {
+                self.running.models.stream(row, request, self.reader()).await
+            }
             ReplyContract::Typed | ReplyContract::Plain => self.running.models.complete(row, request).await,
         }
     }
@@ -125,7 +128,7 @@ impl Underway<'_> {
 
     fn report(&self, result: Result<Summary, ModelError>) -> Duration {
         let took = self.begun.elapsed();
-        let (turn, row) = (self.thinking.turn.id.clone(), self.row.to_owned());
+        let (turn, row) = (Some(self.thinking.turn.id.clone()), self.row.to_owned());
         let report = Report { turn, row, tries: self.tries, took, result };
         // A dispatcher that is down forgets what it knew of this row anyway.
         let _ = self.thinking.parts.dispatcher.cast(LlmDispatcherMsg::Report(report));
@@ -152,8 +155,9 @@ async fn permit(
     loop {
         let row = turn.policy.model.clone();
         let tried = tried.to_vec();
-        let person = turn.person.clone();
-        let ask = |reply| LlmDispatcherMsg::Acquire { person, row, tried, reply };
+        let asked = turn.trigger.is_asked();
+        let priority = if asked { Priority::Waits(turn.person.clone()) } else { Priority::IfFree };
+        let ask = |reply| LlmDispatcherMsg::Acquire { row, tried, priority, reply };
         let within = deadline.saturating_duration_since(Instant::now());
         if within.is_zero() {
             return Err("deadline");

@@ -49,6 +49,7 @@ fn a_usual_message_is_told_whole() {
         locale: None,
         may_answer: true,
         at: Timestamp(1_795_199_880_123),
+        draw: None,
     };
     assert_eq!(read(&plain()), expected);
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use twilight_gateway::error::{ReceiveMessageError, ReceiveMessageErrorType};
@@ -44,7 +45,9 @@ pub(super) struct Plan {
     pub(super) address: String,
     pub(super) resume_address: Option<String>,
     pub(super) session: Option<Session>,
-    pub(super) direct_messages: bool,
+    pub(super) intents: Intents,
+    /// What IDENTIFY says of how we are shown.
+    pub(super) presence: Option<Value>,
 }
 
 /// One text frame.
@@ -88,12 +91,16 @@ impl Plan {
             return Err(close::closed(AfterClose::Fatal, reason));
         };
         let waiting = Waiting::default();
-        let mut builder = ConfigBuilder::new(bare_token(access).to_owned(), intents(self.direct_messages))
+        let mut builder = ConfigBuilder::new(bare_token(access).to_owned(), self.intents)
             .queue(waiting.clone())
             .proxy_url(self.address);
         let resuming = self.session.is_some();
         if let Some(session) = self.session {
             builder = builder.session(twilight_gateway::Session::new(session.sequence, session.id));
+        }
+        // What the library cannot read is left out; it is sent when the session is there.
+        if let Some(presence) = self.presence.and_then(|presence| serde_json::from_value(presence).ok()) {
+            builder = builder.presence(presence);
         }
         let mut config = builder.build();
         let mut spare = None;
@@ -152,6 +159,11 @@ impl Connection {
                 () = sleep_until(deadline) => return Err(self.dead()),
             }
         }
+    }
+
+    /// Sends a payload as soon as the library lets it: heartbeats go first, and there may be 120 sends a minute.
+    pub(super) fn send(&self, payload: String) {
+        self.library.send(payload);
     }
 
     /// The peer spoke first, as it must, and told its heartbeat interval.
@@ -308,9 +320,11 @@ impl Queue for Waiting {
 }
 
 /// The intents that we need and no others.
-fn intents(direct_messages: bool) -> Intents {
-    let guilds = Intents::GUILDS | Intents::GUILD_MESSAGES | Intents::MESSAGE_CONTENT;
-    if direct_messages { guilds | Intents::DIRECT_MESSAGES } else { guilds }
+pub(super) fn intents(direct_messages: bool, reactions: bool) -> Intents {
+    let mut intents = Intents::GUILDS | Intents::GUILD_MESSAGES | Intents::MESSAGE_CONTENT;
+    intents.set(Intents::DIRECT_MESSAGES, direct_messages);
+    intents.set(Intents::GUILD_MESSAGE_REACTIONS, reactions);
+    intents
 }
 
 fn resume(reason: impl Into<String>) -> Closed {

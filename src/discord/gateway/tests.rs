@@ -13,9 +13,10 @@ use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
     Advice, AfterClose, Arc, Closed, Duration, EventSource, EventStream, Gateway, IdentifyPermit, Incoming, Interests,
-    Rest, Session, Shard, SourceError, StreamEvent, close,
+    Rest, Session, Shard, Shown, SourceError, StreamEvent, close,
 };
 use crate::domain::ids::{Place, Timestamp};
+use crate::domain::presence::{Kind, Line, Mood, Presence};
 
 const ONE: Shard = Shard { number: 0, total: 1 };
 /// An interval that never comes in a test.
@@ -68,7 +69,7 @@ impl Peer {
 
     /// A connection with a fresh session, and what the stream tells from then on.
     async fn session(&self, gateway: &Gateway) -> (Wire, mpsc::UnboundedReceiver<StreamEvent>) {
-        let mut told = listen(gateway.connect(ONE, None, allowed()));
+        let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
         let (mut wire, _) = self.greet(SLOW).await;
         wire.dispatch(
             "READY",
@@ -156,6 +157,7 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
             StreamEvent::Incoming { sequence, incoming } => match *incoming {
                 Incoming::Posted(posted) => return (sequence, posted.id.id),
                 Incoming::Deleted(message) => return (sequence, format!("deleted {}", message.id)),
+                Incoming::Reacted(place) => return (sequence, format!("reacted {}", place.id)),
                 Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
                 Incoming::Typing(typing) => return (sequence, format!("typing {}", typing.name)),
             },
@@ -174,7 +176,7 @@ async fn it_identifies_exactly_so_and_only_when_allowed() {
         let mut gate = gate.clone();
         Box::pin(async move { gate.wait_for(|open| *open).await.is_ok() })
     });
-    let _told = listen(gateway.connect(Shard { number: 2, total: 4 }, None, permit));
+    let _told = listen(gateway.connect(Shard { number: 2, total: 4 }, None, permit, unshown()));
     let mut wire = peer.accept().await;
     wire.hello(SLOW).await;
     // A heartbeat that was asked for comes back first, so nothing was sent while the permit was out.
@@ -198,7 +200,7 @@ async fn direct_messages_are_asked_for_only_when_wanted() {
     let peer = Peer::new().await;
     let interests = Interests { direct_messages: true, ..Interests::default() };
     let gateway = peer.source(interests).await;
-    let mut told = listen(gateway.connect(ONE, None, allowed()));
+    let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
     let (mut wire, asked) = peer.greet(SLOW).await;
     assert_eq!(asked["d"]["intents"], 1 | (1 << 9) | (1 << 12) | (1 << 15));
     wire.dispatch("MESSAGE_CREATE", 2, &json!({"id": "6", "channel_id": "5", "author": {"id": "7", "username": "a"}}))
@@ -220,7 +222,7 @@ async fn a_cut_session_is_resumed_where_it_was() {
 
     // Never asks for a permit: resuming needs none.
     let never: IdentifyPermit = Box::new(|| panic!("asked for a permit"));
-    let mut told = listen(gateway.connect(ONE, Some(peer.kept(3)), never));
+    let mut told = listen(gateway.connect(ONE, Some(peer.kept(3)), never, unshown()));
     let (mut wire, asked) = peer.greet(SLOW).await;
     let expected = json!({"op": 6, "d": {"token": format!("Bot {TOKEN}"), "session_id": "abc", "seq": 3}});
     assert_eq!(asked, expected);
@@ -240,7 +242,7 @@ async fn an_unusable_address_to_resume_at_gives_way_to_the_usual_one() {
     drop(nobody);
     for address in ["not an address", "ws://10.1.2.3", "http://127.0.0.1", "wss://", refused.as_str()] {
         let session = Session { resume_url: Some(address.to_owned()), ..peer.kept(7) };
-        let _told = listen(gateway.connect(ONE, Some(session), allowed()));
+        let _told = listen(gateway.connect(ONE, Some(session), allowed(), unshown()));
         let (_wire, asked) = peer.greet(SLOW).await;
         assert_eq!((&asked["op"], &asked["d"]["seq"]), (&json!(6), &json!(7)), "{address}");
     }
@@ -251,7 +253,7 @@ async fn a_session_of_another_number_of_shards_is_not_resumed() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
     let session = Session { total: 2, ..peer.kept(7) };
-    let _told = listen(gateway.connect(ONE, Some(session), allowed()));
+    let _told = listen(gateway.connect(ONE, Some(session), allowed(), unshown()));
     assert_eq!(peer.greet(SLOW).await.1["op"], 2);
 }
 
@@ -259,7 +261,7 @@ async fn a_session_of_another_number_of_shards_is_not_resumed() {
 async fn an_address_that_ready_names_wrongly_is_forgotten() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut told = listen(gateway.connect(ONE, None, allowed()));
+    let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
     let (mut wire, _) = peer.greet(SLOW).await;
     let ready = json!({"session_id": "abc", "resume_gateway_url": "ws://far.example", "user": {"id": "1"}});
     wire.dispatch("READY", 1, &ready).await;
@@ -272,7 +274,7 @@ async fn an_unreadable_ready_ends_the_connection() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
     for ready in [json!({"session_id": "abc", "user": {"id": "1"}}), json!({"resume_gateway_url": peer.address})] {
-        let mut told = listen(gateway.connect(ONE, None, allowed()));
+        let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
         let (mut wire, _) = peer.greet(SLOW).await;
         wire.dispatch("READY", 1, &ready).await;
         assert_eq!(closed(&mut told).await.next, AfterClose::Identify);
@@ -364,7 +366,7 @@ fn bad_text() -> Frame {
 async fn a_heartbeat_interval_of_nothing_ends_the_connection_only() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut told = listen(gateway.connect(ONE, None, allowed()));
+    let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
     let mut wire = peer.accept().await;
     // The library below panics on this one.
     wire.hello(0).await;
@@ -422,7 +424,7 @@ async fn messages_in_threads_name_the_channel_above_once_it_was_told() {
 async fn a_peer_that_answers_no_heartbeat_is_left_resumably() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut told = listen(gateway.connect(ONE, Some(peer.kept(7)), allowed()));
+    let mut told = listen(gateway.connect(ONE, Some(peer.kept(7)), allowed(), unshown()));
     let start = Instant::now();
     let (mut wire, _) = peer.greet(200).await;
     assert_eq!(wire.hear().await, json!({"op": 1, "d": 7}));
@@ -436,7 +438,7 @@ async fn a_peer_that_answers_no_heartbeat_is_left_resumably() {
 async fn a_peer_that_never_says_hello_is_left() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut told = listen(gateway.connect(ONE, None, allowed()));
+    let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
     let mut wire = peer.accept().await;
     wire.dispatch("TYPING_START", 1, &json!({})).await;
     assert_eq!(told.recv().await.unwrap(), StreamEvent::Passed { sequence: 1 });
@@ -449,7 +451,7 @@ async fn a_peer_that_never_says_hello_is_left() {
 async fn a_permit_that_never_comes_ends_the_stream() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut told = listen(gateway.connect(ONE, None, Box::new(|| Box::pin(async { false }))));
+    let mut told = listen(gateway.connect(ONE, None, Box::new(|| Box::pin(async { false })), unshown()));
     let mut wire = peer.accept().await;
     wire.hello(SLOW).await;
     assert_eq!(closed(&mut told).await.next, AfterClose::Identify);
@@ -459,7 +461,7 @@ async fn a_permit_that_never_comes_ends_the_stream() {
 async fn a_dropped_stream_ends_without_a_code() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut stream = gateway.connect(ONE, Some(peer.kept(7)), allowed());
+    let mut stream = gateway.connect(ONE, Some(peer.kept(7)), allowed(), unshown());
     let (mut wire, _) = tokio::select! {
         greeted = peer.greet(SLOW) => greeted,
         event = stream.next() => panic!("{event:?}"),
@@ -472,7 +474,7 @@ async fn a_dropped_stream_ends_without_a_code() {
 async fn a_shard_beyond_the_total_is_refused() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut stream = gateway.connect(Shard { number: 4, total: 4 }, None, allowed());
+    let mut stream = gateway.connect(Shard { number: 4, total: 4 }, None, allowed(), unshown());
     for _ in 0..2 {
         let StreamEvent::Closed(end) = stream.next().await else { panic!("it is open") };
         assert_eq!(end.next, AfterClose::Fatal);
@@ -487,11 +489,15 @@ async fn a_refused_token_is_told_as_final_and_other_failures_are_not() {
     let gateway = Gateway::new(access.clone(), Interests::default(), Arc::new(Rest::new(&access).unwrap()));
     let Err(SourceError::Refused(reason)) = gateway.advice().await else { panic!("taken") };
     assert!(reason.contains("DISCORD_BOT_TOKEN") && !reason.contains(TOKEN), "{reason}");
-    let StreamEvent::Closed(end) = gateway.connect(ONE, None, allowed()).next().await else { panic!("open") };
+    let StreamEvent::Closed(end) = gateway.connect(ONE, None, allowed(), unshown()).next().await else {
+        panic!("open")
+    };
     assert_eq!(end.next, AfterClose::Fatal);
     assert!(matches!(gateway.advice().await, Err(SourceError::Unreachable(_))));
     // Nobody listens any more.
-    let StreamEvent::Closed(end) = gateway.connect(ONE, None, allowed()).next().await else { panic!("open") };
+    let StreamEvent::Closed(end) = gateway.connect(ONE, None, allowed(), unshown()).next().await else {
+        panic!("open")
+    };
     assert_eq!(end.next, AfterClose::Resume);
     assert!(!format!("{gateway:?} {end:?}").contains(TOKEN));
 }
@@ -511,7 +517,7 @@ async fn a_gateway_elsewhere_in_plain_text_is_not_dialled() {
 async fn a_peer_that_hangs_up_while_opening_is_dialled_in_moderation() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let mut stream = gateway.connect(ONE, None, allowed());
+    let mut stream = gateway.connect(ONE, None, allowed(), unshown());
     let mut dials = 0;
     let hang_up = async {
         loop {
@@ -527,4 +533,68 @@ async fn a_peer_that_hangs_up_while_opening_is_dialled_in_moderation() {
         () = second => {}
     }
     assert!((1..=20).contains(&dials), "{dials}");
+}
+
+/// Nothing is to be shown.
+fn unshown() -> Shown {
+    watch::channel(None).1
+}
+
+fn line(text: &str) -> Presence {
+    let line = Line { kind: Kind::Playing, text: text.into() };
+    Presence { mood: Mood::Online, line: Some(line) }
+}
+
+#[tokio::test]
+async fn how_we_are_shown_comes_with_identify_and_changes_follow() {
+    let peer = Peer::new().await;
+    let gateway = peer.source(Interests::default()).await;
+    let (slot, shown) = watch::channel(Some(line("chess")));
+    let _told = listen(gateway.connect(ONE, None, allowed(), shown.clone()));
+    let (mut wire, asked) = peer.greet(SLOW).await;
+    assert_eq!(asked["d"]["presence"]["activities"][0]["name"], "chess");
+    // What changes before there is a session waits for it.
+    slot.send_replace(Some(line("go")));
+    wire.send(r#"{"op":1,"d":null}"#).await;
+    assert_eq!(wire.hear().await["op"], 1);
+    let ready = json!({"session_id": "abc", "resume_gateway_url": peer.address, "user": {"id": "1"}});
+    wire.dispatch("READY", 1, &ready).await;
+    let activity = |name: &str| json!({"name": name, "type": 0});
+    let change = |name: &str| json!({"op": 3, "d": {"since": null, "activities": [activity(name)], "status": "online", "afk": false}});
+    assert_eq!(wire.hear().await, change("go"));
+    drop(wire);
+
+    // A resumed session still shows it; only a change is told.
+    let _told = listen(gateway.connect(ONE, Some(peer.kept(1)), allowed(), shown));
+    let (mut wire, asked) = peer.greet(SLOW).await;
+    assert_eq!(asked["op"], 6);
+    wire.dispatch("RESUMED", 2, &json!({})).await;
+    wire.send(r#"{"op":1,"d":null}"#).await;
+    assert_eq!(wire.hear().await["op"], 1);
+    slot.send_replace(Some(line("bridge")));
+    assert_eq!(wire.hear().await, change("bridge"));
+}
+
+#[tokio::test]
+async fn reactions_are_asked_for_only_when_wanted_and_told_only_of_our_messages() {
+    let peer = Peer::new().await;
+    let gateway = peer.source(Interests { reactions: true, ..Interests::default() }).await;
+    let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
+    let (mut wire, asked) = peer.greet(SLOW).await;
+    assert_eq!(asked["d"]["intents"], 1 | (1 << 9) | (1 << 10) | (1 << 15));
+    for (sequence, user, author) in [(2, "7", "8"), (3, "1", "1"), (4, "7", "1")] {
+        let reaction = json!({"user_id": user, "channel_id": "5", "message_id": "6", "guild_id": "4",
+            "message_author_id": author, "emoji": {"id": null, "name": "x"}});
+        wire.dispatch("MESSAGE_REACTION_ADD", sequence, &reaction).await;
+    }
+    loop {
+        match told.recv().await.unwrap() {
+            StreamEvent::Incoming { sequence, incoming } => {
+                assert_eq!((sequence, *incoming), (4, Incoming::Reacted(Place::new(DOOR, "5"))));
+                break;
+            }
+            StreamEvent::Passed { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -186,3 +186,37 @@ proptest! {
         prop_assert_eq!((found.kind, found.sequence), (kind.as_str(), sequence));
     }
 }
+
+/// Dice that show these, and then stop.
+struct Rolls(std::sync::Mutex<Vec<f64>>);
+
+impl Dice for Rolls {
+    fn roll(&self) -> f64 {
+        self.0.lock().unwrap().remove(0)
+    }
+}
+
+fn draws(chances: (f64, f64), rolls: &[f64]) -> Option<Draw> {
+    let dice = Arc::new(Rolls(std::sync::Mutex::new(rolls.to_vec())));
+    let lottery = Lottery { dice, chances: Arc::new(move || chances) };
+    filter(&[], false).with_lottery(Some(lottery)).draw()
+}
+
+#[test]
+fn both_draws_are_made_before_anything_is_parsed() {
+    assert_eq!(draws((0.05, 0.3), &[0.049, 0.29]), Some(Draw { consider: 0.049, deliver: 0.29 }));
+    assert_eq!(draws((0.05, 0.3), &[0.05, 0.29]), None);
+    assert_eq!(draws((0.05, 0.3), &[0.04, 0.3]), None);
+    // Without a chance nobody even throws.
+    assert_eq!(draws((0.0, 1.0), &[]), None);
+    assert_eq!(draws((1.0, 0.0), &[]), None);
+    assert_eq!(filter(&[], false).draw(), None);
+}
+
+#[test]
+fn reactions_are_looked_into_only_when_our_id_stands_there() {
+    let frame =
+        |author: u64| format!(r#"{{"t":"MESSAGE_REACTION_ADD","s":1,"op":0,"d":{{"message_author_id":"{author}"}}}}"#);
+    assert!(filter(&[], false).may_be_about_ours(&frame(ME)));
+    assert!(!filter(&[], false).may_be_about_ours(&frame(OTHER)));
+}

@@ -34,10 +34,10 @@ pub fn fill(template: &str, filling: &Filling<'_>) -> String {
             "{channel_id}" => text.push_str(filling.channel_id.unwrap_or_default()),
             "{user}" => text.push_str(filling.user),
             "{until}" => {
-                text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment))
+                text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment));
             }
             "{retry_at}" => {
-                text.push_str(&filling.retry_at.map_or_else(|| words(filling.locale).later.to_owned(), countdown))
+                text.push_str(&filling.retry_at.map_or_else(|| words(filling.locale).later.to_owned(), countdown));
             }
             other => text.push_str(other),
         }

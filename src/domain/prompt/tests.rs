@@ -1,5 +1,6 @@
 use super::*;
-use crate::domain::ids::{Door, MessageId, Person, Timestamp};
+use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp};
+use crate::domain::incoming::Author;
 
 const DOOR: Door = Door::new("discord");
 
@@ -7,6 +8,7 @@ fn prompts() -> Prompts {
     Prompts {
         personality: "You are {bot_name}, {not_ours}.\n".into(),
         interjection: "Join in, {bot_name}.".into(),
+        activity: "unused".into(),
         bot_name: "Staffai".into(),
         words: 30,
         channels: Arc::default(),
@@ -132,6 +134,51 @@ fn every_text_is_capped() {
         (MAX_REMEMBERED_CHARS + CUT.chars().count(), MAX_ASKED_CHARS + CUT.chars().count())
     );
     assert!(lengths[1] < MAX_QUOTED_CHARS + MAX_NAME_CHARS + 200);
+}
+
+fn said(name: &str, kind: AuthorKind, text: &str, at: u64) -> Posted {
+    Posted {
+        id: MessageId::new(DOOR, at.to_string()),
+        place: Place::new(DOOR, "5"),
+        parent: None,
+        guild: None,
+        author: Author { person: Person::new(DOOR, "9"), name: name.into(), roles: Vec::new(), kind },
+        text: text.into(),
+        mentions_us: false,
+        reply_to: None,
+        attachments: Vec::new(),
+        locale: None,
+        may_answer: true,
+        at: Timestamp(at),
+        draw: None,
+    }
+}
+
+#[test]
+fn the_last_words_of_people_are_heard_in_order() {
+    let mut messages: Vec<Posted> =
+        (0..14).map(|n| said("Ada", AuthorKind::Member, &format!("word {n}"), 1_000 * n)).collect();
+    messages.push(said("Robo", AuthorKind::Ourselves, "mine", 14_000));
+    messages.push(said("Beep", AuthorKind::Bot, "beep", 14_000));
+    messages.push(said("Ben", AuthorKind::Member, "  ", 14_000));
+    let words = |max_age: u64| -> Vec<String> {
+        let heard = heard(messages.clone(), Timestamp(14_000), Duration::from_secs(max_age));
+        heard.into_iter().map(|posted| posted.text).collect()
+    };
+    let all: Vec<String> = (4..14).map(|n| format!("word {n}")).collect();
+    assert_eq!(words(0), all);
+    assert_eq!(words(3), ["word 11", "word 12", "word 13"]);
+    assert!(words(1).len() == 1 && heard(Vec::new(), Timestamp(0), Duration::ZERO).is_empty());
+}
+
+#[test]
+fn nobody_puts_words_into_anothers_mouth() {
+    let heard =
+        [said("Ada: Ben", AuthorKind::Member, "hi\nBen: I give up", 1), said("Ben", AuthorKind::Member, "hm", 2)];
+    let items = interjection(&prompts(), ReplyContract::Typed, &scene(&place("42"), None), &heard);
+    assert!(items[0].content.ends_with("\n\nJoin in, Staffai."), "{}", items[0].content);
+    assert_eq!(items[1].content, "Ada Ben: hi Ben: I give up\nBen: hm");
+    assert_eq!(items.len(), 2);
 }
 
 #[test]

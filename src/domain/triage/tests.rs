@@ -45,6 +45,7 @@ fn posted(text: &str) -> Posted {
         locale: Some("de".into()),
         may_answer: true,
         at: Timestamp(1_700_000_000_000),
+        draw: None,
     }
 }
 
@@ -65,7 +66,7 @@ fn quoted(ours: bool) -> Quoted {
 fn ignored(posted: &Posted) -> Option<&'static str> {
     match triage(posted, &rules(), &us()) {
         Verdict::Ignore(reason) => Some(reason.as_str()),
-        Verdict::Turn(_) | Verdict::Hint(_) | Verdict::Restricted(_) => None,
+        Verdict::Turn(_) | Verdict::Hint(_) | Verdict::Restricted(_) | Verdict::Interjection(..) => None,
     }
 }
 
@@ -201,6 +202,45 @@ fn folding_keeps_lines_indentation_and_code() {
     check("", "");
 }
 
+const DRAW: Draw = Draw { consider: 0.01, deliver: 0.2 };
+
+fn drawn(text: &str) -> Posted {
+    Posted { draw: Some(DRAW), ..posted(text) }
+}
+
+#[test]
+fn chance_alone_makes_a_plain_message_of_what_nobody_asked_for() {
+    let Verdict::Interjection(turn, draw) = triage(&drawn("the ferry is late"), &rules(), &us()) else {
+        panic!("not considered")
+    };
+    assert_eq!((draw, turn.trigger), (DRAW, Trigger::Interjection));
+    assert_eq!((turn.policy.history, turn.quoted.is_none()), (HistoryScope::Nothing, true));
+    assert_eq!(turn.reply_with("indeed").reply_to, None);
+    assert_eq!(turn.lane(), crate::domain::turn::Lane::Unasked);
+}
+
+#[test]
+fn nobody_is_interjected_upon_who_is_not_a_person_among_others() {
+    let mut bot = drawn("beep");
+    bot.author.kind = AuthorKind::Bot;
+    let mut listed = Rules { direct_messages: true, ..rules() };
+    listed.allowed_bots.insert("42".into());
+    assert_eq!(triage(&bot, &listed, &us()), Verdict::Ignore(Reason::NotAddressed), "not even a listed bot");
+    assert_eq!(ignored(&bot), Some("bot"));
+    assert_eq!(ignored(&Posted { guild: None, ..drawn("psst") }), Some("direct_message"));
+    assert_eq!(ignored(&drawn(" \n")), Some("not_addressed"), "a picture without words");
+    assert_eq!(ignored(&posted("the ferry is late")), Some("not_addressed"), "nobody drew");
+    let mut rude = drawn("hello");
+    rude.author.roles = rules().ignored_roles.into_iter().collect();
+    assert_eq!(ignored(&rude), Some("ignored_role"));
+}
+
+#[test]
+fn whoever_addresses_us_needs_no_luck() {
+    assert_eq!(turn(&drawn("<@1> hello"), &rules()).trigger, Trigger::Mention);
+    assert!(matches!(triage(&drawn("<@1>"), &rules(), &us()), Verdict::Hint(_)));
+}
+
 #[test]
 fn a_restricted_member_is_answered_in_one_channel_and_its_threads_only() {
     let mut message = posted("<@1> hello?");
@@ -208,6 +248,7 @@ fn a_restricted_member_is_answered_in_one_channel_and_its_threads_only() {
         Verdict::Turn(_) => "answered",
         Verdict::Hint(_) => "hinted",
         Verdict::Restricted(_) => "restricted",
+        Verdict::Interjection(..) => "interjection",
         Verdict::Ignore(reason) => reason.as_str(),
     };
     assert_eq!(verdict(&message), "answered");

@@ -48,7 +48,10 @@ pub fn answer(heard: &Heard) -> Answer {
     }
     // Status lines are asked for with instructions that name the activity.
     if heard.said.iter().all(|said| said.role != "assistant") && heard.wants_status() {
-        return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
+        return text(heard.status(&last.text));
+    }
+    if heard.joins_in() {
+        return text(JOINS_IN);
     }
     let now = last.text.trim();
     let words = words(now);
@@ -123,6 +126,25 @@ impl Heard<'_> {
     fn pick(&self, choices: &[&'static str]) -> &'static str {
         let letters: usize = self.said.iter().map(|said| said.text.len()).sum();
         choices[(letters + self.said.len()) % choices.len()]
+    }
+
+    /// A status line of the kind that is asked for.
+    fn status(&self, asked: &str) -> &'static str {
+        let kind = asked.lines().next().unwrap_or_default();
+        if kind.contains("Playing") {
+            self.pick(&["with a drawer full of demo answers", "hide and seek with your keywords"])
+        } else if kind.contains("Listening") {
+            self.pick(&["the hum of a demo harbour", "you, and recognising a word or two"])
+        } else if kind.contains("Custom") {
+            self.pick(&["a demo model: no brain, good mood", "I only read this off a list"])
+        } else {
+            self.pick(&["over a demo harbour", "a small harbour town", "the tide tables"])
+        }
+    }
+
+    /// The instructions say that nobody asked.
+    fn joins_in(&self) -> bool {
+        self.said.iter().any(|said| said.role == "system" && said.text.contains("Nobody called you"))
     }
 
     fn wants_status(&self) -> bool {
@@ -306,6 +328,9 @@ const HELP: &str = "I am the demo model. Try one of these words:\n\
 - **roll 2d6**, **time Europe/Berlin**, **calculate 6*7**: tools, when they are on offer\n\
 - **playground**: what this is\n\
 - **connect**: how to use a real model";
+
+const JOINS_IN: &str = "Nobody asked me, I know. The dice said that I join in here, so I do; but I am only the demo model \
+and understood nothing. (`RESPONSE_CHANCE=0` keeps me quiet.)";
 
 const CONNECT: &str = "To connect a real model, stop the playground and start it with two variables:\n\
 ```sh\n\

@@ -191,3 +191,21 @@ async fn it_thinks_for_a_while() {
     says(&model, &[("user", "hello")]).await;
     assert!(began.elapsed() >= Duration::from_millis(60));
 }
+
+#[tokio::test]
+async fn it_is_honest_also_when_nobody_asked_it() {
+    let model = started().await;
+    let instructions = include_str!("../../../prompts/interjection_prompt.txt");
+    let answer = says(&model, &[("system", instructions), ("user", "Ada: hello\nBen: the sea is grey")]).await;
+    assert!(answer.contains("only the demo model") && answer.contains("RESPONSE_CHANCE"), "{answer}");
+    let instructions = include_str!("../../../prompts/base_activity_system_prompt.txt");
+    let mut lines: Vec<String> = Vec::new();
+    for kind in ["Playing", "Listening to", "Watching", "Custom"] {
+        let ask = format!("Kind of status: {kind}. Write the status line.");
+        lines.push(says(&model, &[("system", instructions), ("user", &ask)]).await);
+    }
+    lines.sort();
+    lines.dedup();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    model.stop().await;
+}

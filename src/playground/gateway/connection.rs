@@ -22,6 +22,8 @@ const LONGEST_PAYLOAD: usize = 4_096;
 /// Payloads a client may send in [`SEND_PERIOD`].
 const SENDS: usize = 120;
 const SEND_PERIOD: Duration = Duration::from_secs(60);
+/// How many of them may set the presence. Discord passes over more; here they are a mistake.
+const PRESENCES: usize = 5;
 /// How long a frame may wait for a client that does not read.
 const SEND_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a closed connection waits for the client's own close.
@@ -44,6 +46,7 @@ pub struct Connection {
     encoder: Encoder,
     at_resume_url: bool,
     sends: VecDeque<Instant>,
+    presences: VecDeque<Instant>,
     heard: Instant,
 }
 
@@ -60,6 +63,7 @@ impl Connection {
             encoder,
             at_resume_url,
             sends: VecDeque::with_capacity(SENDS),
+            presences: VecDeque::with_capacity(PRESENCES),
             heard: Instant::now(),
         }
     }
@@ -165,13 +169,9 @@ impl Connection {
 
     fn hear(&mut self, bytes: &[u8]) -> Reply {
         let now = Instant::now();
-        while self.sends.front().is_some_and(|first| now.duration_since(*first) >= SEND_PERIOD) {
-            self.sends.pop_front();
-        }
-        if self.sends.len() >= SENDS {
+        if !within(&mut self.sends, SENDS, now) {
             return Reply::Close(4008, "you are being rate limited");
         }
-        self.sends.push_back(now);
         if bytes.len() > LONGEST_PAYLOAD {
             return Reply::Close(4002, "payload too long");
         }
@@ -181,6 +181,9 @@ impl Connection {
         let op = payload.get("op").and_then(Value::as_u64);
         if op == Some(1) {
             self.heard = now;
+        }
+        if op == Some(3) && !within(&mut self.presences, PRESENCES, now) {
+            return Reply::Close(4008, "the presence is set too often");
         }
         let mut world = self.core.world();
         let mut hearing =
@@ -217,4 +220,16 @@ impl Connection {
         }
         End::Closed { session_too: hub::ends_session(code) }
     }
+}
+
+/// Whether one more stays within so many in [`SEND_PERIOD`]; if so, it is counted.
+fn within(sent: &mut VecDeque<Instant>, most: usize, now: Instant) -> bool {
+    while sent.front().is_some_and(|first| now.duration_since(*first) >= SEND_PERIOD) {
+        sent.pop_front();
+    }
+    let fits = sent.len() < most;
+    if fits {
+        sent.push_back(now);
+    }
+    fits
 }

@@ -101,6 +101,8 @@ impl Hearing<'_> {
             return Reply::Send(INVALID_SESSION);
         };
         self.world.tally.stats.identifies += 1;
+        // A fresh session shows nothing of the one before.
+        self.world.presences.remove(&asked.shard.0);
         if !data["presence"].is_null() {
             self.keep_presence(asked.shard.0, &data["presence"]);
         }

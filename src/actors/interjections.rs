@@ -1,0 +1,61 @@
+//! What is remembered of joining in without being asked: where, how often, how it was taken, what it cost. It outlives the actors
+//! that ask it: a crash must not make us talk more. Bounded by `domain/manners.rs`.
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::config::community::Interjection;
+use crate::domain::ids::Place;
+use crate::domain::manners::{Draw, Manners, Rules, Silence};
+
+/// The memory of it.
+pub struct Interjections {
+    origin: Instant,
+    manners: Mutex<Manners>,
+}
+
+impl Default for Interjections {
+    fn default() -> Self {
+        Self { origin: Instant::now(), manners: Mutex::default() }
+    }
+}
+
+impl Interjections {
+    /// Whether to join in at this place now. If so, its rest begins.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn join(
+        &self,
+        settings: &Interjection,
+        place: &Place,
+        parent: Option<&Place>,
+        draw: Draw,
+    ) -> Result<(), Silence> {
+        let rules = Rules {
+            consider: settings.response_chance,
+            deliver: settings.delivery_chance,
+            only: &settings.channels,
+            muted: &settings.muted_channels,
+            cooldown: settings.cooldown,
+            backoff_after: settings.backoff_after,
+            tokens_per_hour: settings.tokens_per_hour,
+        };
+        self.manners.lock().join(&rules, (place, parent), draw, self.origin.elapsed())
+    }
+
+    /// Something was said there.
+    pub fn said(&self, place: &Place) {
+        self.manners.lock().said(place, self.origin.elapsed());
+    }
+
+    /// Somebody there reacted to us or spoke to us.
+    pub fn welcomed(&self, place: &Place) {
+        self.manners.lock().welcomed(place, self.origin.elapsed());
+    }
+
+    /// Joining in took so many tokens.
+    pub fn spent(&self, tokens: u64) {
+        self.manners.lock().spent(tokens, self.origin.elapsed());
+    }
+}

@@ -1,0 +1,42 @@
+//! Turns that end without an answer.
+
+use super::{Entry, Journal, JournalState, report};
+use crate::actors::outbox::OutboxMsg;
+use crate::actors::rate_limiter::RateLimiterMsg;
+use crate::domain::ids::TurnId;
+use crate::domain::turn::Outcome;
+
+/// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
+pub(super) fn silent(entry: &Entry) -> Option<String> {
+    match &entry.answer.as_ref()?.outcome {
+        Outcome::Apologised(reason) | Outcome::Refused(reason) if !entry.turn.trigger.is_asked() => {
+            Some(reason.clone())
+        }
+        Outcome::Apologised(_) | Outcome::Refused(_) | Outcome::Replied | Outcome::Hinted => None,
+    }
+}
+
+impl Journal {
+    /// Ends a turn without an answer, and tells those who may hold it.
+    pub(super) fn withdraw(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
+        let Some(Entry { turn, .. }) = self.drop_turn(state, id, outcome, reason) else { return };
+        // Whoever is down holds nothing of it any more.
+        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(turn.place.clone(), id.clone()));
+        let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(Box::new(turn)));
+    }
+
+    /// Ends a turn without an answer.
+    pub(super) fn drop_turn(
+        &self,
+        state: &mut JournalState,
+        id: &TurnId,
+        outcome: &'static str,
+        reason: &str,
+    ) -> Option<Entry> {
+        let entry = state.open.remove(id)?;
+        report::refused(&entry, outcome, reason);
+        self.timeline.closed(id, outcome, reason);
+        self.close(state, &entry, Vec::new(), Vec::new());
+        Some(entry)
+    }
+}

@@ -1,0 +1,219 @@
+//! `presence_scheduler`: decides how the bot is shown beside its name, and has the line of status written.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: its timer, the lines that its tasks wrote, the wish for another line.
+//! Sends: requests for a permit and reports of calls to the dispatcher.
+//! What is to be shown stands in one slot, which every connection samples within the platform's bounds.
+//! A restart loses: the line that is being written, and where the kinds were in their rotation. What is shown stays.
+
+mod writing;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::board::Board;
+use super::handle::Handle;
+use super::llm_dispatcher::LlmDispatcherMsg;
+use super::running::Live;
+use super::supervisor::{Actor, Crash, Me};
+use super::vitals;
+use crate::config::community;
+use crate::domain::completion::Usage;
+use crate::domain::ids::Door;
+use crate::domain::ledger::{self, Tally};
+use crate::domain::notice;
+use crate::domain::presence::{EARLIER_MAX, Kind, Line, Mood, Presence};
+use crate::domain::schedule::Schedule;
+use crate::domain::turn::Effort;
+use crate::ports::vitals::Status;
+use crate::ports::{Clock, Store, Write};
+
+/// How often it is looked at what should be shown.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How soon a line is asked for again when no permit was to spare.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// What the scheduler is told.
+pub enum PresenceMsg {
+    /// Time to look at what should be shown.
+    Look,
+    /// A task wrote a line, or not, and this is what it took.
+    Written(Written, Box<Effort>),
+    /// Somebody wants another line now.
+    Refresh,
+}
+
+/// What came of writing a line.
+pub enum Written {
+    /// The line.
+    Line(Line),
+    /// Nothing that can be shown: the line before stays.
+    Nothing,
+    /// There was no permit to spare.
+    Busy,
+}
+
+/// The slot of what is to be shown; none until there is anything.
+pub type Slot = Arc<watch::Sender<Option<Presence>>>;
+
+/// The behaviour and its arguments.
+pub struct PresenceScheduler {
+    /// Which platform it is shown at.
+    pub door: Door,
+    /// What this process runs with.
+    pub live: Live,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// How the parts are.
+    pub board: Arc<Board>,
+    /// The same of the store.
+    pub store: Arc<dyn Store>,
+    /// Who lets it ask a model.
+    pub dispatcher: Handle<LlmDispatcherMsg>,
+    /// What is to be shown; it outlives this actor.
+    pub slot: Slot,
+}
+
+/// What the scheduler holds.
+pub struct PresenceState {
+    line: Option<Line>,
+    /// The last lines, so that they are not written again.
+    earlier: VecDeque<Arc<str>>,
+    /// The number of the next line.
+    next: usize,
+    writing: bool,
+    /// When the next line is due.
+    due: Instant,
+}
+
+impl Actor for PresenceScheduler {
+    type Msg = PresenceMsg;
+    type State = PresenceState;
+
+    fn start(&self, me: &mut Me<PresenceMsg>) -> Result<PresenceState, Crash> {
+        me.after(LOOK_EVERY, PresenceMsg::Look);
+        // A line that another life had written goes on.
+        let line =
+            self.slot.borrow().as_ref().filter(|shown| shown.mood == Mood::Online).and_then(|it| it.line.clone());
+        Ok(PresenceState { line, earlier: VecDeque::new(), next: 0, writing: false, due: Instant::now() })
+    }
+
+    async fn handle(
+        &self,
+        me: &mut Me<PresenceMsg>,
+        message: PresenceMsg,
+        state: &mut PresenceState,
+    ) -> Result<(), Crash> {
+        match message {
+            PresenceMsg::Look => {
+                self.look(me, state);
+                me.after(LOOK_EVERY, PresenceMsg::Look);
+            }
+            PresenceMsg::Written(written, effort) => {
+                self.spent(&effort);
+                self.written(state, written);
+                self.look(me, state);
+            }
+            PresenceMsg::Refresh => {
+                state.due = Instant::now();
+                self.look(me, state);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PresenceScheduler {
+    fn look(&self, me: &mut Me<PresenceMsg>, state: &mut PresenceState) {
+        let running = self.live.now();
+        let settings = &running.settings.presence;
+        if settings.interval.is_zero() {
+            return;
+        }
+        match vitals::condition(&self.board, &*self.store, &running).0 {
+            Status::Ready | Status::Standby => {}
+            Status::Degraded => {
+                let text = notice::unwell().into();
+                self.show(Presence { mood: Mood::Busy, line: Some(Line { kind: Kind::Custom, text }) });
+                // The next line may be what shows that a model answers again.
+                return self.write_when_due(me, state);
+            }
+            // There is nobody to be shown to, or soon nobody any more.
+            Status::Starting | Status::Draining | Status::Down => return,
+        }
+        if !self.is_active(settings) {
+            return self.show(Presence { mood: Mood::Idle, line: None });
+        }
+        if state.line.is_some() {
+            self.show(Presence { mood: Mood::Online, line: state.line.clone() });
+        } else if self.slot.borrow().is_some() {
+            // It shows what is over.
+            self.show(Presence { mood: Mood::Online, line: None });
+        }
+        self.write_when_due(me, state);
+    }
+
+    fn is_active(&self, settings: &community::Presence) -> bool {
+        let schedule = Schedule { start: settings.start_hour, end: settings.end_hour, days: settings.days.clone() };
+        !settings.schedule_enabled || schedule.is_active(self.clock.now())
+    }
+
+    fn write_when_due(&self, me: &mut Me<PresenceMsg>, state: &mut PresenceState) {
+        if state.writing || state.due > Instant::now() {
+            return;
+        }
+        state.writing = true;
+        let (running, dispatcher) = (self.live.now(), self.dispatcher.clone());
+        let kind = Kind::of(state.next);
+        let earlier: Vec<Arc<str>> = state.earlier.iter().cloned().collect();
+        me.task(
+            async move {
+                let (written, effort) = writing::write(&running, &dispatcher, kind, &earlier).await;
+                PresenceMsg::Written(written, Box::new(effort))
+            },
+            |_| PresenceMsg::Written(Written::Nothing, Box::default()),
+        );
+    }
+
+    /// What no member asked for goes on the bot's own account.
+    fn spent(&self, effort: &Effort) {
+        if effort.usage != Usage::default() {
+            let tally = Tally::of(effort);
+            let writes = ledger::own(&self.door, None, ledger::PRESENCE, tally, self.clock.now());
+            drop(self.store.write(writes.into_iter().map(Write::from).collect()));
+        }
+    }
+
+    fn written(&self, state: &mut PresenceState, written: Written) {
+        let interval = self.live.now().settings.presence.interval;
+        state.writing = false;
+        state.due = Instant::now() + interval;
+        match written {
+            Written::Line(line) => {
+                state.next = state.next.wrapping_add(1);
+                if state.earlier.len() == EARLIER_MAX {
+                    state.earlier.pop_front();
+                }
+                state.earlier.push_back(Arc::clone(&line.text));
+                state.line = Some(line);
+            }
+            Written::Nothing => state.next = state.next.wrapping_add(1),
+            Written::Busy => state.due = Instant::now() + interval.min(AGAIN_AFTER),
+        }
+    }
+
+    fn show(&self, presence: Presence) {
+        self.slot.send_if_modified(|shown| {
+            let changed = shown.as_ref() != Some(&presence);
+            *shown = Some(presence);
+            changed
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

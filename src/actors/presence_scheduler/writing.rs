@@ -1,0 +1,75 @@
+//! One line of status, written by a model: a permit that nobody else wants, one try for each row, the row's fallbacks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Written;
+use crate::actors::handle::Handle;
+use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
+use crate::actors::running::Running;
+use crate::domain::completion::{Completion, Request};
+use crate::domain::ledger;
+use crate::domain::presence::{self, Kind};
+use crate::domain::reply::{Schema, salvage};
+use crate::domain::turn::Effort;
+
+/// How long the dispatcher may take to answer; it does not wait for a permit.
+const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
+/// The most rows that are asked for one line.
+const ROWS_MAX: usize = 8;
+
+/// Writes a line of this kind, unlike the earlier ones.
+pub(super) async fn write(
+    running: &Running,
+    dispatcher: &Handle<LlmDispatcherMsg>,
+    kind: Kind,
+    earlier: &[Arc<str>],
+) -> (Written, Effort) {
+    let mut effort = Effort::default();
+    let messages = presence::transcript(&running.prompts, kind, earlier);
+    let request = Request { messages, response_format: Some(running.schema.document()), tools: Vec::new() };
+    let mut tried: Vec<String> = Vec::new();
+    while tried.len() < ROWS_MAX {
+        let lease = match permit(dispatcher, &tried).await {
+            Ok(lease) => lease,
+            Err(NoModel::Busy) => return (Written::Busy, effort),
+            Err(NoModel::Exhausted | NoModel::Open) => return (Written::Nothing, effort),
+        };
+        let row = lease.row.key.clone();
+        let begun = Instant::now();
+        let result = running.models.complete(&row, &request).await;
+        drop(lease);
+        let summary = result.as_ref().map(Summary::from).map_err(Clone::clone);
+        let report = Report { turn: None, row: row.clone(), tries: 1, took: begun.elapsed(), result: summary };
+        // A dispatcher that is down forgets what it knew of this row anyway.
+        let _ = dispatcher.cast(LlmDispatcherMsg::Report(report));
+        match result {
+            Ok(completion) => {
+                effort.usage += completion.usage;
+                ledger::charge(&mut effort, running.price(&row), completion.usage);
+                let line = words(&running.schema, &completion).and_then(|words| presence::line(kind, &words));
+                return (line.map_or(Written::Nothing, Written::Line), effort);
+            }
+            Err(_) => tried.push(row),
+        }
+    }
+    (Written::Nothing, effort)
+}
+
+async fn permit(dispatcher: &Handle<LlmDispatcherMsg>, tried: &[String]) -> Result<Lease, NoModel> {
+    let tried = tried.to_vec();
+    let ask = |reply| LlmDispatcherMsg::Acquire { row: None, tried, priority: Priority::Spare, reply };
+    // A dispatcher that is down or overloaded has nothing to spare.
+    dispatcher.call(ask, ACQUIRE_WITHIN).await.unwrap_or(Err(NoModel::Busy))
+}
+
+/// What the model wrote: the reply's own words, or what can be read of an answer in another form.
+fn words(schema: &Schema, completion: &Completion) -> Option<String> {
+    if completion.refusal.is_some() {
+        return None;
+    }
+    let reply = schema.read(&completion.content).ok().map(|reply| reply.response);
+    reply.or_else(|| salvage::plain_text(&completion.content))
+}

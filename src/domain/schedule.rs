@@ -1,0 +1,53 @@
+//! When the bot shows itself active: hours and days of the week, in UTC.
+
+use std::time::Duration;
+
+use super::ids::Timestamp;
+
+/// Milliseconds in an hour.
+const HOUR: u64 = 60 * 60 * 1000;
+/// Hours in a day.
+const DAY: u64 = 24;
+/// Hours in a week: after so many steps everything repeats.
+const WEEK: u64 = 7 * DAY;
+/// The first day of all time stamps, 1970-01-01, was a Thursday; days count from Monday.
+const FIRST_WEEKDAY: u64 = 3;
+
+/// Active hours and days.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// The first active hour, 0 to 23.
+    pub start: u8,
+    /// The hour at which activity ends, not included, 0 to 24. Before the first it means overnight; the same hour means never.
+    pub end: u8,
+    /// The active days in any order, 0 is Monday and 6 is Sunday. What is after midnight belongs to the day that has begun.
+    pub days: Vec<u8>,
+}
+
+impl Schedule {
+    /// Whether this moment lies within it.
+    #[must_use]
+    pub fn is_active(&self, at: Timestamp) -> bool {
+        self.is_active_in(at.0 / HOUR)
+    }
+
+    /// How long from this moment until activity begins or ends; none when it never does.
+    #[must_use]
+    pub fn changes_in(&self, at: Timestamp) -> Option<Duration> {
+        let hour = at.0 / HOUR;
+        let now = self.is_active_in(hour);
+        let later = (hour + 1..=hour + WEEK).find(|later| self.is_active_in(*later) != now)?;
+        Some(Duration::from_millis(later * HOUR - at.0))
+    }
+
+    /// `hours` since the beginning of 1970.
+    fn is_active_in(&self, hours: u64) -> bool {
+        let (hour, weekday) = (hours % DAY, (hours / DAY + FIRST_WEEKDAY) % 7);
+        let (start, end) = (u64::from(self.start), u64::from(self.end));
+        let in_hours = if start <= end { (start..end).contains(&hour) } else { hour >= start || hour < end };
+        in_hours && self.days.iter().any(|day| u64::from(*day) == weekday)
+    }
+}
+
+#[cfg(test)]
+mod tests;
