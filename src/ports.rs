@@ -4,6 +4,8 @@ pub mod attachments;
 
 mod model_error;
 
+pub mod pictures;
+
 pub mod vitals;
 
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::model_error::{ModelError, ModelErrorKind};
+pub use self::pictures::{NotDrawn, Renderer};
 use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
@@ -26,7 +29,6 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::presence::Presence;
 use crate::domain::restriction::Appointment;
-use crate::ports::vitals::{Readiness, TreeNode, Turns};
 
 // === Time and chance ===
 
@@ -470,28 +472,6 @@ pub enum PostError {
     Transient(String),
 }
 
-// === Pictures ===
-
-/// Draws what no platform shows by itself. Work in memory alone: no file is read and no address is asked.
-pub trait Renderer: Send + Sync {
-    /// A formula in LaTeX as a PNG picture, bounded in time and size.
-    ///
-    /// # Errors
-    /// There is no picture; the formula is shown as text then.
-    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
-}
-
-/// Why there is no picture.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotDrawn {
-    /// It cannot be drawn, for this reason.
-    #[error("{0}")]
-    Unable(String),
-    /// It took too long, or others took all the time.
-    #[error("it took too long")]
-    Late,
-}
-
 // === Pages ===
 
 /// Something that listens for HTTP.
@@ -506,22 +486,4 @@ pub trait Listener: Send + Sync {
 
 // === Health ===
 
-/// What is told about the whole program. Each call answers at once from what is known; none of them waits.
-pub trait Vitals: Send + Sync {
-    /// The root supervisor lives.
-    fn alive(&self) -> bool;
-
-    /// Whether messages are answered now, and how each part is.
-    fn readiness(&self) -> Readiness;
-
-    /// The living tree, from its root.
-    fn tree(&self) -> TreeNode;
-
-    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
-    fn turns(&self) -> Turns;
-
-    /// Memory in use by this process, in bytes; none where the system does not tell.
-    fn memory(&self) -> Option<u64> {
-        None
-    }
-}
+pub use self::vitals::Vitals;

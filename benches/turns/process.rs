@@ -202,8 +202,9 @@ fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<
         .env("LITELLM_MODEL", "rig")
         .env("STAFFAI_DATA_DIR", data)
         .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0")
-        // A thousand are the most that a window holds. The few regulars ask as often as thousands of members would. In a window of the usual length each of them would
-        // have thousands of turns, and no limit lets that happen; in one second they have what a member has in a minute.
+        // A thousand are the most that a window holds. The few regulars ask as often as thousands of members would: in a window
+        // of the usual length each of them would have thousands of turns, and no limit lets that happen. In one second they
+        // have what a member has in a minute.
         .env("RATE_LIMIT_WINDOW_SECONDS", "1")
         .env("RATE_LIMIT_COUNT", "1000")
         .env("TOKEN_RATE_LIMIT_COUNT", "1000000000")

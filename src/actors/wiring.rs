@@ -1,6 +1,8 @@
 //! From rows to running actors, in two steps: first all handles are made, then each row of the tree is turned into a child that
 //! knows its neighbours by handle. Nobody looks a name up while the program runs.
 
+mod handles;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,23 +11,22 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+pub use self::handles::Handles;
 use super::board::Board;
-use super::commands::{CommandParts, Commands, CommandsMsg};
+use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
 use super::conversations::{Conversations, ConversationsMsg};
-use super::discord::{Discord, DiscordMsg};
+use super::discord::Discord;
 use super::forgotten::Forgotten;
-use super::gateway::{Gateway, GatewayMsg};
-use super::handle::Handle;
-use super::identify_queue::{IdentifyQueue, IdentifyQueueMsg};
-use super::intake::GatewayIntake;
+use super::gateway::Gateway;
+use super::identify_queue::IdentifyQueue;
 use super::journal::{Journal, JournalMsg};
-use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
-use super::ops::{Ops, OpsMsg};
-use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
-use super::presence_scheduler::{self, PresenceMsg, PresenceScheduler};
-use super::rate_limiter::{RateLimiter, RateLimiterMsg};
-use super::reporter::{Reporter, ReporterMsg};
+use super::llm_dispatcher::LlmDispatcher;
+use super::ops::Ops;
+use super::outbox::{Outbox, Pacer};
+use super::presence_scheduler::{self, PresenceScheduler};
+use super::rate_limiter::RateLimiter;
+use super::reporter::Reporter;
 use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
@@ -34,12 +35,11 @@ use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
 use super::timeline::Timeline;
 use super::tree::{Kind, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
-use super::vitals::TreeVitals;
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
 use crate::ports::attachments::Attachments;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store, Vitals};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
@@ -78,6 +78,8 @@ pub struct Parts {
     pub handles: Handles,
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,
+    /// How everything is, as the listener tells it.
+    pub vitals: Arc<dyn Vitals>,
     /// Who lives; the listener reads it.
     pub roster: Arc<Roster>,
     /// How the parts are; the listener reads it.
@@ -86,71 +88,6 @@ pub struct Parts {
     pub timeline: Arc<Timeline>,
     /// Told when the process must end.
     pub exit: ExitSender,
-}
-
-/// The addresses of all actors that are not made while the program runs.
-#[derive(Clone)]
-pub struct Handles {
-    root: Handle<RootMsg>,
-    ops: Handle<OpsMsg>,
-    journal: Handle<JournalMsg>,
-    outbox: Handle<OutboxMsg>,
-    terminal_outbox: Handle<OutboxMsg>,
-    rate_limiter: Handle<RateLimiterMsg>,
-    restriction_sweeper: Handle<SweeperMsg>,
-    llm_dispatcher: Handle<LlmDispatcherMsg>,
-    conversations: Handle<ConversationsMsg>,
-    presence_scheduler: Handle<PresenceMsg>,
-    commands: Handle<CommandsMsg>,
-    reporter: Handle<ReporterMsg>,
-    config_watcher: Handle<ConfigWatcherMsg>,
-    gateway: Handle<GatewayMsg>,
-    discord: Handle<DiscordMsg>,
-    identify_queue: Handle<IdentifyQueueMsg>,
-}
-
-impl Handles {
-    /// Addresses of actors that do not run yet.
-    #[must_use]
-    pub fn new() -> Self {
-        let at = |path: &str| format!("{}/{path}", TREE.name);
-        Self {
-            root: Handle::new(TREE.name),
-            ops: Handle::new(&at("ops")),
-            journal: Handle::new(&at("journal")),
-            outbox: Handle::new(&at("outbox:discord")),
-            terminal_outbox: Handle::new(&at("outbox:terminal")),
-            rate_limiter: Handle::new(&at("rate_limiter")),
-            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
-            llm_dispatcher: Handle::new(&at("llm_dispatcher")),
-            conversations: Handle::new(&at("conversations")),
-            presence_scheduler: Handle::new(&at("presence_scheduler")),
-            commands: Handle::new(&at("commands")),
-            reporter: Handle::new(&at("reporter")),
-            config_watcher: Handle::new(&at("config_watcher")),
-            gateway: Handle::new(&at("gateway")),
-            discord: Handle::new(&at("discord")),
-            identify_queue: Handle::new(&at("discord/identify_queue")),
-        }
-    }
-}
-
-impl Handles {
-    /// The way in for doors that are asked.
-    #[must_use]
-    pub fn intake(&self) -> GatewayIntake {
-        GatewayIntake { gateway: self.gateway.clone() }
-    }
-
-    fn outboxes(&self, parts: &Parts) -> Outboxes {
-        Outboxes::new(self.outbox.clone(), vec![(parts.terminal_door.clone(), self.terminal_outbox.clone())])
-    }
-}
-
-impl Default for Handles {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// A running tree.
@@ -234,7 +171,7 @@ impl Tree {
 struct Root;
 
 /// The root is told nothing.
-enum RootMsg {}
+pub enum RootMsg {}
 
 impl Actor for Root {
     type Msg = RootMsg;
@@ -418,20 +355,12 @@ impl Wiring {
 
     fn commands(&self) -> Commands {
         let parts = &self.parts;
-        let vitals = TreeVitals {
-            roster: Arc::clone(&parts.roster),
-            board: Arc::clone(&parts.board),
-            timeline: Arc::clone(&parts.timeline),
-            store: Arc::clone(&parts.store),
-            clock: Arc::clone(&parts.clock),
-            live: parts.live.clone(),
-        };
         let parts = CommandParts {
             live: parts.live.clone(),
             store: Arc::clone(&parts.store),
             clock: Arc::clone(&parts.clock),
             dice: Arc::clone(&parts.dice),
-            vitals: Arc::new(vitals),
+            vitals: Arc::clone(&parts.vitals),
             door: parts.door.clone(),
             outboxes: self.handles.outboxes(parts),
             journal: self.handles.journal.clone(),

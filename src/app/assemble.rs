@@ -22,7 +22,7 @@ use crate::discord::prefilter::Lottery;
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
 use crate::ports::attachments::Attachments;
-use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store};
+use crate::ports::{Clock, Dice, EventSource, Faults, Poster, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -98,19 +98,19 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let store = store(&settings, &clock).await?;
     let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
     let timeline = Arc::new(Timeline::default());
-    let vitals = TreeVitals {
+    let vitals: Arc<dyn Vitals> = Arc::new(TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),
         timeline: Arc::clone(&timeline),
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         live: live.clone(),
-    };
+    });
     let handles = Handles::new();
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         keys: settings.http.api_keys.clone(),
-        vitals: Arc::new(vitals),
+        vitals: Arc::clone(&vitals),
         metrics,
         page,
         routes: terminal::routes::router(Arc::clone(&sessions), Arc::new(handles.intake())),
@@ -134,6 +134,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
+        vitals,
         roster,
         board,
         timeline,

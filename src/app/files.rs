@@ -60,7 +60,7 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
     }
     let bot_name = settings.members.aliases.first().map_or(OUR_NAME, String::as_str).into();
     let (words, channels) = (settings.llm.words, Arc::new(channels));
-    Ok(Prompts { personality, interjection, activity, bot_name, words, channels })
+    Ok(Prompts { personality, interjection, activity, channels, bot_name, words })
 }
 
 /// The folders of single channels, each named by its channel's id. Names that begin with a dot are left alone.

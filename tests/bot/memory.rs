@@ -76,11 +76,8 @@ fn a_conversation_survives_a_restart() {
 pub async fn the_boat_is_known(world: &World) {
     let said = world.says("Ada", "general", "@staffai which boat?");
     world.answer_to(said).await;
-    insta::assert_snapshot!(world.model.last().talk(), @r"
-    user: my boat is the Heron
-    assistant: You said: my boat is the Heron
-    user: which boat?
-    ");
+    let talk = "user: my boat is the Heron\nassistant: You said: my boat is the Heron\nuser: which boat?";
+    assert_eq!(world.model.last().talk(), talk);
 }
 
 #[test]

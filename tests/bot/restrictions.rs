@@ -229,7 +229,7 @@ fn a_role_of_the_bot_opens_what_is_closed_for_everyone() {
         let allow = overwrite(role(&world, "moderator"), permissions::VIEW_CHANNEL, 0);
         assert!(world.service.sets_overwrites(help, vec![deny, allow]));
         let bot = world.service.bot();
-        let roles = vec![role(&world, "staffai"), role(&world, "moderator")];
+        let roles = [role(&world, "staffai"), role(&world, "moderator")];
         world.join(guild, Member { id: bot, name: "staffai".into(), roles: vec![roles[0]], bot: true });
         assert!(world.service.sets_role(world.member("Chloe"), bot, roles[1], true));
         let again = world.says("Ada", "help", "@staffai hello again");

@@ -150,13 +150,13 @@ fn code_stands_in_a_block_of_its_language() {
 fn long_code_is_a_file_named_by_its_language() {
     story(async {
         let world = World::begin().await;
-        let program: String = (0..300).map(|n| format!("print(\"line {n}\")\n")).collect();
+        let program = (0..300).map(|n| format!("print(\"line {n}\")")).collect::<Vec<_>>().join("\n");
         let data = json!({"language": "python", "content": program}).to_string();
         let heard = asked(&world, reply("code", "A long one:", &data)).await;
         assert_eq!(heard.content, "A long one:");
         let [file] = heard.attachments.as_slice() else { panic!("{heard:?}") };
         assert_eq!(file.filename, "code.py");
-        assert_eq!(bytes(&world, &heard, file).await, program.trim_end().as_bytes());
+        assert_eq!(bytes(&world, &heard, file).await, program.as_bytes());
         pings_nobody(&heard);
     });
 }
@@ -170,7 +170,8 @@ fn a_program_and_what_it_printed_are_both_shown() {
         assert_eq!(heard.content, "It says:\n```python\nprint(6 * 7)\n```\n```\n42\n```");
         let heard = asked(&world, reply("output", "It says:", "total 42")).await;
         assert_eq!(heard.content, "It says:\n```\ntotal 42\n```");
-        let long = json!({"content": "seq 900", "output": (0..900).map(|n| format!("{n}\n")).collect::<String>()});
+        let numbers = (0..900).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
+        let long = json!({"content": "seq 900", "output": numbers});
         let heard = asked(&world, reply("output", "It says:", &long.to_string())).await;
         assert_eq!(heard.content, "It says:\n```\nseq 900\n```");
         assert_eq!(heard.attachments.iter().map(|file| file.filename.as_str()).collect::<Vec<_>>(), ["output.txt"]);
@@ -224,8 +225,8 @@ fn a_lost_answer_to_a_post_with_a_file_doubles_nothing() {
 
 /// Words for two messages, and a formula that goes with the second.
 fn two_messages() -> (String, Act) {
-    let words: String = (0..60).map(|n| format!("Sentence number {n} says something about the tide. ")).collect();
-    let words = words.trim().to_owned();
+    let sentences = (0..60).map(|n| format!("Sentence number {n} says something about the tide."));
+    let words = sentences.collect::<Vec<_>>().join(" ");
     let act = reply("latex", &words, r"\frac{1}{3}");
     (words, act)
 }

@@ -33,12 +33,6 @@ impl World {
         Self::start_on(redis, |_| Vec::new()).await
     }
 
-    /// The same with further variables.
-    async fn start_with(redis: &str, more: &[(&'static str, &str)]) -> Self {
-        let more = more.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Self::start_on(redis, |_| more).await
-    }
-
     /// The same on a server that is filled before the bot runs, with more variables.
     pub async fn start_on(redis: &str, fill: impl FnOnce(&Service) -> Vec<(&'static str, String)>) -> Self {
         // Another test of this process may have done it.
@@ -209,7 +203,8 @@ async fn a_limit_holds_while_the_server_is_dead_and_is_merged_back() {
     let log = Log::listen();
     let mut server = Server::start();
     let setup = [("RATE_LIMIT_COUNT", "3"), ("RATE_LIMIT_WINDOW_SECONDS", "600")];
-    let world = World::start_with(&server.url(), &setup).await;
+    let setup = setup.map(|(name, value)| (name, value.to_owned())).to_vec();
+    let world = World::start_on(&server.url(), |_| setup).await;
     let guild = world.service.guilds()[0].id;
     let keys = [format!("msg_rl:{guild}:{}", world.member("Ada")), format!("token_rl:{guild}:{}", world.member("Ada"))];
     let held = |server: &Server| keys.each_ref().map(|key| server.ask::<usize>(&format!("LLEN {key}")));

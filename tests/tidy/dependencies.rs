@@ -78,7 +78,7 @@ fn wrong(package: &Package, rules: &Rules) -> Vec<String> {
         wrong.push(format!("comes from {source}"));
     }
     match &package.license {
-        Some(license) if License::new(license).is_met_by(&rules.licenses.allow) => {}
+        Some(license) if License::new(license).met_by(&rules.licenses.allow) => {}
         Some(license) => wrong.push(format!("has the licence {license}")),
         None => wrong.push("names no licence".to_owned()),
     }
@@ -107,7 +107,7 @@ impl<'a> License<'a> {
         Self { words }
     }
 
-    fn is_met_by(mut self, allowed: &BTreeSet<String>) -> bool {
+    fn met_by(mut self, allowed: &BTreeSet<String>) -> bool {
         self.either(allowed) && self.words.is_empty()
     }
 
@@ -193,6 +193,6 @@ fn licence_expressions_are_read_as_they_are_meant() {
         ("MIT ISC", false),
         ("", false),
     ] {
-        assert_eq!(License::new(text).is_met_by(&allowed), met, "{text}");
+        assert_eq!(License::new(text).met_by(&allowed), met, "{text}");
     }
 }

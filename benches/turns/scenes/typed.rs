@@ -2,12 +2,12 @@
 //! reply after the other.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 use staffai::domain::layout::lay_out;
 use staffai::domain::outgoing::Capabilities;
 use staffai::domain::reply::{Schema, to_parts};
+use tokio::time::Instant;
 
 use crate::figures::{Steal, Table, median};
 use crate::process::as_f64;

@@ -2,7 +2,7 @@ use super::*;
 use crate::actors::handle::Reply;
 use crate::actors::running::Live;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, ScriptedModels};
+use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
 use crate::actors::testing::{
     BEGINNING, DOOR, Heard, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle,
 };
@@ -10,32 +10,10 @@ use crate::domain::command::{Callback, CallbackToken, Caller};
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::domain::limits;
-use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{StoreStatus, Write};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-
-/// Nothing is asked of how everything is.
-struct NoVitals;
-
-impl Vitals for NoVitals {
-    fn alive(&self) -> bool {
-        true
-    }
-
-    fn readiness(&self) -> Readiness {
-        unreachable!()
-    }
-
-    fn tree(&self) -> TreeNode {
-        unreachable!()
-    }
-
-    fn turns(&self) -> Turns {
-        unreachable!()
-    }
-}
 
 /// A store whose reads take a while, or panic.
 struct Odd {

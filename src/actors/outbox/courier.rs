@@ -358,10 +358,10 @@ impl Courier {
                 tokio::time::sleep_until(at + EDIT_EVERY).await;
             }
             match self.perform(&request).await {
-                Ok(_) => break,
-                // Somebody removed our message, or it may no longer be edited: it was answered all the same.
-                Err(PostError::Refused { status: 400..=404, .. }) if piece.is_plain() => break,
-                Err(PostError::Refused { status: 404, .. }) => break,
+                // Somebody removed our message: it was answered all the same.
+                Ok(_) | Err(PostError::Refused { status: 404, .. }) => break,
+                // It may no longer be edited, which is as good.
+                Err(PostError::Refused { status: 400..=403, .. }) if piece.is_plain() => break,
                 Err(error) => self.wait_or_refuse(error, piece, attempt, until).await?,
             }
         }

@@ -22,10 +22,11 @@ use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::attachments::{Attachments, FetchError};
+use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
     Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
     Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
-    StoreStatus, StreamEvent, Write,
+    StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -577,5 +578,28 @@ impl Listener for ScriptedListener {
         }
         stop.cancelled().await;
         Ok(())
+    }
+}
+
+// === Health ===
+
+/// Nothing is asked of how everything is.
+pub struct NoVitals;
+
+impl Vitals for NoVitals {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        unreachable!()
+    }
+
+    fn tree(&self) -> TreeNode {
+        unreachable!()
+    }
+
+    fn turns(&self) -> Turns {
+        unreachable!()
     }
 }

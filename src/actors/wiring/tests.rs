@@ -8,7 +8,7 @@ use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
-    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, ScriptedFaults, ScriptedListener,
+    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, NoVitals, ScriptedFaults, ScriptedListener,
     ScriptedModels, ScriptedPoster, ScriptedSource,
 };
 use crate::actors::testing::{DOOR, mention, place, settle};
@@ -60,6 +60,7 @@ async fn world() -> World {
         poster: Arc::clone(&poster) as _,
         attachments: Arc::new(NoFiles),
         listener: Arc::new(ScriptedListener::default()),
+        vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
         board: Arc::new(Board::default()),
         exit: Arc::new(tokio::sync::watch::channel(None).0),

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn event(kind: u8, data: Value) -> Value {
+fn event(kind: u8, data: &Value) -> Value {
     json!({
         "id": "9", "application_id": "1", "type": kind, "token": "secret-token", "version": 1, "locale": "de",
         "guild_id": "5", "channel_id": "42", "channel": {"id": "42", "type": 0, "parent_id": "4"},
@@ -26,7 +26,7 @@ fn a_command_is_read_with_all_that_decides_about_it() {
     let options = json!([{"name": "user", "type": 6, "value": "8"}, {"name": "count", "type": 4, "value": 3}]);
     let command = command(&event(
         2,
-        json!({"id": "1", "name": "usage", "type": 1, "options": options,
+        &json!({"id": "1", "name": "usage", "type": 1, "options": options,
         "resolved": {"users": {"8": {"id": "8", "username": "ben"}}, "members": {"8": {"roles": ["4"], "permissions": "0"}}}}),
     ));
     assert_eq!(
@@ -44,10 +44,10 @@ fn a_command_is_read_with_all_that_decides_about_it() {
 
 #[test]
 fn a_thread_names_its_channel_and_a_direct_conversation_its_user() {
-    let mut in_thread = event(2, json!({"name": "new"}));
+    let mut in_thread = event(2, &json!({"name": "new"}));
     in_thread["channel"]["type"] = json!(11);
     assert_eq!(command(&in_thread).parent.unwrap().id, "4");
-    let mut direct = event(2, json!({"name": "new"}));
+    let mut direct = event(2, &json!({"name": "new"}));
     for gone in ["guild_id", "member"] {
         direct.as_object_mut().unwrap().remove(gone);
     }
@@ -59,14 +59,14 @@ fn a_thread_names_its_channel_and_a_direct_conversation_its_user() {
 #[test]
 fn what_is_typed_is_the_focused_option() {
     let data = json!({"name": "model", "options": [{"name": "row", "type": 3, "value": "de", "focused": true}]});
-    let Ok(Some(Interaction::Typing(typing))) = read(&event(4, data).to_string()) else { panic!("nothing typed") };
+    let Ok(Some(Interaction::Typing(typing))) = read(&event(4, &data).to_string()) else { panic!("nothing typed") };
     assert_eq!((typing.name.as_str(), typing.option.as_str(), typing.typed.as_str()), ("model", "row", "de"));
 }
 
 #[test]
 fn other_kinds_are_nothing_and_nonsense_is_an_error() {
-    assert!(read(&event(3, json!({"custom_id": "yes", "component_type": 2})).to_string()).unwrap().is_none());
-    assert!(read(&event(2, json!({"name": "menu", "type": 3})).to_string()).unwrap().is_none());
-    assert!(read(&event(2, json!({})).to_string()).is_err());
+    assert!(read(&event(3, &json!({"custom_id": "yes", "component_type": 2})).to_string()).unwrap().is_none());
+    assert!(read(&event(2, &json!({"name": "menu", "type": 3})).to_string()).unwrap().is_none());
+    assert!(read(&event(2, &json!({})).to_string()).is_err());
     assert!(read("{}").is_err());
 }

@@ -58,13 +58,15 @@ fn changes(rights: &Rights, kind: &str, json: &Value) {
     rights.learn(wire::change(kind, &json.to_string(), UserId::new(ME)).unwrap().expect("a change"));
 }
 
+/// Overwrites, and whether we may then answer.
+type Case<'a> = (&'a [(u64, u64, u64)], bool);
+
 #[test]
 fn overwrites_apply_in_order() {
     const SEND: u64 = 1 << 11;
     const VIEW: u64 = 1 << 10;
     let rights = rights(&told());
     assert!(may(&rights, "42") && may_in_thread(&rights));
-    type Case<'a> = (&'a [(u64, u64, u64)], bool);
     let cases: [Case<'_>; 8] = [
         (&[(GUILD, 0, SEND)], false),
         (&[(GUILD, 0, VIEW)], false),

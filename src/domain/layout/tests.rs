@@ -106,7 +106,7 @@ proptest! {
         let pieces = lay_out(&parts, &DOOR);
         let cards = parts.iter().filter(|part| matches!(part, Part::Card(_))).count();
         prop_assert_eq!(pieces.iter().map(|piece| piece.cards.len()).sum::<usize>(), cards);
-        let visible = |text: &str| text.chars().filter(|c| c.is_ascii_alphabetic()).count();
+        let visible = |text: &str| text.chars().filter(char::is_ascii_alphabetic).count();
         let told: usize = pieces.iter().map(|piece| visible(&piece.text)).sum();
         let words = parts.iter().map(|part| match part { Part::Text { text } => visible(text), _ => 0 }).sum::<usize>();
         prop_assert!(told >= words, "{told} of {words}");

@@ -114,8 +114,7 @@ pub fn forgotten(wiped: &Wiped, sound: bool) -> String {
     let mut text = if lines.is_empty() {
         "I kept nothing about you that could be forgotten.".to_owned()
     } else {
-        let lines: String = lines.iter().map(|line| format!("\n- {line}")).collect();
-        format!("**Forgotten**{lines}")
+        list("**Forgotten**", &lines)
     };
     if wiped.in_flight > 0 {
         let _ = write!(
@@ -341,8 +340,7 @@ pub fn approvals(tooling: &Tooling) -> String {
     if tooling.waiting.is_empty() {
         return "Nothing waits for approval.".to_owned();
     }
-    let lines: String = tooling.waiting.iter().map(|line| format!("\n- {line}")).collect();
-    format!("**Waiting for approval**{lines}")
+    list("**Waiting for approval**", &tooling.waiting)
 }
 
 /// Says that prompts and settings are being read again.
@@ -372,6 +370,15 @@ pub fn help(may_run: &[Kind], direct: bool) -> String {
          It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` \
          takes it away.",
     );
+    text
+}
+
+/// A headline and a line for each thing below it.
+fn list(headline: &str, lines: &[String]) -> String {
+    let mut text = headline.to_owned();
+    for line in lines {
+        let _ = write!(text, "\n- {line}");
+    }
     text
 }
 

@@ -51,7 +51,6 @@ pub fn to_parts(reply: &Reply) -> Vec<Part> {
 fn words_beside(response: &str, data: &str, shown: &[Part]) -> String {
     match shown {
         [] if is_blank(response) => super::words(data),
-        [] => response.to_owned(),
         [Part::Formula { formula }] if undelimited(response).unwrap_or(response) == formula => String::new(),
         [Part::Code { text, .. }] if response == text => String::new(),
         _ => response.to_owned(),

@@ -7,7 +7,7 @@ import { make } from "/dashboard/dom.js";
 
 const LETTERS = 2000;
 const WARN_AT = 1800;
-const SUGGESTIONS = 8;
+const SUGGESTIONS = 12;
 /** How often the others are told that somebody types. */
 const TYPING_MS = 8000;
 

@@ -1,4 +1,4 @@
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn long_formulas_shrink_into_bounds_or_are_refused() {
     let picture = pixels(&"x_1 + ".repeat(60));
     assert!((2_000..=WIDTH_MAX).contains(&picture.width()), "{}", picture.width());
     let tall = pixels(&format!(r"\begin{{matrix}}{}\end{{matrix}}", r"x \\ ".repeat(30)));
-    assert!((1_200..=HEIGHT_MAX).contains(&tall.height()), "{}", tall.height());
+    assert!((800..=HEIGHT_MAX).contains(&tall.height()), "{}", tall.height());
     assert!(draw(&"x + ".repeat(450)).unwrap_err().contains("too large"));
 }
 
@@ -61,122 +61,121 @@ fn the_usual_repertoire_can_be_drawn() {
     }
 }
 
-/// What a hostile or confused model may send. Each must end soon, in a picture within bounds or in a reason.
-fn hostile() -> Vec<String> {
-    let nested = |open: &str, close: &str, depth: usize| format!("{}x{}", open.repeat(depth), close.repeat(depth));
-    let mut formulas: Vec<String> = [
-        r"\input{/etc/passwd}",
-        r"\include{/etc/passwd}",
-        r"\openin5=/etc/passwd \read5 to\x \x",
-        r"\write18{touch /tmp/staffai-was-here}",
-        r"\immediate\write18{id}",
-        r"\includegraphics{https://example.com/a.png}",
-        r"\includegraphics[width=100em]{/etc/passwd}",
-        r"\href{javascript:alert(1)}{x}",
-        r"\url{https://example.com}",
-        r"\htmlData{a=b}{x}",
-        r"\htmlStyle{font-size: 1000em}{x}",
-        r"\catcode`\@=11",
-        r"\def\a{\a}\a",
-        r"\def\a{\b}\def\b{\a}\a",
-        r"\def\a{x\a}\a",
-        r"\def\a{\a\a}\a",
-        r"\let\a=\a \a",
-        r"\def\a#1{#1#1}\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{x}}}}}}}}}}}}}}}}",
-        r"\loop x\iftrue\repeat",
-        r"\rule{1000em}{1000em}",
-        r"\rule{1e30em}{1em}",
-        r"\rule{-5em}{-5em}",
-        r"\rule{0.001em}{99999em}",
-        r"\hspace{1e300em}x",
-        r"\raisebox{1e20em}{x}",
-        r"\kern-1000em x",
-        r"x\kern1e308em\kern1e308em x",
-        r"\Huge\Huge\Huge x",
-        r"\char`\x \char65535 \char1114112",
-        r"\unicode{x4E2D}",
-        r"\text{中文 Привет 😀 مرحبا}",
-        "中 + 国",
-        "😀^{😀}",
-        "\u{0}\u{1}\u{7f}",
-        "\u{202e}\u{200b}\u{feff}",
-        "%",
-        "% only a comment",
-        r"\",
-        "$",
-        "$$",
-        "{",
-        "}",
-        "^",
-        "_",
-        "&",
-        "#",
-        "~",
-        "^^",
-        "x^1^2",
-        r"\\",
-        r"\frac",
-        r"\sqrt",
-        r"\left(",
-        r"\right)",
-        r"\begin{",
-        r"\begin{matrix}",
-        r"\end{matrix}",
-        r"\begin{a}\end{a}",
-        r"\begin{array}{c|c:c}x\end{array}",
-        r"\quad",
-        r"\phantom{x}",
-        "",
-        " ",
-        r"\begin{array}{:c:}\rule{1em}{1000000000em}\end{array}",
+/// What a hostile or confused model may send.
+const ODD: &[&str] = &[
+    r"\input{/etc/passwd}",
+    r"\include{/etc/passwd}",
+    r"\openin5=/etc/passwd \read5 to\x \x",
+    r"\write18{touch /tmp/staffai-was-here}",
+    r"\immediate\write18{id}",
+    r"\includegraphics{https://example.com/a.png}",
+    r"\includegraphics[width=100em]{/etc/passwd}",
+    r"\href{javascript:alert(1)}{x}",
+    r"\url{https://example.com}",
+    r"\htmlData{a=b}{x}",
+    r"\htmlStyle{font-size: 1000em}{x}",
+    r"\catcode`\@=11",
+    r"\def\a{\a}\a",
+    r"\def\a{\b}\def\b{\a}\a",
+    r"\def\a{x\a}\a",
+    r"\def\a{\a\a}\a",
+    r"\let\a=\a \a",
+    r"\def\a#1{#1#1}\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{\a{x}}}}}}}}}}}}}}}}",
+    r"\loop x\iftrue\repeat",
+    r"\rule{1000em}{1000em}",
+    r"\rule{1e30em}{1em}",
+    r"\rule{-5em}{-5em}",
+    r"\rule{0.001em}{99999em}",
+    r"\hspace{1e300em}x",
+    r"\raisebox{1e20em}{x}",
+    r"\kern-1000em x",
+    r"x\kern1e308em\kern1e308em x",
+    r"\Huge\Huge\Huge x",
+    r"\char`\x \char65535 \char1114112",
+    r"\unicode{x4E2D}",
+    r"\text{中文 Привет 😀 مرحبا}",
+    "中 + 国",
+    "😀^{😀}",
+    "\u{0}\u{1}\u{7f}",
+    "\u{202e}\u{200b}\u{feff}",
+    "%",
+    "% only a comment",
+    r"\",
+    "$",
+    "$$",
+    "{",
+    "}",
+    "^",
+    "_",
+    "&",
+    "#",
+    "~",
+    "^^",
+    "x^1^2",
+    r"\\",
+    r"\frac",
+    r"\sqrt",
+    r"\left(",
+    r"\right)",
+    r"\begin{",
+    r"\begin{matrix}",
+    r"\end{matrix}",
+    r"\begin{a}\end{a}",
+    r"\begin{array}{c|c:c}x\end{array}",
+    r"\quad",
+    r"\phantom{x}",
+    "",
+    " ",
+    r"\begin{array}{:c:}\rule{1em}{1000000000em}\end{array}",
+];
+
+/// The same, too deep for anybody.
+fn deep() -> Vec<String> {
+    let pairs = [
+        ("{", "}"),
+        (r"\sqrt{", "}"),
+        (r"\frac{1}{", "}"),
+        (r"x^{", "}"),
+        (r"\left(", r"\right)"),
+        (r"\pmb{", "}"),
+        (r"\text{", "}"),
+        (r"\overline{", "}"),
+        (r"\begin{matrix}", r"\end{matrix}"),
+        (r"\boxed{", "}"),
+    ];
+    let depths = [16, 31, 33, 300, 100_000];
+    let nested = |(open, close): (&str, &str), depth| format!("{}x{}", open.repeat(depth), close.repeat(depth));
+    depths.into_iter().flat_map(|depth| pairs.map(|pair| nested(pair, depth))).collect()
+}
+
+/// The same, with far too much of something.
+fn much() -> Vec<String> {
+    let words = |layer: &str, inside: &str| format!(r"\def\{layer}{{{}}}", inside.repeat(100));
+    vec![
+        "x\u{301}".to_owned() + &"\u{301}".repeat(1_900),
+        format!(r"\begin{{matrix}}{}\end{{matrix}}", "x&".repeat(900)),
+        format!(r"\begin{{matrix}}{}\end{{matrix}}", r"x\\".repeat(600)),
+        format!(r"\begin{{array}}{{{}}}x\end{{array}}", "c|".repeat(900)),
+        format!(r"\begin{{array}}{{c}}{}\end{{array}}", r"\hline ".repeat(250)),
+        r"\dots".repeat(390),
+        r"\\".repeat(990),
+        "x".repeat(2_000),
+        "x".repeat(1_000_000),
+        r"\sum".repeat(495),
+        r"\ce{".to_owned() + &"H2O + ".repeat(300) + "}",
+        // Each layer draws its inside twice.
+        r"\pmb{".repeat(15) + &"x".repeat(40) + &"}".repeat(15),
+        // Each layer is its inside a hundred times.
+        format!(r"{}{}{}\c", words("a", "x"), words("b", r"\a"), words("c", r"\b")),
+        format!(r"{}x{}", r"\left(\frac{".repeat(14), r"}{x}\right)".repeat(14)),
+        r"\sqrt[3]{\frac{\hat{x}}{\vec{y}}}".repeat(60),
     ]
-    .into_iter()
-    .map(str::to_owned)
-    .collect();
-    for depth in [16, 31, 33, 300, 100_000] {
-        for (open, close) in [
-            ("{", "}"),
-            (r"\sqrt{", "}"),
-            (r"\frac{1}{", "}"),
-            (r"x^{", "}"),
-            (r"\left(", r"\right)"),
-            (r"\pmb{", "}"),
-            (r"\text{", "}"),
-            (r"\overline{", "}"),
-            (r"\begin{matrix}", r"\end{matrix}"),
-            (r"\boxed{", "}"),
-        ] {
-            formulas.push(nested(open, close, depth));
-        }
-    }
-    formulas.push("x\u{301}".to_owned() + &"\u{301}".repeat(1_900));
-    formulas.push(format!(r"\begin{{matrix}}{}\end{{matrix}}", "x&".repeat(900)));
-    formulas.push(format!(r"\begin{{matrix}}{}\end{{matrix}}", r"x\\".repeat(600)));
-    formulas.push(format!(r"\begin{{array}}{{{}}}x\end{{array}}", "c|".repeat(900)));
-    formulas.push(format!(r"\begin{{array}}{{c}}{}\end{{array}}", r"\hline ".repeat(250)));
-    formulas.push(r"\dots".repeat(390));
-    formulas.push(r"\\".repeat(990));
-    formulas.push("x".repeat(2_000));
-    formulas.push("x".repeat(1_000_000));
-    formulas.push(r"\sum".repeat(495));
-    formulas.push(r"\ce{".to_owned() + &"H2O + ".repeat(300) + "}");
-    // Each layer draws its inside twice.
-    formulas.push(r"\pmb{".repeat(15) + &"x".repeat(40) + &"}".repeat(15));
-    formulas.push(format!(
-        r"\def\a{{{}}}\def\b{{{}}}\def\c{{{}}}\c",
-        "x".repeat(100),
-        r"\a".repeat(100),
-        r"\b".repeat(100)
-    ));
-    formulas.push(format!(r"{}x{}", r"\left(\frac{".repeat(14), r"}{x}\right)".repeat(14)));
-    formulas.push((0..60).map(|n| format!(r"\sqrt[{n}]{{\frac{{\hat{{x}}}}{{\vec{{y}}}}}}")).collect());
-    formulas
 }
 
 #[test]
 fn hostile_formulas_end_in_time_and_bounds() {
     let mut slowest = (Duration::ZERO, String::new());
-    for formula in hostile() {
+    for formula in ODD.iter().map(ToString::to_string).chain(deep()).chain(much()) {
         let begun = Instant::now();
         let short: String = formula.chars().take(60).collect();
         if let Ok(png) = draw(&formula) {
