@@ -27,6 +27,7 @@ use super::forgotten::Forgotten;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::outbox::{OutboxMsg, Outboxes};
+use super::presence_scheduler::PresenceMsg;
 use super::rate_limiter::RateLimiterMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
@@ -104,6 +105,8 @@ pub struct CommandParts {
     pub rate_limiter: Handle<RateLimiterMsg>,
     /// Who reads changed files.
     pub config_watcher: Handle<ConfigWatcherMsg>,
+    /// Who has the status line written.
+    pub presence_scheduler: Handle<PresenceMsg>,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
     /// How many turns are in flight.

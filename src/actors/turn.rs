@@ -165,7 +165,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let usage = answer.effort.usage;
         parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
         if answer.outcome == Outcome::Replied {
-            parts.interjections.said(&turn.place);
+            parts.interjections.said(&turn.place, &turn.id);
         }
     }
     Some(answer)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{CommandParts, kept, overview};
 use crate::actors::config_watcher::ConfigWatcherMsg;
+use crate::actors::presence_scheduler::PresenceMsg;
 use crate::actors::rate_limiter::{Asker, RateLimiterMsg};
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
@@ -52,6 +53,8 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         Kind::RefreshStatus => {
             // A watcher that is down reads everything when it is back.
             let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
+            // A scheduler that is down has another line written soon after it is back.
+            let _ = parts.presence_scheduler.cast(PresenceMsg::Refresh);
             Piece::text(words::refreshed(&running.version))
         }
     };

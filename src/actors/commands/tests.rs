@@ -79,6 +79,7 @@ async fn world(takes: Duration, panics: bool) -> World {
         journal,
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
+        presence_scheduler: at("presence_scheduler"),
         forgotten: Arc::default(),
         in_flight: Arc::default(),
         tooling: Arc::default(),
