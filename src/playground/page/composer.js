@@ -1,6 +1,6 @@
 // The message box: mentions with suggestions, replies, edits, and what is sent in the end.
 
-import { beingTyped, commandOffers, parseCommand } from "./commands.js";
+import { beingTyped, commandOffers, memberTyped, parseCommand } from "./commands.js";
 import { dropFiles, encodedFiles, startFiles, waitingFiles } from "./files.js";
 import { avatar } from "./message.js";
 import { make } from "/dashboard/dom.js";
@@ -189,6 +189,11 @@ function offer() {
     offerChoices(typing, before);
     return;
   }
+  const wanted = before.startsWith("/") ? memberTyped(before, hooks.commands()) : null;
+  if (wanted !== null) {
+    offerMembers(wanted);
+    return;
+  }
   if (before.startsWith("/") && offerCommands(before)) return;
   const match = before.match(/(?:^|[^\w@])@([\p{L}\p{N}_-]*)$/u);
   if (!match) {
@@ -209,6 +214,15 @@ function offerCommands(before) {
   if (options.length === 0) close();
   else drawOptions();
   return options.length > 0;
+}
+
+/** Members for an option that is one, by the begin of their names. */
+function offerMembers(typed) {
+  const fitting = hooks.people().filter((person) => person.member && person.name.toLowerCase().startsWith(typed.toLowerCase()));
+  options = fitting.slice(0, SUGGESTIONS).map((person) => ({ ...person, insert: `@${person.name} `, typed }));
+  chosen = 0;
+  if (options.length === 0) close();
+  else drawOptions();
 }
 
 /** The choices come from the bot; what was typed on meanwhile is asked for anew. */
