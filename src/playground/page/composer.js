@@ -183,7 +183,8 @@ function onSuggestKey(event) {
 /** Offers names when the word before the caret begins with an at sign. */
 function offer() {
   const before = draft.value.slice(0, draft.selectionStart);
-  if (before === "/") hooks.learn().then(() => draft.value.startsWith("/") && offerCommands(draft.value));
+  // Somebody may have typed on meanwhile.
+  if (before === "/") hooks.learn().then(() => (draft.value === "/" ? offerCommands("/") : draft.value.startsWith("/") && offer()));
   const typing = before.startsWith("/") && beingTyped(before, hooks.commands());
   if (typing) {
     offerChoices(typing, before);
