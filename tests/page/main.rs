@@ -156,7 +156,8 @@ fn a_command_is_answered_in_private(browser: &Browser) {
     browser.run("document.getElementById('draft').value = ''");
     browser.say("/usage user:@Ben");
     browser.until(&format!("{LAST}.querySelector('.quote')?.innerText.includes('used /usage')"));
-    browser.until(&format!("{LAST}.innerText.includes('has used') && {LAST}.innerText.includes('Only you can see this')"));
+    browser
+        .until(&format!("{LAST}.innerText.includes('has used') && {LAST}.innerText.includes('Only you can see this')"));
     browser.until("document.getElementById('problem').hidden");
     browser.act("has used", "Dismiss");
     browser.until("!document.getElementById('messages').innerText.includes('used /usage')");
