@@ -178,7 +178,8 @@ impl App {
         tracing::info!(event = "drain.started", within_ms, "draining");
         let finished = self.tree.drain(self.drain).await;
         self.stop().await;
-        tracing::info!(event = "drain.finished", finished, "drained; what is left stays in the journal");
+        let left = if finished { "drained; nothing is left" } else { "drained; what is left stays in the journal" };
+        tracing::info!(event = "drain.finished", finished, "{left}");
         finished
     }
 
