@@ -24,6 +24,8 @@ const TRIES: u32 = 5;
 const MARK_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is asked again meanwhile.
 const MARK_AGAIN: Duration = Duration::from_secs(1);
+/// How long the first connection waits for the note that somebody listens.
+const NOTE_WITHIN: Duration = Duration::from_secs(2);
 /// The head start of the journal, which has to read from a recovered store what was answered before.
 const JOURNAL_FIRST: Duration = Duration::from_secs(5);
 /// The most messages that one request reads.
@@ -49,9 +51,24 @@ pub enum CatchUp {
     Unknown(Newest),
 }
 
+/// Notes durably when a process first listened here, unless that is known. A process that is killed in its first moments, before
+/// a session or a watermark of it is durable, leaves at least this for the next one.
+pub(super) async fn note_first_listened(parts: &ShardParts) {
+    if first_listened(parts).await.is_none() {
+        let (key, value) = (keys::first_listened(&parts.door), parts.began.0.to_string());
+        let noted = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]);
+        // A store that takes longer, or fails, is not waited for.
+        let _ = tokio::time::timeout(NOTE_WITHIN, noted).await;
+    }
+}
+
+async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
+    parts.store.get(&keys::first_listened(&parts.door)).await.and_then(|text| text.parse().ok()).map(Timestamp)
+}
+
 /// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
-/// this process began was not said to us, but what came since may have been lost with a connection that broke before anything
-/// of it was heard.
+/// anybody listened was not said to us, but what came since may have been lost with a connection that broke, or a process that
+/// was killed, before anything of it was durable.
 pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<ShardMsg>) -> CatchUp {
     let Gap { newest, again } = gap;
     let key = keys::watermark(&parts.door, guild);
@@ -61,7 +78,10 @@ pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: 
     // Once this process is old enough, whatever the store may say lies before all that is read back.
     let unknown = stored.is_err() && now.since(parts.began) <= age;
     let stored = stored.unwrap_or(None);
-    let watermark = stored.unwrap_or(parts.began);
+    let watermark = match stored {
+        Some(stored) => stored,
+        None => first_listened(parts).await.unwrap_or(parts.began),
+    };
     if stored.is_none() && !unknown {
         let value = watermark.0.to_string();
         drop(parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
