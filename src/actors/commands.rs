@@ -2,7 +2,8 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: commands and what is being typed of them, from the gateway.
-//! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`.
+//! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`,
+//! the wish for another status line to `presence_scheduler`.
 //! A restart loses: the commands that run. The platform tells their members that there was no answer, and they run them again.
 //!
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
@@ -27,6 +28,7 @@ use super::forgotten::Forgotten;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::outbox::{OutboxMsg, Outboxes};
+use super::presence_scheduler::PresenceMsg;
 use super::rate_limiter::RateLimiterMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
@@ -104,6 +106,8 @@ pub struct CommandParts {
     pub rate_limiter: Handle<RateLimiterMsg>,
     /// Who reads changed files.
     pub config_watcher: Handle<ConfigWatcherMsg>,
+    /// Who has the line of status written.
+    pub presence: Handle<PresenceMsg>,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
     /// How many turns are in flight.

@@ -430,6 +430,7 @@ impl Wiring {
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             config_watcher: self.handles.config_watcher.clone(),
+            presence: self.handles.presence_scheduler.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
             tooling: Arc::clone(&self.tooling),

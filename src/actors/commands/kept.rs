@@ -1,6 +1,6 @@
 //! What is kept about one person: finding it, showing it, taking it away.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::CommandParts;
@@ -8,9 +8,8 @@ use crate::actors::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
 use crate::domain::history::History;
-use crate::domain::ids::Person;
 use crate::domain::keys;
-use crate::domain::ledger::{self, Sums};
+use crate::domain::ledger;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::FILE_BYTES_MAX;
 use crate::ports::{StoreStatus, Write};
@@ -61,18 +60,6 @@ pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, 
     let kept = find(parts, command).await;
     let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
     (words::exported(&kept.counts(), is_sound(parts)), document.into_bytes())
-}
-
-/// What somebody used in a community.
-pub(super) async fn used(parts: &CommandParts, person: &Person, guild: Option<&str>) -> Sums {
-    let now = parts.clock.now();
-    let mut texts = HashMap::new();
-    for key in ledger::keys_of_sums(person, guild, now) {
-        if let Some(text) = parts.store.get(&key).await {
-            texts.insert(key, text);
-        }
-    }
-    ledger::sums(person, guild, now, |key| texts.get(key).cloned())
 }
 
 /// The communities in which somebody was ever counted, and the one they are in.
