@@ -14,7 +14,7 @@ mod overheard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -216,8 +216,8 @@ struct Thinking<'a> {
 }
 
 impl Thinking<'_> {
-    /// What a model is shown to answer a question, and the history that it belongs to.
-    async fn asked(&self) -> (Vec<Item>, (History, Moment)) {
+    /// What a model is shown to answer a question, the history that it belongs to, and the room that its files take.
+    async fn asked(&self) -> (Vec<Item>, (History, Moment), Option<OwnedSemaphorePermit>) {
         let Self { parts, running, turn, .. } = *self;
         let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
@@ -233,16 +233,16 @@ impl Thinking<'_> {
             files: &files.own,
         };
         let transcript = prompt::transcript(&running.prompts, &question);
-        (transcript, (recalled.history, recalled.read))
+        (transcript, (recalled.history, recalled.read), files.room)
     }
 
     async fn think(&self) -> Answer {
         let Self { parts, running, turn, .. } = *self;
-        let (transcript, history) = if turn.trigger.is_asked() {
+        let (transcript, history, _room) = if turn.trigger.is_asked() {
             self.asked().await
         } else {
             match self.overheard().await {
-                Ok(transcript) => (transcript, (History::default(), parts.forgotten.now())),
+                Ok(transcript) => (transcript, (History::default(), parts.forgotten.now()), None),
                 Err(reason) => return turn.apology(notice::apology(Apology::Internal, turn.locale()), reason),
             }
         };

@@ -26,8 +26,8 @@ pub(super) struct Files {
     pub own: Enclosed,
     /// Those of the message that it replies to.
     pub quoted: Enclosed,
-    /// The room that they take.
-    _room: Option<OwnedSemaphorePermit>,
+    /// The room that they take; to be held for as long as a transcript shows them.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads what may be read, and names the rest.
@@ -35,7 +35,7 @@ pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quot
     let seen = quoted.and_then(|quoted| quoted.seen.as_ref()).filter(|seen| !seen.ours);
     let of_quoted = seen.map(|seen| seen.attachments.as_slice()).unwrap_or_default();
     if turn.attachments.is_empty() && of_quoted.is_empty() {
-        return Files { own: Enclosed::default(), quoted: Enclosed::default(), _room: None };
+        return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: None };
     }
     let mut allowance = Allowance::new(running.somebody_sees(turn.policy.model.as_deref()));
     let files = turn.attachments.iter().chain(of_quoted);
@@ -52,7 +52,7 @@ pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quot
         let whose = if number < turn.attachments.len() { &mut own } else { &mut quoted };
         whose.add(shown);
     }
-    Files { own, quoted, _room: room }
+    Files { own, quoted, room }
 }
 
 const fn is_fetched(plan: Plan) -> bool {
