@@ -75,7 +75,8 @@ fn more_than_can_be_open_are_told_so_once_each_and_nothing_is_lost() {
 #[test]
 fn one_member_who_asks_without_end_gets_one_notice_and_delays_nobody() {
     story(async {
-        let world = World::with(setup().set("STAFFAI_TURN__LANE", 2)).await;
+        let patient = setup().set("STAFFAI_LLM__TIMEOUT", "30s").set("STAFFAI_TURN__DEADLINE", "30s");
+        let world = World::with(patient.set("STAFFAI_TURN__LANE", 2)).await;
         world.model.does(|_| Act::SaysAfter(Duration::from_millis(2_000), "done".into()));
         let mut flood = Vec::new();
         for channel in ["general", "help"] {
