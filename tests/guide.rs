@@ -94,8 +94,7 @@ fn the_metrics_are_those_that_are_scraped() {
 }
 
 /// What is kept, by how its key begins, and for how long.
-#[test]
-fn the_keys_are_those_of_the_store() {
+fn kept() -> Vec<(&'static str, &'static str, String)> {
     let life = |life: Duration| humantime::format_duration(life).to_string();
     let history = "`history.ttl` after the last exchange (default 30 minutes; 0 keeps it)".to_owned();
     let answered = format!("as long as history, or {} when history never expires", life(keys::ANSWERED_TTL));
@@ -106,7 +105,7 @@ fn the_keys_are_those_of_the_store() {
     );
     let days = |life: Duration| life.as_secs() / (24 * 60 * 60);
     let counted = format!("{} days, those of all time {} days", days(ledger::DAY_TTL), days(ledger::ALL_TTL));
-    let rows = [
+    vec![
         (keys::HISTORY_PREFIX, "what one member and the bot said in one channel, with times", history),
         (
             keys::MESSAGE_LIMIT_PREFIX,
@@ -161,10 +160,14 @@ fn the_keys_are_those_of_the_store() {
             "the last increments of one process, so that none is counted twice",
             life(keys::APPLIED_TTL),
         ),
-    ];
+    ]
+}
+
+#[test]
+fn the_keys_are_those_of_the_store() {
     let mut text = String::from("\n");
     head(&mut text, &["keys", "what", "for how long"]);
-    for (prefix, what, life) in rows {
+    for (prefix, what, life) in kept() {
         let star = if prefix.ends_with(':') { "*" } else { "" };
         row(&mut text, &[&format!("`{prefix}{star}`"), what, &life]);
     }

@@ -106,8 +106,8 @@ pub struct CommandParts {
     pub rate_limiter: Handle<RateLimiterMsg>,
     /// Who reads changed files.
     pub config_watcher: Handle<ConfigWatcherMsg>,
-    /// Who has the line of status written.
-    pub presence: Handle<PresenceMsg>,
+    /// Who has the status line written.
+    pub presence_scheduler: Handle<PresenceMsg>,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
     /// How many turns are in flight.

@@ -1,22 +1,26 @@
 //! What is remembered of joining in without being asked: where, how often, how it was taken, what it cost. It outlives the actors
 //! that ask it: a crash must not make us talk more. Bounded by `domain/manners.rs`.
 
+use std::collections::HashMap;
+
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::config::community::Interjection;
-use crate::domain::ids::Place;
-use crate::domain::manners::{Draw, Manners, Rules, Silence};
+use crate::domain::ids::{Place, TurnId};
+use crate::domain::manners::{Draw, Manners, PLACES_MAX, Rules, Silence};
 
 /// The memory of it.
 pub struct Interjections {
     origin: Instant,
     manners: Mutex<Manners>,
+    /// The last turn in each place that nobody asked for; at most [`PLACES_MAX`].
+    last: Mutex<HashMap<Place, TurnId>>,
 }
 
 impl Default for Interjections {
     fn default() -> Self {
-        Self { origin: Instant::now(), manners: Mutex::default() }
+        Self { origin: Instant::now(), manners: Mutex::default(), last: Mutex::default() }
     }
 }
 
@@ -44,9 +48,22 @@ impl Interjections {
         self.manners.lock().join(&rules, (place, parent), draw, self.origin.elapsed())
     }
 
-    /// Something was said there.
-    pub fn said(&self, place: &Place) {
+    /// Something is about to be said there.
+    pub fn said(&self, place: &Place, turn: &TurnId) {
         self.manners.lock().said(place, self.origin.elapsed());
+        let mut last = self.last.lock();
+        if last.len() >= PLACES_MAX && !last.contains_key(place) {
+            // Only whoever replies within the same moment misses what is forgotten here.
+            last.clear();
+        }
+        last.insert(place.clone(), turn.clone());
+    }
+
+    /// The turn that was last said there. Its message replies to nothing, so nothing else leads from the one to the other
+    /// before its post is reported.
+    #[must_use]
+    pub fn last(&self, place: &Place) -> Option<TurnId> {
+        self.last.lock().get(place).cloned()
     }
 
     /// Somebody there reacted to us or spoke to us.

@@ -14,7 +14,8 @@ mod overheard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -165,7 +166,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let usage = answer.effort.usage;
         parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
         if answer.outcome == Outcome::Replied {
-            parts.interjections.said(&turn.place);
+            parts.interjections.said(&turn.place, &turn.id);
         }
     }
     Some(answer)
@@ -215,9 +216,19 @@ struct Thinking<'a> {
     deadline: Instant,
 }
 
+/// What a turn knows before it asks a model.
+struct Gathered {
+    /// What a model is shown.
+    transcript: Vec<Item>,
+    /// The history that the answer belongs to, and when it was read.
+    history: (History, Moment),
+    /// The room that files take in memory, for as long as the transcript holds them.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
 impl Thinking<'_> {
-    /// What a model is shown to answer a question, the history that it belongs to, and the room that its files take.
-    async fn asked(&self) -> (Vec<Item>, (History, Moment), Option<OwnedSemaphorePermit>) {
+    /// What is known to answer a question.
+    async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
         let recalled = memory::recall(parts, running, turn).await;
         let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
@@ -233,16 +244,18 @@ impl Thinking<'_> {
             files: &files.own,
         };
         let transcript = prompt::transcript(&running.prompts, &question);
-        (transcript, (recalled.history, recalled.read), files.room)
+        Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
     }
 
     async fn think(&self) -> Answer {
         let Self { parts, running, turn, .. } = *self;
-        let (transcript, history, _room) = if turn.trigger.is_asked() {
+        let Gathered { transcript, history, _room } = if turn.trigger.is_asked() {
             self.asked().await
         } else {
             match self.overheard().await {
-                Ok(transcript) => (transcript, (History::default(), parts.forgotten.now()), None),
+                Ok(transcript) => {
+                    Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None }
+                }
                 Err(reason) => return turn.apology(notice::apology(Apology::Internal, turn.locale()), reason),
             }
         };

@@ -1,6 +1,8 @@
 //! From rows to running actors, in two steps: first all handles are made, then each row of the tree is turned into a child that
 //! knows its neighbours by handle. Nobody looks a name up while the program runs.
 
+mod handles;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,23 +11,22 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+pub use self::handles::Handles;
 use super::board::Board;
-use super::commands::{CommandParts, Commands, CommandsMsg};
+use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
 use super::conversations::{Conversations, ConversationsMsg};
-use super::discord::{Discord, DiscordMsg};
+use super::discord::Discord;
 use super::forgotten::Forgotten;
-use super::gateway::{Gateway, GatewayMsg};
-use super::handle::Handle;
-use super::identify_queue::{IdentifyQueue, IdentifyQueueMsg};
-use super::intake::GatewayIntake;
+use super::gateway::Gateway;
+use super::identify_queue::IdentifyQueue;
 use super::journal::{Journal, JournalMsg};
-use super::llm_dispatcher::{LlmDispatcher, LlmDispatcherMsg};
-use super::ops::{Ops, OpsMsg};
-use super::outbox::{Outbox, OutboxMsg, Outboxes, Pacer};
-use super::presence_scheduler::{self, PresenceMsg, PresenceScheduler};
-use super::rate_limiter::{RateLimiter, RateLimiterMsg};
-use super::reporter::{Reporter, ReporterMsg};
+use super::llm_dispatcher::LlmDispatcher;
+use super::ops::Ops;
+use super::outbox::{Outbox, Pacer};
+use super::presence_scheduler::{self, PresenceScheduler};
+use super::rate_limiter::RateLimiter;
+use super::reporter::Reporter;
 use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
@@ -87,71 +88,6 @@ pub struct Parts {
     pub timeline: Arc<Timeline>,
     /// Told when the process must end.
     pub exit: ExitSender,
-}
-
-/// The addresses of all actors that are not made while the program runs.
-#[derive(Clone)]
-pub struct Handles {
-    root: Handle<RootMsg>,
-    ops: Handle<OpsMsg>,
-    journal: Handle<JournalMsg>,
-    outbox: Handle<OutboxMsg>,
-    terminal_outbox: Handle<OutboxMsg>,
-    rate_limiter: Handle<RateLimiterMsg>,
-    restriction_sweeper: Handle<SweeperMsg>,
-    llm_dispatcher: Handle<LlmDispatcherMsg>,
-    conversations: Handle<ConversationsMsg>,
-    presence_scheduler: Handle<PresenceMsg>,
-    commands: Handle<CommandsMsg>,
-    reporter: Handle<ReporterMsg>,
-    config_watcher: Handle<ConfigWatcherMsg>,
-    gateway: Handle<GatewayMsg>,
-    discord: Handle<DiscordMsg>,
-    identify_queue: Handle<IdentifyQueueMsg>,
-}
-
-impl Handles {
-    /// Addresses of actors that do not run yet.
-    #[must_use]
-    pub fn new() -> Self {
-        let at = |path: &str| format!("{}/{path}", TREE.name);
-        Self {
-            root: Handle::new(TREE.name),
-            ops: Handle::new(&at("ops")),
-            journal: Handle::new(&at("journal")),
-            outbox: Handle::new(&at("outbox:discord")),
-            terminal_outbox: Handle::new(&at("outbox:terminal")),
-            rate_limiter: Handle::new(&at("rate_limiter")),
-            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
-            llm_dispatcher: Handle::new(&at("llm_dispatcher")),
-            conversations: Handle::new(&at("conversations")),
-            presence_scheduler: Handle::new(&at("presence_scheduler")),
-            commands: Handle::new(&at("commands")),
-            reporter: Handle::new(&at("reporter")),
-            config_watcher: Handle::new(&at("config_watcher")),
-            gateway: Handle::new(&at("gateway")),
-            discord: Handle::new(&at("discord")),
-            identify_queue: Handle::new(&at("discord/identify_queue")),
-        }
-    }
-}
-
-impl Handles {
-    /// The way in for doors that are asked.
-    #[must_use]
-    pub fn intake(&self) -> GatewayIntake {
-        GatewayIntake { gateway: self.gateway.clone() }
-    }
-
-    fn outboxes(&self, parts: &Parts) -> Outboxes {
-        Outboxes::new(self.outbox.clone(), vec![(parts.terminal_door.clone(), self.terminal_outbox.clone())])
-    }
-}
-
-impl Default for Handles {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// A running tree.
@@ -235,7 +171,7 @@ impl Tree {
 struct Root;
 
 /// The root is told nothing.
-enum RootMsg {}
+pub enum RootMsg {}
 
 impl Actor for Root {
     type Msg = RootMsg;
@@ -430,7 +366,7 @@ impl Wiring {
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             config_watcher: self.handles.config_watcher.clone(),
-            presence: self.handles.presence_scheduler.clone(),
+            presence_scheduler: self.handles.presence_scheduler.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
             tooling: Arc::clone(&self.tooling),

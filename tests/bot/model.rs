@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 /// What the model does with one question.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub enum Act {
     Says(String),
     /// The same after a while.
     SaysAfter(Duration, String),
+    /// The same once the gate is open.
+    SaysWhen(watch::Receiver<bool>, String),
     /// A reply that is streamed, when a stream was asked for.
     Streams(Streamed),
     /// The content of the answer, as it is.
@@ -212,6 +215,11 @@ async fn answer(act: Act) -> Response<Body> {
         Act::Says(words) => completion(&typed(&words), "stop"),
         Act::SaysAfter(delay, words) => {
             tokio::time::sleep(delay).await;
+            completion(&typed(&words), "stop")
+        }
+        Act::SaysWhen(mut gate, words) => {
+            // A gate that is gone is open.
+            let _ = gate.wait_for(|open| *open).await;
             completion(&typed(&words), "stop")
         }
         Act::Content(content) | Act::Streams(Streamed { content, .. }) => completion(&content, "stop"),

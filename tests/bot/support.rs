@@ -30,9 +30,9 @@ use crate::model::Model;
 use crate::process::Process;
 
 /// The longest any story may take.
-const STORY: Duration = Duration::from_secs(60);
+const STORY: Duration = Duration::from_secs(120);
 /// The longest wait for something to be said.
-pub const SOON: Duration = Duration::from_secs(15);
+pub const SOON: Duration = Duration::from_secs(30);
 /// How long a channel is watched for a second answer that must not come.
 const CALM: Duration = Duration::from_millis(150);
 

@@ -54,8 +54,8 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         Kind::RefreshStatus => {
             // A watcher that is down reads everything when it is back.
             let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
-            // A scheduler that is down has another line written when it is back.
-            let _ = parts.presence.cast(PresenceMsg::Refresh);
+            // A scheduler that is down has another line written soon after it is back.
+            let _ = parts.presence_scheduler.cast(PresenceMsg::Refresh);
             Piece::text(words::refreshed(&running.version))
         }
     };

@@ -81,7 +81,7 @@ async fn world(takes: Duration, panics: bool) -> World {
         journal,
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
-        presence,
+        presence_scheduler: presence,
         forgotten: Arc::default(),
         in_flight: Arc::default(),
         tooling: Arc::default(),

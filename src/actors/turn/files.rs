@@ -26,7 +26,7 @@ pub(super) struct Files {
     pub own: Enclosed,
     /// Those of the message that it replies to.
     pub quoted: Enclosed,
-    /// The room that they take; to be held for as long as a transcript shows them.
+    /// The room that they take, as long as somebody holds it.
     pub room: Option<OwnedSemaphorePermit>,
 }
 

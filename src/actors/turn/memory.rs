@@ -9,7 +9,7 @@ use crate::actors::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::domain::command::preferences::{self, Preferences};
 use crate::domain::history::History;
-use crate::domain::ids::{MessageId, Person, TurnId};
+use crate::domain::ids::{MessageId, Person, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Quoted, Seen};
 use crate::domain::keys;
 use crate::domain::turn::{Exchange, HistoryScope, Turn};
@@ -59,7 +59,7 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
     };
     if let Some(seen) = &seen
         && seen.ours
-        && let Some(known) = answered(parts, &quoted.id, seen).await
+        && let Some(known) = answered(parts, &turn.place, &quoted.id, seen).await
         && let Ok(exchange) = serde_json::from_str(&known)
     {
         history.merge(&exchange, &turn.person, running.settings.history.max_messages);
@@ -70,13 +70,14 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
 
 /// The record of the exchange that a message of ours answered. Whoever replies very quickly sees our message before we have
 /// noted that it is posted; a draft can be replied to while it is still written.
-async fn answered(parts: &TurnParts, message: &MessageId, seen: &Seen) -> Option<String> {
+async fn answered(parts: &TurnParts, place: &Place, message: &MessageId, seen: &Seen) -> Option<String> {
     let key = keys::answered(message);
     if let Some(known) = parts.store.get(&key).await {
         return Some(known);
     }
-    let trigger = seen.answers.as_ref()?;
-    let ask = |reply| JournalMsg::TellWhenClosed(TurnId::of(trigger), reply);
+    // A message of ours that replies to nothing is one that nobody asked for.
+    let turn = seen.answers.as_ref().map(TurnId::of).or_else(|| parts.interjections.last(place))?;
+    let ask = |reply| JournalMsg::TellWhenClosed(turn, reply);
     // Whatever comes of the question, the store has the last word.
     let _ = parts.journal.call(ask, CLOSED_WITHIN).await;
     parts.store.get(&key).await

@@ -59,13 +59,8 @@ impl Book {
         let page = self.page(&request.member, request.window);
         page.touched = number;
         let (answer, changed) = page.log.step(now, request);
-        let turn = match &request.step {
-            Step::Reserve(ask) => keys::limit_turn(&ask.turn),
-            Step::Settle(turn, _) | Step::Cancel(turn) => keys::limit_turn(turn),
-            Step::Read(_) => return answer,
-        };
-        if changed {
-            self.change(&request.member, number, turn.into());
+        if changed && let Some(turn) = turn_of(request) {
+            self.change(&request.member, number, turn);
         }
         answer
     }
@@ -74,12 +69,11 @@ impl Book {
     /// case, so that nothing stays behind of what nobody knows about.
     pub fn tell_of(&mut self, request: &Request) {
         let number = self.number();
-        let turn = match &request.step {
-            Step::Reserve(ask) => keys::limit_turn(&ask.turn),
-            Step::Settle(..) | Step::Cancel(_) | Step::Read(_) => return,
-        };
-        if self.pages.contains_key(&request.member) {
-            self.change(&request.member, number, turn.into());
+        if !matches!(request.step, Step::Reserve(_)) || !self.pages.contains_key(&request.member) {
+            return;
+        }
+        if let Some(turn) = turn_of(request) {
+            self.change(&request.member, number, turn);
         }
     }
 
@@ -210,6 +204,16 @@ impl Book {
         self.pages.retain(|_, page| page.touched >= cut);
         self.unkept = self.pages.values().filter(|page| !page.changes.is_empty()).count();
     }
+}
+
+/// The turn that a step is about.
+fn turn_of(request: &Request) -> Option<Box<str>> {
+    let turn = match &request.step {
+        Step::Reserve(ask) => &ask.turn,
+        Step::Settle(turn, _) | Step::Cancel(turn) => turn,
+        Step::Read(_) => return None,
+    };
+    Some(keys::limit_turn(turn).into())
 }
 
 #[cfg(test)]

@@ -347,7 +347,7 @@ pub fn approvals(tooling: &Tooling) -> String {
 #[must_use]
 pub fn refreshed(version: &str) -> String {
     format!(
-        "I am reading my prompts and settings again, and think of another status line if I show one. If they changed and are right, `/status` shows another configuration than `{version}`."
+        "I am reading my prompts and settings again, and I think of another status line where those are switched on. If they changed and are right, `/status` shows another configuration than `{version}`."
     )
 }
 
