@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::CommandParts;
 use crate::actors::journal::JournalMsg;
 use crate::domain::command::Command;
@@ -39,18 +41,20 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     writes.push(Write::Delete { key: keys::preferences(person) });
     let ttl = parts.live.now().settings.history.ttl;
     let ttl = (!ttl.is_zero()).then_some(ttl);
+    let mut rewritten = Vec::new();
     for (key, _) in &kept.quotes {
-        // Read again: its owner may have gone on talking since.
+        // Read again, and written at once: its owner may go on talking meanwhile.
         let Some(mut history) = parts.store.get(key).await.and_then(|stored| readable(&stored)) else { continue };
         history.forget_asked_by(person, command.at);
-        writes.push(match history.entries() {
+        rewritten.push(parts.store.write(vec![match history.entries() {
             [] => Write::Delete { key: key.clone() },
             _ => Write::Put { key: key.clone(), value: history.to_json(), ttl },
-        });
+        }]));
     }
-    let durable = parts.store.write(writes);
+    rewritten.push(parts.store.write(writes));
     parts.forgotten.wish(person, None, command.at);
-    let sound = durable.await && is_sound(parts) && in_flight.is_ok();
+    let durable = join_all(rewritten).await.into_iter().all(|durable| durable);
+    let sound = durable && is_sound(parts) && in_flight.is_ok();
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
     words::forgotten(&wiped, sound)
 }
