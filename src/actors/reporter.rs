@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval: the nonce counts seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// How often today is summed up.
-const SUM_EVERY: Duration = Duration::from_secs(60);
+const SUM_EVERY: Duration = Duration::from_secs(10);
 /// How many times longer than the last summing the next pause is at least: a server with many keys is not kept busy by it.
 const SUM_REST: u32 = 50;
 /// How often a report is tried.

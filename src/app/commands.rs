@@ -36,7 +36,6 @@ pub async fn run(cli: &Cli) -> u8 {
         for problem in missing {
             eprintln!("{problem}");
         }
-        eprintln!("without an account, `staffai playground` runs everything on this machine alone");
         return exit::USAGE;
     }
     let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };

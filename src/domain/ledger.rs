@@ -126,7 +126,7 @@ pub struct Sums {
 /// What was used on some days: everybody together, each member, and the bot by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
-    /// Everything, also what the bot used by itself.
+    /// Everything, also what the bot used by itself; but its messages are those of members.
     pub total: Tally,
     /// Each member, the one with the most tokens first.
     pub members: Vec<(Person, Tally)>,
@@ -271,7 +271,8 @@ pub fn overview(days: &[Date], rows: &[(String, String)], legacy_door: &Door) ->
     let (mut members, mut own) = (BTreeMap::<Person, Tally>::new(), BTreeMap::<String, Tally>::new());
     for ((_, _, door, account), (tally, known)) in tallies {
         let tally = tally.with_legacy(known);
-        total.add(tally);
+        let messages = if matches!(account, Account::Own(_)) { 0 } else { tally.messages };
+        total.add(Tally { messages, ..tally });
         match account {
             Account::Own(purpose) => own.entry(purpose).or_default().add(tally),
             Account::Member(id) => {

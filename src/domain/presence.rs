@@ -13,8 +13,8 @@ use super::prompt;
 pub const LINE_MAX: usize = 128;
 /// The most changes that are shown within [`PERIOD`]; platforms pass over more.
 pub const CHANGES: usize = 5;
-/// The time in which they are counted.
-pub const PERIOD: Duration = Duration::from_secs(60);
+/// The time in which they are counted: a minute, and some more because not every change is equally long on its way.
+pub const PERIOD: Duration = Duration::from_secs(65);
 /// The most earlier lines that the model is told, so that it does not repeat itself.
 pub const EARLIER_MAX: usize = 5;
 

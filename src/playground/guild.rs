@@ -177,6 +177,8 @@ pub struct Message {
     pub tts: bool,
     /// The one person who sees it, if it is not for everybody.
     pub only_for: Option<UserId>,
+    /// The command that it answers, and who ran that.
+    pub command: Option<(UserId, String)>,
     /// The `allowed_mentions` it was sent with, as sent; none when the field was absent.
     pub allowed_mentions: Option<Value>,
 }
@@ -202,6 +204,8 @@ pub struct Draft {
     pub tts: bool,
     /// The one person who is to see it, if it is not for everybody.
     pub only_for: Option<UserId>,
+    /// The command that it answers, and who ran that.
+    pub command: Option<(UserId, String)>,
     /// Who may be notified.
     pub allowed: Allowed,
 }

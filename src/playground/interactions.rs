@@ -49,6 +49,8 @@ pub struct Interaction {
     pub member: UserId,
     /// Where.
     pub channel: ChannelId,
+    /// The command that was run.
+    pub command: Option<String>,
     /// The message whose button was pressed.
     pub message: Option<MessageId>,
     /// The type of the first answer, as Discord numbers them; none so far.
@@ -127,6 +129,7 @@ impl World {
             id: MessageId(self.state.snowflake(now)),
             member,
             channel,
+            command: if let Deed::Command(name, _) = &deed { Some(name.clone()) } else { None },
             message: if let Deed::Component(message, ..) = &deed { Some(*message) } else { None },
             answer: None,
             form: None,

@@ -72,6 +72,7 @@ fn somebody_uses_the_playground() {
     people_talk(&browser);
     threads_and_files(&browser, home.path());
     a_moderator_gives_a_role(&browser);
+    a_command_is_answered_in_private(&browser);
     the_board_shows_it(&browser);
     for (width, height) in [(1440, 900), (900, 800), (390, 844)] {
         browser.resize(width, height);
@@ -99,10 +100,10 @@ fn people_talk(browser: &Browser) {
          .observe(document.getElementById('typing'), { childList: true, subtree: true })",
     );
     browser.say("@staffai hello!");
-    browser.answer("Hello there");
+    browser.answer("model");
     assert_eq!(browser.run("return typed.some(text => text.includes('staffai is typing'))"), true);
 
-    browser.act("Hello there", "Reply");
+    browser.act("model", "Reply");
     browser.say("help");
     browser.answer("I am the demo model");
     let quote = browser.until(&format!("{LAST}.querySelector('.quoted')?.innerText"));
@@ -124,7 +125,7 @@ fn threads_and_files(browser: &Browser, home: &Path) {
     browser.act("ahoy from Ben", "Thread");
     browser.until("!document.getElementById('back').hidden && document.getElementById('channel').innerText.includes('ahoy from Ben')");
     browser.say("@staffai hello!");
-    browser.answer("Hello there");
+    browser.answer("model");
     browser.click("#back");
     browser.until("document.querySelector('.thread-chip')?.innerText.includes('2 messages')");
 
@@ -146,6 +147,23 @@ fn a_moderator_gives_a_role(browser: &Browser) {
     browser.until("document.querySelector('.voice .note').textContent === 'moderator'");
     browser.click("#roles .press");
     browser.until("!document.getElementById('roles').open");
+}
+
+fn a_command_is_answered_in_private(browser: &Browser) {
+    browser.say("/usage user:nobody");
+    browser.until("document.getElementById('problem').innerText.includes('does not fit')");
+    browser.until("document.getElementById('draft').value === '/usage user:nobody'");
+    browser.run("document.getElementById('draft').value = ''");
+    browser.say("/usage user:@Ben");
+    browser.until(&format!("{LAST}.querySelector('.quote')?.innerText.includes('used /usage')"));
+    browser
+        .until(&format!("{LAST}.innerText.includes('has used') && {LAST}.innerText.includes('Only you can see this')"));
+    browser.until("document.getElementById('problem').hidden");
+    browser.act("has used", "Dismiss");
+    browser.until("!document.getElementById('messages').innerText.includes('used /usage')");
+    // The refused command is one line of the browser's own.
+    let complaints = browser.complaints();
+    assert!(complaints.len() == 1 && complaints[0].contains("400"), "{complaints:?}");
 }
 
 fn the_board_shows_it(browser: &Browser) {

@@ -69,7 +69,7 @@ async fn room(parts: &TurnParts, plans: &[(&Attachment, Plan)]) -> Option<OwnedS
 
 async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> Shown {
     let read = match plan {
-        Plan::Name(why) => Err((why, String::new())),
+        Plan::Name(why) => Err((why, None)),
         Plan::Picture | Plan::Text => fetch(parts, file, plan).await,
     };
     read.unwrap_or_else(|(why, reason)| {
@@ -80,13 +80,13 @@ async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> S
     })
 }
 
-async fn fetch(parts: &TurnParts, file: &Attachment, plan: Plan) -> Result<Shown, (Unread, String)> {
+async fn fetch(parts: &TurnParts, file: &Attachment, plan: Plan) -> Result<Shown, (Unread, Option<String>)> {
     let most = usize::try_from(file.size).unwrap_or(0);
     let fetched = timeout(FETCH_WITHIN, parts.attachments.fetch(&file.url, most)).await;
     let fetched = fetched.unwrap_or_else(|_| Err(FetchError::Lost("it took too long".to_owned())));
     let bytes = fetched.map_err(|error| {
         let why = if error == FetchError::TooLong { Unread::TooLarge } else { Unread::Unreachable };
-        (why, error.to_string())
+        (why, Some(error.to_string()))
     })?;
-    attachment::read(file, plan, bytes).map_err(|why| (why, String::new()))
+    attachment::read(file, plan, bytes).map_err(|why| (why, None))
 }

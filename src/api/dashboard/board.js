@@ -76,7 +76,7 @@ function build(root) {
 function legend() {
   const entries = [
     [make("i", "dot good"), "running"], [make("i", "dot busy"), "starting"], [make("i", "dot bad"), "failed"],
-    [make("i", "chip depth", "3"), "mailbox"], [make("i", "chip again", "↻ 1"), "restarts"], [make("i", "figure", "88"), "handled"],
+    [make("i", "chip depth", "n"), "waiting"], [make("i", "chip again", "↻ n"), "restarts"], [make("i", "figure", "n"), "handled"],
   ];
   const footer = make("p", "legend", ...entries.map(([sign, word]) => make("span", "", sign, word)));
   footer.setAttribute("aria-hidden", "true");
@@ -164,7 +164,7 @@ function counters(page) {
 }
 
 function showTiles(board, { turns, accepted, spent }, counted) {
-  const ended = turns.filter((turn) => turn.ended_ms !== null).map((turn) => turn.visible_ms ?? turn.ended_ms).sort((a, b) => a - b);
+  const ended = turns.filter((turn) => turn.ended_ms !== null && turn.steps.length > 0).map((turn) => turn.visible_ms ?? turn.ended_ms).sort((a, b) => a - b);
   const middle = ended[Math.floor((ended.length - 1) / 2)];
   const sum = (field) => spent.reduce((all, row) => all + row[field], 0);
   const priced = spent.filter((row) => row.dollars !== null);
@@ -197,7 +197,7 @@ function showMoney(board, { limits, spent, today }) {
   const days = today ? [today] : [];
   board.spent.replaceChildren(...days.map((day) => {
     const cached = day.cached_tokens ? `, ${short(day.cached_tokens)} cached` : "";
-    const unpriced = day.unpriced_tokens ? `; ${short(day.unpriced_tokens)} without a price` : "";
+    const unpriced = day.unpriced_tokens && day.dollars !== null ? `; ${short(day.unpriced_tokens)} without a price` : "";
     const who = `${day.messages} ${day.messages === 1 ? "message" : "messages"} of ${day.members} ${day.members === 1 ? "member" : "members"}`;
     const figures = `${who}; ${short(day.prompt_tokens)} in${cached}, ${short(day.completion_tokens)} out${unpriced}`;
     return make("li", "", make("span", "name", `${day.day}, all`), make("span", "figure", figures), make("span", "price", day.dollars === null ? "no price" : dollars(day.dollars)));

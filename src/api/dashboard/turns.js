@@ -8,7 +8,7 @@ const SHORTEST = 500;
 export const STRETCHES = [
   ["queued", "in the lane"], ["admitted", "admitted"], ["model", "model"], ["tool", "tools"], ["posted", "posting"],
 ];
-const SIGNS = { open: "…", replied: "✓", hinted: "✓", apologised: "!", failed: "✕", cancelled: "–" };
+const SIGNS = { open: "…", replied: "✓", hinted: "✓", refused: "–", dropped: "–", apologised: "!", failed: "✕", cancelled: "–" };
 
 /** Makes time lines in `list`, with the scale in `axis`. */
 export function turnsView(list, axis) {

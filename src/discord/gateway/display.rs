@@ -192,7 +192,7 @@ mod tests {
         }
         slot.send_replace(Some(line("passed over")));
         slot.send_replace(Some(line("10")));
-        assert_eq!(sent(&mut display, Duration::from_secs(59)).await, None);
+        assert_eq!(sent(&mut display, Duration::from_secs(64)).await, None);
         assert_eq!(sent(&mut display, Duration::from_secs(2)).await.as_deref(), Some("10"), "only the newest");
     }
 

@@ -7,6 +7,9 @@ use super::wire::Said;
 /// The most letters of somebody's message that are quoted back.
 const QUOTE_LETTERS: usize = 120;
 
+/// How the bot begins what it tells of a file.
+const ATTACHED: &str = "[Attached ";
+
 /// What there is to answer.
 pub struct Heard<'a> {
     /// The transcript, oldest first.
@@ -53,7 +56,11 @@ pub fn answer(heard: &Heard) -> Answer {
     if heard.joins_in() {
         return text(JOINS_IN);
     }
-    let now = last.text.trim();
+    let (now, files) = last.text.split_once(ATTACHED).map_or((last.text.as_str(), ""), |(now, files)| (now, files));
+    if !files.is_empty() {
+        return text(came_with(files));
+    }
+    let now = now.trim();
     let words = words(now);
     let has = |any: &[&str]| any.iter().any(|word| words.iter().any(|said| said == word));
     if let Some(call) = heard.call(now, &words) {
@@ -303,6 +310,28 @@ fn quote(text: &str) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
+}
+
+/// What came with a message, from how the bot tells it: the text of a file, or its name and why it is not shown.
+fn came_with(files: &str) -> String {
+    let (mut read, mut named) = (Vec::new(), Vec::new());
+    for told in files.split(ATTACHED) {
+        let told = told.split_once(' ').map_or(told, |(_, name)| name);
+        if let Some((name, _)) = told.split_once(". What the member's file holds") {
+            read.push(format!("`{}`", quote(name)));
+        } else if let Some((name, _)) = told.split_once(" (") {
+            named.push(format!("`{}`", quote(name)));
+        }
+    }
+    let mut said = Vec::new();
+    if !read.is_empty() {
+        said.push(format!("I was shown what is in {}.", read.join(", ")));
+    }
+    if !named.is_empty() {
+        said.push(format!("I was only told the name of {}.", named.join(", ")));
+    }
+    said.push("A real model would make something of it; I am the demo.".to_owned());
+    said.join(" ")
 }
 
 /// A program that is too long for a single message.

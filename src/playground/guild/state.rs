@@ -215,6 +215,7 @@ impl State {
             flags: draft.flags,
             tts: draft.tts,
             only_for: draft.only_for,
+            command: draft.command,
             allowed_mentions: draft.allowed.raw,
         };
         self.keep(&message, now);

@@ -198,7 +198,8 @@ pub async fn delete(
     let message = placed(&desk.service, place)?;
     let member = speaker(&desk.service, &who.member)?;
     let manages = |guild: &Guild| guild.permissions(member.id) & permissions::MANAGE_MESSAGES != 0;
-    if message.author != member.id && !desk.service.guilds().first().is_some_and(manages) {
+    let own = message.author == member.id || message.only_for == Some(member.id);
+    if !own && !desk.service.guilds().first().is_some_and(manages) {
         return Err(forbidden("only the author or a moderator can delete a message"));
     }
     desk.service.deletes(message.channel, message.id);

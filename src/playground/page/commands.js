@@ -1,5 +1,7 @@
 // Slash commands: which there are, what they want, and what somebody typed.
 
+/** The type of an option that is a member. */
+const MEMBER = 6;
 const KINDS = { 3: "text", 4: "number", 5: "yes or no", 6: "member", 7: "channel", 8: "role", 9: "member or role", 10: "number" };
 
 /** The commands that fit what was typed before the caret, or the options that are still open; none for other texts. */
@@ -25,6 +27,14 @@ export function beingTyped(before, commands) {
   const command = inside && commands.find((known) => known.name === inside[1]);
   const option = (command?.options ?? []).find((known) => known.name === inside[2] && known.autocomplete);
   return option ? { name: command.name, option: option.name, typed: inside[3].trimStart() } : null;
+}
+
+/** What was typed so far of an option that is a member; nothing otherwise. */
+export function memberTyped(before, commands) {
+  const inside = before.match(/^\/([\w-]+)\s+(?:.*\s)?([\w-]+):\s*([^:@]*)$/s);
+  const command = inside && commands.find((known) => known.name === inside[1]);
+  const option = (command?.options ?? []).find((known) => known.name === inside[2] && known.type === MEMBER);
+  return option ? inside[3] : null;
 }
 
 /** What a text runs: `{name, options}`, or nothing when it runs no command. */

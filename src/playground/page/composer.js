@@ -1,6 +1,6 @@
 // The message box: mentions with suggestions, replies, edits, and what is sent in the end.
 
-import { beingTyped, commandOffers, parseCommand } from "./commands.js";
+import { beingTyped, commandOffers, memberTyped, parseCommand } from "./commands.js";
 import { dropFiles, encodedFiles, startFiles, waitingFiles } from "./files.js";
 import { avatar } from "./message.js";
 import { make } from "/dashboard/dom.js";
@@ -183,10 +183,16 @@ function onSuggestKey(event) {
 /** Offers names when the word before the caret begins with an at sign. */
 function offer() {
   const before = draft.value.slice(0, draft.selectionStart);
-  if (before === "/") hooks.learn().then(() => draft.value.startsWith("/") && offerCommands(draft.value));
+  // Somebody may have typed on meanwhile.
+  if (before === "/") hooks.learn().then(() => (draft.value === "/" ? offerCommands("/") : draft.value.startsWith("/") && offer()));
   const typing = before.startsWith("/") && beingTyped(before, hooks.commands());
   if (typing) {
     offerChoices(typing, before);
+    return;
+  }
+  const wanted = before.startsWith("/") ? memberTyped(before, hooks.commands()) : null;
+  if (wanted !== null) {
+    offerMembers(wanted);
     return;
   }
   if (before.startsWith("/") && offerCommands(before)) return;
@@ -209,6 +215,15 @@ function offerCommands(before) {
   if (options.length === 0) close();
   else drawOptions();
   return options.length > 0;
+}
+
+/** Members for an option that is one, by the begin of their names. */
+function offerMembers(typed) {
+  const fitting = hooks.people().filter((person) => person.member && person.name.toLowerCase().startsWith(typed.toLowerCase()));
+  options = fitting.slice(0, SUGGESTIONS).map((person) => ({ ...person, insert: `@${person.name} `, typed }));
+  chosen = 0;
+  if (options.length === 0) close();
+  else drawOptions();
 }
 
 /** The choices come from the bot; what was typed on meanwhile is asked for anew. */

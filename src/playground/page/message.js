@@ -56,7 +56,7 @@ export function colorOf(member, roles) {
 
 /** Whether a message stands under the name of the one before it. */
 export function follows(message, previous) {
-  return Boolean(previous) && !message.reply_to && previous.author === message.author
+  return Boolean(previous) && !message.reply_to && !message.command && !previous.command && previous.author === message.author
     && message.sent_at - previous.sent_at < GROUP_MS && sameDay(message, previous);
 }
 
@@ -74,7 +74,7 @@ export function dayLine(message) {
 }
 
 /**
- * Draws a message. `view` has `names`, `member(id)`, `roles`, `find(id)`, `me`, `mayDelete(message)`, `wireButtons`
+ * Draws a message. `view` has `names`, `member(id)`, `roles`, `find(id)`, `me`, `mayReply(message)`, `mayDelete(message)`,
  * and the actions `reply`, `edit`, `remove`, `jump`, `thread` and `press`.
  */
 export function messageItem(message, previous, view) {
@@ -99,13 +99,15 @@ function fill(item, message, grouped, view) {
   time.title = new Date(message.sent_at).toLocaleString();
   const body = make("div", "body", draw(message.content, view.names));
   if (message.flags & LOADING) body.append(make("p", "loading", dots(), `${message.author_name} is thinking…`));
-  if (message.edited_at) {
+  // What takes the place of "is thinking" is no edit to who reads it.
+  if (message.edited_at && !message.command) {
     const edited = make("span", "edited", "(edited)");
     edited.title = new Date(message.edited_at).toLocaleString();
     (body.lastElementChild?.tagName === "P" ? body.lastElementChild : body).append(" ", edited);
   }
   const parts = [];
   if (message.reply_to) parts.push(quoteLine(message.reply_to, view));
+  if (message.command) parts.push(usedLine(view.used(message), view));
   if (grouped) {
     parts.push(make("div", "gutter", time));
   } else {
@@ -140,6 +142,12 @@ function quoteLine(id, view) {
   button.setAttribute("aria-label", `In answer to ${original.author_name}: ${text}`);
   button.addEventListener("click", () => view.jump(id));
   return make("div", "quote", make("span", "hook"), button);
+}
+
+/** Who ran the command that a message answers. */
+function usedLine(used, view) {
+  const who = nameOf(used.member, "Somebody", view.roles);
+  return make("div", "quote", make("span", "hook"), avatar(used.member, "tiny"), who, make("span", "excerpt", `used /${used.name}`));
 }
 
 function shorten(text) {
@@ -203,9 +211,8 @@ function embedCard(embed, message, view, shown) {
   if (embed.author?.name) card.append(make("p", "fine", String(embed.author.name)));
   if (embed.title) card.append(make("p", "heading heading-3", embed.url ? link(String(embed.url), String(embed.title)) : String(embed.title)));
   if (embed.description) card.append(draw(String(embed.description), view.names));
-  for (const field of embed.fields ?? []) {
-    card.append(make("p", "field", make("strong", "", String(field.name)), make("br"), draw(String(field.value), view.names)));
-  }
+  const fields = (embed.fields ?? []).map((field) => make("div", field.inline ? "field" : "field wide", make("strong", "", String(field.name)), draw(String(field.value), view.names)));
+  if (fields.length) card.append(make("div", "fields", ...fields));
   // Pictures from elsewhere are never loaded here; their address is shown instead.
   for (const told of [embed.image, embed.thumbnail].filter((told) => told?.url)) {
     const file = meant(String(told.url), message);
@@ -247,12 +254,14 @@ function actions(message, view) {
     button.addEventListener("click", () => run(button));
     return button;
   };
-  const bar = make("div", "actions", act("Reply", () => view.reply(message.id)));
+  const bar = make("div", "actions");
+  if (view.mayReply(message)) bar.append(act("Reply", () => view.reply(message.id)));
   bar.setAttribute("role", "group");
   bar.setAttribute("aria-label", `Message of ${message.author_name}`);
   if (view.mayThread(message)) bar.append(act("Thread", () => view.thread(message.id)));
   if (message.author === view.me) bar.append(act("Edit", () => view.edit(message.id)));
-  if (view.mayDelete(message)) bar.append(act("Delete", (button) => sure(button, () => view.remove(message.id))));
+  if (message.only_for) bar.append(act("Dismiss", () => view.remove(message.id)));
+  else if (view.mayDelete(message)) bar.append(act("Delete", (button) => sure(button, () => view.remove(message.id))));
   return bar;
 }
 

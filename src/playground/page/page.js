@@ -3,7 +3,7 @@
 import { complain, editMessage, forget, invite, prefill, replyTo, startComposer } from "./composer.js";
 import { avatar, dayLine, dots, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
 import { openRoles } from "./roles.js";
-import { plain } from "./text.js";
+import { plain, tickTimes } from "./text.js";
 import { mountBoard } from "/dashboard/board.js";
 import { make } from "/dashboard/dom.js";
 
@@ -37,6 +37,7 @@ const view = {
   get roles() { return world.roles; },
   member: (id) => world.members.get(id),
   find: (id) => messagesHere().find((message) => message.id === id),
+  used: (message) => message.command && { member: world.members.get(message.command[0]), name: message.command[1] },
   mayThread: (message) => channelHere()?.kind === "text" && message.channel === here && !message.only_for,
   threadOf: (id) => {
     const thread = channelHere()?.kind === "text" && world.channels.find((channel) => channel.id === id && channel.kind === "thread");
@@ -45,8 +46,9 @@ const view = {
     return { name: thread.name, words: `${many} ${many === 1 ? "message" : "messages"} ›` };
   },
   thread: openThread,
-  press: (message, customId, values) => interact("/playground/presses", { message, custom_id: customId, values }),
-  mayDelete: (message) => message.author === view.me || mayManage(view.me),
+  press: (message, customId, values) => interact("/playground/presses", { message, custom_id: customId, values }).catch((error) => complain(error.message)),
+  mayReply: (message) => !message.only_for,
+  mayDelete: (message) => message.author === view.me || message.only_for === view.me || mayManage(view.me),
   names: {
     member: (id) => {
       const member = world.members.get(id);
@@ -248,7 +250,9 @@ function drawPeople() {
     const [mood, words] = member.id === world.bot ? presenceWords() : ["", "bot"];
     const face = avatar(member);
     if (mood) face.append(make("i", `presence ${mood}`));
-    return make("div", "voice bot", face, make("span", "person", nameOf(member, "", world.roles), make("span", "note", words)));
+    const note = make("span", "note", words);
+    note.title = words;
+    return make("div", "voice bot", face, make("span", "person", nameOf(member, "", world.roles), note));
   }));
 }
 
@@ -516,10 +520,9 @@ async function choices(typing) {
   return [];
 }
 
-/** Does something that the bot has to answer, and says so when it does not. */
+/** Does something that the bot has to answer, and says so when it does not. Fails when it cannot be done. */
 async function interact(path, what) {
-  const begun = await ask("POST", path, { member: view.me, channel: here, ...what }).catch((error) => complain(error.message));
-  if (!begun) return;
+  const begun = await ask("POST", path, { member: view.me, channel: here, ...what });
   setTimeout(async () => {
     const told = await ask("GET", `/playground/interactions/${begun.id}`).catch(() => ({ answered: true }));
     if (!told.answered) complain(`${world.members.get(world.bot)?.name ?? "The bot"} did not answer within three seconds.`);
@@ -591,6 +594,7 @@ startComposer({
 at("back").addEventListener("click", () => go(channelHere().parent));
 at("newer").addEventListener("click", toEnd);
 watchEnd();
+tickTimes();
 at("messages").addEventListener("click", (event) => {
   const item = event.target.closest("li.message");
   if (item && matchMedia("(hover: none)").matches && !event.target.closest("button, a")) item.classList.toggle("touched");

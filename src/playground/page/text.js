@@ -3,6 +3,8 @@
 import { make } from "/dashboard/dom.js";
 
 const MAX_DEPTH = 6;
+/** How often times like "in 5 seconds" are told anew. */
+const TICK_MS = 1000;
 
 /**
  * Draws a message. `names` resolves what ids stand for: `member(id)`, `role(id)` and `channel(id)` give
@@ -229,7 +231,18 @@ function moment(seconds, style = "f") {
   const element = make("time", "moment", style === "R" ? relative(date) : date.toLocaleString([], styles[style]));
   element.dateTime = date.toISOString();
   element.title = date.toLocaleString();
+  if (style === "R") element.dataset.relative = "yes";
   return element;
+}
+
+/** Keeps times like "in 5 seconds" true, as long as the page is open. */
+export function tickTimes() {
+  setInterval(() => {
+    for (const element of document.querySelectorAll("time[data-relative]")) {
+      const words = relative(new Date(element.dateTime));
+      if (element.textContent !== words) element.textContent = words;
+    }
+  }, TICK_MS);
 }
 
 function relative(date) {

@@ -155,8 +155,9 @@ fn spoken(data: &Map<String, Value>) -> Result<Draft, Refusal> {
 
 fn write(world: &mut World, interaction: &Interaction, draft: Draft) -> Result<MessageId, Refusal> {
     let only_for = (draft.flags & EPHEMERAL != 0).then_some(interaction.member);
+    let command = interaction.command.clone().map(|name| (interaction.member, name));
     let bot = world.state.bot().id;
-    let posted = world.post(interaction.channel, bot, Draft { only_for, ..draft });
+    let posted = world.post(interaction.channel, bot, Draft { only_for, command, ..draft });
     posted.map(|message| message.id).ok_or_else(Refusal::unknown_channel)
 }
 
