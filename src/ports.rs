@@ -28,7 +28,7 @@ use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::presence::Presence;
-use crate::domain::restriction::Appointment;
+use crate::domain::restriction::{Appointment, Member};
 
 // === Time and chance ===
 
@@ -406,6 +406,8 @@ pub enum PostRequest {
         /// The choices, the best first.
         choices: Vec<Choice>,
     },
+    /// Reads the roles of somebody. Answered by [`PostResult::Absent`] when they are not there any more.
+    Roles(Member),
     /// Gives a role to somebody, who may hold it already.
     AddRole(Appointment),
     /// Takes a role from somebody, who need not hold it.
@@ -432,6 +434,8 @@ pub enum PostResult {
     Message(MessageId),
     /// Messages, oldest first.
     Messages(Vec<Posted>),
+    /// Ids of roles.
+    Roles(Vec<String>),
     /// The person, or the whole community, is not there any more.
     Absent,
 }

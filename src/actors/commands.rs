@@ -2,7 +2,8 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: commands and what is being typed of them, from the gateway.
-//! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`.
+//! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`,
+//! the wish for another status line to `presence_scheduler`.
 //! A restart loses: the commands that run. The platform tells their members that there was no answer, and they run them again.
 //!
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word

@@ -23,7 +23,7 @@ use super::supervisor::{Actor, Crash, Me};
 use super::turn::{self, Flight, Started, TurnParts};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, Effort, LANE_FULL, Lane, LaneRule, Turn};
+use crate::domain::turn::{Answer, Effort, LANE_BUSY, LANE_FULL, Lane, LaneRule, Turn};
 
 /// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
 /// kilobytes.
@@ -153,7 +153,9 @@ impl Conversation {
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
-            return self.answer(turn.id.clone(), turn.apology(sentence, LANE_FULL));
+            // Whoever asked nothing pays for nothing.
+            let reason = if turn.trigger.is_asked() { LANE_FULL } else { LANE_BUSY };
+            return self.answer(turn.id.clone(), turn.apology(sentence, reason));
         }
         lane.waiting.push_back((offered, Instant::now()));
         if !busy {

@@ -39,6 +39,10 @@ use crate::ports::{Clock, Store};
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The most such places remembered. Beyond that there are no further lines.
 const WARNED_MAX: usize = 10_000;
+/// How many hints a person gets in [`HINTS_WITHIN`]: no limit counts them, and each is a post.
+const HINTS_MAX: u32 = 5;
+/// The time in which they are counted.
+const HINTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What the gateway is told.
 pub enum GatewayMsg {
@@ -77,6 +81,8 @@ pub struct Gateway {
 pub struct GatewayState {
     /// How often other bots were answered lately.
     pairs: Pairs,
+    /// How often people got a hint lately.
+    hints: Pairs,
     /// When the log last heard that we may not answer in a place.
     warned: HashMap<Place, Instant>,
 }
@@ -128,13 +134,14 @@ impl Gateway {
             Verdict::Turn(turn) | Verdict::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
                 ignore(Reason::PairWindow, receipt);
             }
+            Verdict::Hint(turn) if !self.may_hint(state, &turn) => ignore(Reason::HintedEnough, receipt),
             Verdict::Restricted(turn) => {
                 // A sweeper that is down drops the receipt, and the message comes back.
                 if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
                     receipt.settle();
                 }
             }
-            Verdict::Interjection(turn, draw) => self.join_in(posted, turn, draw, receipt),
+            Verdict::Interjection(turn, draw) => self.join_in(turn, draw, receipt),
             Verdict::Turn(turn) => {
                 self.interjections.welcomed(&turn.place);
                 self.admit(turn, None, receipt);
@@ -163,14 +170,15 @@ impl Gateway {
         }
     }
 
+    /// Whoever mentions us again and again without a word is told only so often what to do.
+    fn may_hint(&self, state: &mut GatewayState, turn: &Turn) -> bool {
+        state.hints.admit(&turn.person, &turn.id, self.clock.now(), HINTS_MAX, HINTS_WITHIN)
+    }
+
     /// Joins in, where manners allow it. Whatever speaks against it, nobody hears of it.
-    fn join_in(&self, posted: &Posted, turn: Turn, draw: Draw, receipt: Receipt) {
+    fn join_in(&self, turn: Turn, draw: Draw, receipt: Receipt) {
         let running = self.live.now();
         let settings = &running.settings;
-        let restricted = settings.restriction.role.map(|role| role.to_string());
-        if restricted.is_some_and(|role| posted.author.roles.contains(&role)) {
-            return ignore(Reason::Restricted, receipt);
-        }
         if vitals::condition(&self.board, &*self.store, &running).0 != Status::Ready {
             return ignore(Reason::Unwell, receipt);
         }

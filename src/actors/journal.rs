@@ -146,6 +146,23 @@ struct Entry {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+impl Entry {
+    fn of_earlier_life(turn: Turn, answer: Option<Answer>) -> Self {
+        let taken = Instant::now();
+        Self {
+            turn,
+            answer,
+            taken,
+            answered: taken,
+            offers: 0,
+            maybe_posted: true,
+            unheard: false,
+            waiting: Vec::new(),
+            _permit: None,
+        }
+    }
+}
+
 impl Actor for Journal {
     type Msg = JournalMsg;
     type State = JournalState;
@@ -311,8 +328,7 @@ impl Journal {
                 continue;
             }
             match serde_json::from_str(&value) {
-                // What nobody asked for is not taken up again: it might have been said already.
-                Ok(Custody::Open { turn, .. }) if !turn.trigger.is_asked() => state.closed.insert(turn.id),
+                Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.let_go(state, turn, answer),
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     self.timeline.accepted(&turn);
@@ -325,20 +341,8 @@ impl Journal {
                     if let Some(answer) = &answer {
                         rate_limiter::close(&self.rate_limiter, &turn, answer);
                     }
-                    let taken = Instant::now();
-                    let entry = Entry {
-                        turn,
-                        answer,
-                        taken,
-                        answered: taken,
-                        offers: 0,
-                        maybe_posted: true,
-                        unheard: false,
-                        waiting: Vec::new(),
-                        _permit: None,
-                    };
                     resumed.push(id.clone());
-                    state.open.insert(id, entry);
+                    state.open.insert(id, Entry::of_earlier_life(turn, answer));
                 }
                 Ok(Custody::Closed { .. }) => {
                     if let Some(id) = keys::parse_turn(&key) {

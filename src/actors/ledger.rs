@@ -19,7 +19,10 @@ const ROWS_MOST: usize = 200_000;
 /// What a member used in a community. Each read is bounded by the store.
 pub async fn sums(store: &dyn Store, person: &Person, guild: Option<&str>, now: Timestamp) -> Sums {
     let keys = ledger::keys_of_sums(person, guild, now);
-    let reads = keys.iter().map(|key| async move { (key.clone(), store.get(key).await) });
+    let reads = keys.into_iter().map(|key| async move {
+        let text = store.get(&key).await;
+        (key, text)
+    });
     let found: HashMap<String, Option<String>> = stream::iter(reads).buffer_unordered(AT_ONCE).collect().await;
     ledger::sums(person, guild, now, |key| found.get(key).cloned().flatten())
 }

@@ -51,6 +51,14 @@ impl Running {
         std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))).any(|row| row.vision)
     }
 
+    /// Whether it makes a difference to anybody which roles they hold.
+    #[must_use]
+    pub fn roles_matter(&self) -> bool {
+        let rules = &self.rules;
+        let named = !rules.ignored_roles.is_empty() || !rules.super_roles.is_empty() || !self.limits.roles.is_empty();
+        named || rules.restriction.is_some()
+    }
+
     /// The prices of a row, when it has any.
     #[must_use]
     pub fn price(&self, row: &str) -> Option<Price> {

@@ -154,12 +154,17 @@ impl Actor for ShardActor {
     type State = ShardState;
 
     fn start(&self, me: &mut Me<ShardMsg>) -> Result<ShardState, Crash> {
-        let store = Arc::clone(&self.parts.store);
-        let key = self.session_key();
+        let (parts, key) = (self.parts.clone(), self.session_key());
         me.task(
             async move {
-                let stored = tokio::time::timeout(LOAD_WITHIN, store.get(&key)).await.ok().flatten();
-                ShardMsg::Loaded(stored.and_then(|text| serde_json::from_str(&text).ok()))
+                let stored = tokio::time::timeout(LOAD_WITHIN, parts.store.get(&key)).await.ok().flatten();
+                let session = stored.and_then(|text| serde_json::from_str(&text).ok());
+                if session.is_none() {
+                    let noting = catch_up::note_first_listened(&parts);
+                    // Whatever the store does, somebody has to listen.
+                    let _ = tokio::time::timeout(LOAD_WITHIN, noting).await;
+                }
+                ShardMsg::Loaded(session)
             },
             |_| ShardMsg::Loaded(None),
         );

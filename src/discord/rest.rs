@@ -247,6 +247,7 @@ impl Poster for Rest {
             PostRequest::Defer(callback) => self.defer(callback).await,
             PostRequest::Respond { to, piece } => self.respond(to, piece).await,
             PostRequest::Suggest { to, choices } => self.suggest(to, choices).await,
+            PostRequest::Roles(member) => self.roles(member).await,
             PostRequest::AddRole(appointment) => self.set_role(Method::PUT, appointment).await,
             PostRequest::RemoveRole(appointment) => self.set_role(Method::DELETE, appointment).await,
         }

@@ -164,6 +164,13 @@ pub fn watermark(door: &Door, guild: &str) -> String {
     format!("{WATERMARK_PREFIX}{door}:{guild}")
 }
 
+/// When a process first listened at this door: where the messages begin of a community that has no watermark. It lives for
+/// [`WATERMARK_TTL`].
+#[must_use]
+pub fn first_listened(door: &Door) -> String {
+    format!("{WATERMARK_PREFIX}{door}")
+}
+
 /// How all watermarks of one door begin.
 #[must_use]
 pub fn watermarks_of(door: &Door) -> String {

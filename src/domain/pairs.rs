@@ -1,15 +1,15 @@
-//! How long we talk with another bot: so many answers in a window, then none until it is over. Two bots that answer each
-//! other's every message end there.
+//! How often somebody is answered whom no limit counts: so many answers in a window, then none until it is over. Two bots that
+//! answer each other's every message end there.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::ids::{Person, Timestamp, TurnId};
 
-/// The most bots that are watched at once. Beyond that no further bot is answered: a list that long is a mistake.
+/// The most of them that are watched at once. Beyond that no further one is answered.
 const PAIRS_MAX: usize = 1_000;
 
-/// The windows of all bots that were answered lately. A bot's window begins with its first message.
+/// The windows of all who were answered lately. A window begins with the first message.
 #[derive(Debug, Default)]
 pub struct Pairs(HashMap<Person, Window>);
 
@@ -21,14 +21,14 @@ struct Window {
 }
 
 impl Pairs {
-    /// Whether this message of a bot may be answered, within `most` answers in `window`. The same message may come twice; it
+    /// Whether this message may be answered, within `most` answers in `window`. The same message may come twice; it
     /// counts once.
-    pub fn admit(&mut self, bot: &Person, message: &TurnId, now: Timestamp, most: u32, window: Duration) -> bool {
+    pub fn admit(&mut self, whom: &Person, message: &TurnId, now: Timestamp, most: u32, window: Duration) -> bool {
         self.0.retain(|_, known| now.since(known.began) < window);
-        if self.0.len() >= PAIRS_MAX && !self.0.contains_key(bot) {
+        if self.0.len() >= PAIRS_MAX && !self.0.contains_key(whom) {
             return false;
         }
-        let known = self.0.entry(bot.clone()).or_insert_with(|| Window { began: now, answered: Vec::new() });
+        let known = self.0.entry(whom.clone()).or_insert_with(|| Window { began: now, answered: Vec::new() });
         if known.answered.contains(message) {
             return true;
         }

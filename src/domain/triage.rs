@@ -61,6 +61,8 @@ pub enum Reason {
     NotAddressed,
     /// Another bot was answered often enough in its window.
     PairWindow,
+    /// Its author mentioned us without a word, and got enough hints lately.
+    HintedEnough,
     /// Nobody addressed us, and its author is restricted.
     Restricted,
     /// Nobody addressed us, and we are not well or have enough to do.
@@ -84,6 +86,7 @@ impl Reason {
             Self::DirectMessage => "direct_message",
             Self::NotAddressed => "not_addressed",
             Self::PairWindow => "pair_window",
+            Self::HintedEnough => "hinted_enough",
             Self::Restricted => "restricted",
             Self::Unwell => "unwell",
             Self::Unasked(silence) => silence.as_str(),
@@ -123,9 +126,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         policy: rules.policy.clone(),
     };
     if !trigger.is_asked() {
-        return posted
-            .draw
-            .map_or(Verdict::Ignore(Reason::NotAddressed), |draw| interjection(turn, draw, posted, rules));
+        return posted.draw.map_or(Verdict::Ignore(Reason::NotAddressed), |draw| interjection(turn, draw, rules));
     }
     if is_confined(posted, rules) {
         Verdict::Restricted(turn)
@@ -152,8 +153,9 @@ fn unasked(posted: &Posted) -> Option<Trigger> {
 }
 
 /// Nothing is remembered of it, one at a time is enough in a place, and what its message replied to is not its business.
-fn interjection(turn: Turn, draw: Draw, posted: &Posted, rules: &Rules) -> Verdict {
-    if is_confined(posted, rules) {
+/// Restricted members are not talked to unasked, also where they are answered.
+fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> Verdict {
+    if rules.restriction.as_ref().is_some_and(|restriction| turn.roles.contains(&restriction.role)) {
         return Verdict::Ignore(Reason::Restricted);
     }
     let policy = Policy { history: HistoryScope::Nothing, lane: LaneRule::Refuse, ..turn.policy };

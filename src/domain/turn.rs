@@ -96,6 +96,9 @@ pub enum Lane {
 /// The reason of an apology to somebody who has more questions waiting than we keep.
 pub const LANE_FULL: &str = "lane full";
 
+/// The reason why nothing is said that nobody asked for: something of that kind is being thought of there already.
+pub const LANE_BUSY: &str = "lane busy";
+
 /// Why a message is answered. The name is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

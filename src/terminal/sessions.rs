@@ -244,7 +244,7 @@ impl Poster for Sessions {
                 PostResult::Messages(self.history(place, after.as_ref(), usize::from(*limit)))
             }
             // There are no roles here.
-            PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
+            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
             PostRequest::Fetch { place, message } => {
                 let all = self.history(place, None, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())

@@ -234,9 +234,14 @@ fn a_killed_process_forgets_no_limit_and_leaks_none() {
     story(async {
         let world = World::without_bot(messages(3).set("RATE_LIMIT_WINDOW_SECONDS", 20)).await;
         world.model.always(Act::says("hello"));
-        let process = world.process("first").await;
+        // A life that ends well leaves its records; without any, a process that is killed in its first moments has never been.
+        let mut process = world.process("first").await;
         served(&world, "Ada", "general").await;
         served(&world, "Ada", "general").await;
+        process.terminate();
+        assert_eq!(process.exit(SOON).await, 0);
+        world.service.disconnected(0).await;
+        let process = world.process("second").await;
         world.model.always(Act::SaysAfter(Duration::from_secs(1), "late".into()));
         let calls = world.model.calls();
         let cut_short = world.says("Ada", "general", "@staffai hello");
@@ -244,7 +249,7 @@ fn a_killed_process_forgets_no_limit_and_leaks_none() {
         process.kill();
         world.service.disconnected(0).await;
 
-        let mut process = world.process("second").await;
+        let mut process = world.process("third").await;
         assert_eq!(world.words_to(cut_short).await, "late", "its reservation is there already");
         let said = refused(&world, "Ada", "general").await;
         let at: u64 = said.split_once("<t:").unwrap().1.split_once(":R>").unwrap().0.parse().unwrap();

@@ -98,6 +98,23 @@ fn a_restricted_member_is_answered_in_one_channel_and_told_so_once_elsewhere() {
 }
 
 #[test]
+fn what_is_read_back_after_an_outage_knows_the_roles_of_its_author() {
+    story(async {
+        let world = World::with(setup()).await;
+        let before = world.says("Ben", "general", "@staffai hello");
+        world.answer_to(before).await;
+        restricts(&world, "Ada", true);
+        world.service.faults().invalidate_sessions(false);
+        let during = world.says("Ada", "general", "@staffai are you away?");
+        let free = world.says("Ben", "general", "@staffai are you away?");
+        assert_eq!(world.words_to(free).await, "You said: are you away?");
+        let told = world.answer_to(during).await;
+        assert!(told.content.starts_with("Please go to"), "{}", told.content);
+        assert_eq!(world.service.stats().identifies, 2, "it was read back");
+    });
+}
+
+#[test]
 fn who_was_told_is_not_told_again_after_a_restart() {
     story(async {
         let world = World::with(setup().set("RATE_LIMIT_WINDOW_SECONDS", 3600)).await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{CommandParts, kept, overview};
 use crate::actors::config_watcher::ConfigWatcherMsg;
+use crate::actors::ledger;
 use crate::actors::presence_scheduler::PresenceMsg;
 use crate::actors::rate_limiter::{Asker, RateLimiterMsg};
 use crate::config::edges::DirectMessages;
@@ -119,7 +120,7 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     if others && !command::is_operator(&command.caller, &parts.live.now().settings.members.super_roles) {
         return (Piece::text(words::usage_of_others()), "refused");
     }
-    let sums = kept::used(parts, &person, command.guild.as_deref()).await;
+    let sums = ledger::sums(&*parts.store, &person, command.guild.as_deref(), parts.clock.now()).await;
     let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
     let asker = Asker {
         person: person.clone(),

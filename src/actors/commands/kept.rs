@@ -1,16 +1,17 @@
 //! What is kept about one person: finding it, showing it, taking it away.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use futures_util::future::join_all;
 
 use super::CommandParts;
 use crate::actors::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
 use crate::domain::history::History;
-use crate::domain::ids::Person;
 use crate::domain::keys;
-use crate::domain::ledger::{self, Sums};
+use crate::domain::ledger;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::FILE_BYTES_MAX;
 use crate::ports::{StoreStatus, Write};
@@ -40,18 +41,20 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     writes.push(Write::Delete { key: keys::preferences(person) });
     let ttl = parts.live.now().settings.history.ttl;
     let ttl = (!ttl.is_zero()).then_some(ttl);
+    let mut rewritten = Vec::new();
     for (key, _) in &kept.quotes {
-        // Read again: its owner may have gone on talking since.
+        // Read again, and written at once: its owner may go on talking meanwhile.
         let Some(mut history) = parts.store.get(key).await.and_then(|stored| readable(&stored)) else { continue };
         history.forget_asked_by(person, command.at);
-        writes.push(match history.entries() {
+        rewritten.push(parts.store.write(vec![match history.entries() {
             [] => Write::Delete { key: key.clone() },
             _ => Write::Put { key: key.clone(), value: history.to_json(), ttl },
-        });
+        }]));
     }
-    let durable = parts.store.write(writes);
+    rewritten.push(parts.store.write(writes));
     parts.forgotten.wish(person, None, command.at);
-    let sound = durable.await && is_sound(parts) && in_flight.is_ok();
+    let durable = join_all(rewritten).await.into_iter().all(|durable| durable);
+    let sound = durable && is_sound(parts) && in_flight.is_ok();
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
     words::forgotten(&wiped, sound)
 }
@@ -61,18 +64,6 @@ pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, 
     let kept = find(parts, command).await;
     let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
     (words::exported(&kept.counts(), is_sound(parts)), document.into_bytes())
-}
-
-/// What somebody used in a community.
-pub(super) async fn used(parts: &CommandParts, person: &Person, guild: Option<&str>) -> Sums {
-    let now = parts.clock.now();
-    let mut texts = HashMap::new();
-    for key in ledger::keys_of_sums(person, guild, now) {
-        if let Some(text) = parts.store.get(&key).await {
-            texts.insert(key, text);
-        }
-    }
-    ledger::sums(person, guild, now, |key| texts.get(key).cloned())
 }
 
 /// The communities in which somebody was ever counted, and the one they are in.

@@ -58,14 +58,16 @@ type Asked = (PostRequest, Reply<Result<PostResult, PostError>>);
 struct World {
     commands: Handle<CommandsMsg>,
     outbox: Heard<OutboxMsg>,
+    presence: Heard<PresenceMsg>,
     store: Arc<Odd>,
     _tree: Tree,
 }
 
 async fn world(takes: Duration, panics: bool) -> World {
     let (commands, outbox, journal) = (at("commands"), at("outbox:discord"), at("journal"));
+    let presence = at("presence_scheduler");
     let mut stage = Stage::new();
-    let heard = stage.probe(&outbox);
+    let (heard, told) = (stage.probe(&outbox), stage.probe(&presence));
     let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics });
     let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
     let parts = CommandParts {
@@ -79,13 +81,13 @@ async fn world(takes: Duration, panics: bool) -> World {
         journal,
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
-        presence_scheduler: at("presence_scheduler"),
+        presence_scheduler: presence,
         forgotten: Arc::default(),
         in_flight: Arc::default(),
         tooling: Arc::default(),
     };
     stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
-    World { commands, outbox: heard, store, _tree: stage.go().await }
+    World { commands, outbox: heard, presence: told, store, _tree: stage.go().await }
 }
 
 fn command(id: &str, name: &str, from: &str) -> Box<Command> {
@@ -173,6 +175,19 @@ async fn the_word_that_an_answer_comes_waits_for_no_store() {
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     assert!(world.says().await.starts_with("There was nothing"));
     assert!(begun.elapsed() >= Duration::from_secs(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_status_line_is_wished_for_by_operators_alone() {
+    let mut world = world(Duration::ZERO, false).await;
+    for (id, administrator) in [("10", false), ("11", true)] {
+        let mut command = command(id, "refresh_status", "7");
+        command.caller.administrator = administrator;
+        world.runs(command);
+        world.defers(Ok(PostResult::Done)).await;
+        world.says().await;
+        assert_eq!(matches!(world.presence.now().await, Some(PresenceMsg::Refresh)), administrator);
+    }
 }
 
 #[tokio::test(start_paused = true)]

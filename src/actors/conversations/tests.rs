@@ -20,9 +20,11 @@ use crate::actors::testing::ports::{
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::Kind;
 use crate::actors::turn::InFlight;
+use crate::domain::incoming::Attachment;
+use crate::domain::limits::charge::{Charge, charge};
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{LaneRule, Outcome};
+use crate::domain::turn::{Answer, Effort, LANE_BUSY, LANE_FULL, LaneRule, Outcome, Trigger};
 use crate::ports::{Fault, ModelErrorKind};
 
 struct World {
@@ -32,6 +34,7 @@ struct World {
     roster: Arc<Roster>,
     faults: Arc<ScriptedFaults>,
     in_flight: Arc<InFlight>,
+    attachment_kib: Arc<Semaphore>,
     rate_limiter: Heard<RateLimiterMsg>,
     _outbox: Heard<OutboxMsg>,
     _tree: Tree,
@@ -47,6 +50,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         (at("conversations"), at("journal"), at("outbox"), at("llm_dispatcher"));
     let rate_limiter = at("rate_limiter");
     let in_flight = Arc::new(InFlight::default());
+    let attachment_kib = Arc::new(Semaphore::new(1));
     let live = live(variables, Arc::clone(&models) as _);
     let parts = Arc::new(TurnParts {
         forgotten: Arc::default(),
@@ -61,7 +65,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),
         attachments: Arc::new(NoFiles),
-        attachment_kib: Arc::new(Semaphore::new(1)),
+        attachment_kib: Arc::clone(&attachment_kib),
         busy: Arc::default(),
         interjections: Arc::default(),
     });
@@ -77,7 +81,18 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     );
     stage.actor(row(LEAF), &router, Conversations { template: real(Kind::Conversation), parts });
     let tree = stage.go().await;
-    World { router, journal, models, roster, faults, in_flight, rate_limiter, _outbox: outbox, _tree: tree }
+    World {
+        router,
+        journal,
+        models,
+        roster,
+        faults,
+        in_flight,
+        attachment_kib,
+        rate_limiter,
+        _outbox: outbox,
+        _tree: tree,
+    }
 }
 
 impl World {
@@ -203,8 +218,39 @@ async fn a_lane_that_refuses_does_not_queue() {
         turn.policy.lane = LaneRule::Refuse;
         world.offer(turn);
     }
-    assert_eq!(world.answer().await.2, notice::lane_busy(Locale::English));
+    let (_, outcome, words) = world.answer().await;
+    assert_eq!((outcome, words.as_str()), (Outcome::Apologised(LANE_FULL.into()), notice::lane_busy(Locale::English)));
     assert_eq!(world.answer().await.0, "10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_room_of_files_is_taken_for_as_long_as_a_model_is_shown_them() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    let (name, url) = ("a.txt".to_owned(), "https://example.org/a.txt".to_owned());
+    let file = Attachment { name, mime: None, size: 10, url, width: None, height: None };
+    world.offer(Turn { attachments: vec![file], ..turn("10", "7", "42") });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((world.asked().len(), world.attachment_kib.available_permits()), (1, 0));
+    world.answer().await;
+    assert_eq!(world.attachment_kib.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_costs_nothing_when_its_lane_is_busy() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(10));
+    for (id, person) in [("10", "7"), ("11", "8")] {
+        let mut turn = turn(id, person, "42");
+        turn.trigger = Trigger::Interjection;
+        turn.policy.lane = LaneRule::Refuse;
+        world.offer(turn);
+    }
+    let (id, outcome, _) = world.answer().await;
+    assert_eq!((id.as_str(), &outcome), ("11", &Outcome::Apologised(LANE_BUSY.into())));
+    let outgoing = turn("11", "8", "42").reply_with("");
+    let answer = Answer { outgoing, exchange: None, outcome, effort: Effort::default() };
+    assert_eq!(charge(&answer), Charge::Cancel);
 }
 
 #[tokio::test(start_paused = true)]

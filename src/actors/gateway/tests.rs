@@ -89,6 +89,23 @@ async fn a_mention_without_words_is_answered_by_a_hint() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn mentions_without_words_get_only_so_many_hints() {
+    let (log, mut world) = (Log::capture(), world(100).await);
+    let bare =
+        |id: u32, from: &str| Incoming::Posted(Posted { text: "<@1>".into(), ..mention(&id.to_string(), from, "42") });
+    for id in 0..HINTS_MAX + 2 {
+        world.receive(bare(100 + id, "7"));
+    }
+    world.receive(bare(200, "8"));
+    let mut hinted = 0;
+    while world.journal.now().await.is_some() {
+        hinted += 1;
+    }
+    assert_eq!(hinted, HINTS_MAX + 1, "another person has hints of their own");
+    assert_eq!(log.column("gateway.dropped", "reason"), ["hinted_enough"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_not_for_us_is_settled_at_once() {
     let (log, mut world) = (Log::capture(), world(1).await);
     let mut chatter = mention("10", "7", "42");

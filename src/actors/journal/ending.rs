@@ -2,9 +2,9 @@
 
 use super::{Entry, Journal, JournalState, report};
 use crate::actors::outbox::OutboxMsg;
-use crate::actors::rate_limiter::RateLimiterMsg;
+use crate::actors::rate_limiter::{self, RateLimiterMsg};
 use crate::domain::ids::TurnId;
-use crate::domain::turn::Outcome;
+use crate::domain::turn::{Answer, Outcome, Turn};
 
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
 pub(super) fn silent(entry: &Entry) -> Option<String> {
@@ -23,6 +23,15 @@ impl Journal {
         // Whoever is down holds nothing of it any more.
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(turn.place.clone(), id.clone()));
         let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(Box::new(turn)));
+    }
+
+    /// Ends what an earlier life began and nobody asked for: it might have been said already. What it took is counted, and nothing
+    /// of its words is kept.
+    pub(super) fn let_go(&self, state: &mut JournalState, turn: Turn, answer: Option<Answer>) {
+        if let Some(answer) = &answer {
+            rate_limiter::close(&self.rate_limiter, &turn, answer);
+        }
+        self.close(state, &Entry::of_earlier_life(turn, answer), Vec::new(), Vec::new());
     }
 
     /// Ends a turn without an answer.

@@ -507,6 +507,7 @@ async fn what_nobody_asked_for_is_never_taken_up_again() {
     world.journal.cast(JournalMsg::Drain).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(world.offered().await, None, "a journal that begins anew leaves it");
+    assert_eq!(world.record("12"), "closed", "and keeps no word of it");
     world.accept(&third);
     assert_eq!(world.offered().await, None, "and knows that it was there");
 }

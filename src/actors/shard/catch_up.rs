@@ -1,7 +1,9 @@
 //! Reading a gap back: after a fresh session, what was posted since the stored watermark is read over the request API.
 //!
 //! The journal knows by message id what was answered, so reading too much does no harm; reading is bounded by age and count.
+//! Messages that are read do not tell the roles of their authors, so those are asked for where they may matter.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,9 +12,11 @@ use super::{ShardMsg, ShardParts};
 use crate::actors::handle::Handle;
 use crate::actors::outbox::OutboxMsg;
 use crate::domain::ids;
-use crate::domain::ids::{Place, Timestamp};
-use crate::domain::incoming::Posted;
+use crate::domain::ids::{Person, Place, Timestamp};
+use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::keys;
+use crate::domain::restriction::Member;
+use crate::domain::triage::{self, Verdict};
 use crate::ports::{PostError, PostRequest, PostResult, StoreStatus, Write};
 
 /// How long the reading of one channel may take, with its waits for budgets.
@@ -24,6 +28,8 @@ const TRIES: u32 = 5;
 const MARK_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is asked again meanwhile.
 const MARK_AGAIN: Duration = Duration::from_secs(1);
+/// How long the first connection waits for the note that somebody listens.
+const NOTE_WITHIN: Duration = Duration::from_secs(2);
 /// The head start of the journal, which has to read from a recovered store what was answered before.
 const JOURNAL_FIRST: Duration = Duration::from_secs(5);
 /// The most messages that one request reads.
@@ -49,9 +55,24 @@ pub enum CatchUp {
     Unknown(Newest),
 }
 
+/// Notes durably when a process first listened here, unless that is known. A process that is killed in its first moments, before
+/// a session or a watermark of it is durable, leaves at least this for the next one.
+pub(super) async fn note_first_listened(parts: &ShardParts) {
+    if first_listened(parts).await.is_none() {
+        let (key, value) = (keys::first_listened(&parts.door), parts.began.0.to_string());
+        let noted = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]);
+        // A store that takes longer, or fails, is not waited for.
+        let _ = tokio::time::timeout(NOTE_WITHIN, noted).await;
+    }
+}
+
+async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
+    parts.store.get(&keys::first_listened(&parts.door)).await.and_then(|text| text.parse().ok()).map(Timestamp)
+}
+
 /// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
-/// this process began was not said to us, but what came since may have been lost with a connection that broke before anything
-/// of it was heard.
+/// anybody listened was not said to us, but what came since may have been lost with a connection that broke, or a process that
+/// was killed, before anything of it was durable.
 pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<ShardMsg>) -> CatchUp {
     let Gap { newest, again } = gap;
     let key = keys::watermark(&parts.door, guild);
@@ -61,7 +82,10 @@ pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: 
     // Once this process is old enough, whatever the store may say lies before all that is read back.
     let unknown = stored.is_err() && now.since(parts.began) <= age;
     let stored = stored.unwrap_or(None);
-    let watermark = stored.unwrap_or(parts.began);
+    let watermark = match stored {
+        Some(stored) => stored,
+        None => first_listened(parts).await.unwrap_or(parts.began),
+    };
     if stored.is_none() && !unknown {
         let value = watermark.0.to_string();
         drop(parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
@@ -73,6 +97,7 @@ pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: 
         return CatchUp::Unknown(newest);
     }
     let since = watermark.max(Timestamp(now.0.saturating_sub(ids::millis(age))));
+    let mut roles = Roles::default();
     for (place, last) in newest.iter().cloned() {
         // Messages of one millisecond have no order here, so the watermark's own is read as well.
         if last < since {
@@ -80,11 +105,12 @@ pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: 
         }
         let mut messages = read_place(parts, place.clone()).await;
         messages.retain(|posted| posted.at >= since);
-        for posted in &mut messages {
-            posted.guild = Some(guild.to_owned());
-        }
         if messages.is_empty() {
             continue;
+        }
+        for posted in &mut messages {
+            posted.guild = Some(guild.to_owned());
+            roles.complete(parts, posted).await;
         }
         tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
         if shard.cast(ShardMsg::CaughtUp(guild.to_owned(), CatchUp::Read(messages))).is_err() {
@@ -118,6 +144,32 @@ async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, S
 
 /// The store fails, and what it keeps cannot be known.
 struct StoreFails;
+
+/// The roles of authors, each asked for once; at most one for each message that is read.
+#[derive(Default)]
+struct Roles(HashMap<Person, Vec<String>>);
+
+impl Roles {
+    /// Adds to a message that we may answer the roles of its author. Who is not there any more has none; so has who cannot be
+    /// asked about, because to be answered once too often does less harm than to be passed over.
+    async fn complete(&mut self, parts: &ShardParts, posted: &mut Posted) {
+        let running = parts.live.now();
+        let Some(us) = parts.source.us() else { return };
+        let is_answered = !matches!(triage::triage(posted, &running.rules, &us), Verdict::Ignore(_));
+        let Some(guild) = posted.guild.clone().filter(|_| is_answered && running.roles_matter()) else { return };
+        if posted.author.kind != AuthorKind::Member {
+            return;
+        }
+        let person = posted.author.person.clone();
+        if !self.0.contains_key(&person) {
+            let request = PostRequest::Roles(Member { guild, person: person.clone() });
+            let told = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), READ_WITHIN).await;
+            let roles = if let Ok(Ok(PostResult::Roles(roles))) = told { roles } else { Vec::new() };
+            self.0.insert(person.clone(), roles);
+        }
+        posted.author.roles = self.0.get(&person).cloned().unwrap_or_default();
+    }
+}
 
 async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
     let limit = parts.live.now().settings.catch_up.per_channel.min(PAGE);

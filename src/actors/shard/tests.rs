@@ -390,6 +390,28 @@ async fn a_fresh_install_replays_nothing_and_begins_its_watermark() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_process_missed_that_was_killed_in_its_first_moments_is_read_back() {
+    let store = MemoryStore::new();
+    // All that is durable of it is that it listened.
+    store.put("staffai:watermark:discord".to_owned(), (BEGINNING.0 - 60_000).to_string());
+    let mut world = world(store).await;
+    missed(&world, "10", 90);
+    missed(&world, "11", 30);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    assert_eq!(world.event().await.unwrap().0, "11");
+    assert!(world.event().await.is_none(), "it was said before anybody listened");
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_somebody_listens_is_durable_before_anything_is_heard() {
+    let mut world = world(MemoryStore::new()).await;
+    let _connection = world.connections.next().await;
+    assert_eq!(world.store.entries.lock().get("staffai:watermark:discord"), Some(&BEGINNING.0.to_string()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_a_few_communities_are_read_back_at_once() {
     let store = MemoryStore::new();
     for guild in 0..20 {

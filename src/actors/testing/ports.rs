@@ -401,6 +401,8 @@ impl ScriptedPoster {
             | PostRequest::Defer(_)
             | PostRequest::Respond { .. }
             | PostRequest::Suggest { .. } => PostResult::Done,
+            // Everybody holds one role, by their own number.
+            PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.clone()]),
             PostRequest::History { place, after, limit } => {
                 let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
                 let after = after.as_ref().map_or(0, number);
@@ -448,7 +450,7 @@ impl Poster for ScriptedPoster {
             PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
             PostRequest::Typing { place } => (Some(place), None),
-            PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
+            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
             PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };

@@ -1,8 +1,10 @@
-//! Giving and taking roles.
+//! Giving, taking and reading roles.
 
 use std::fmt::Write as _;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde::Deserialize;
+use serenity::model::id::RoleId;
 
 use super::{Rest, answer, foreign, number};
 use crate::discord::DOOR;
@@ -19,24 +21,50 @@ const ABSENT: [u32; 3] = [10_004, 10_007, 10_013];
 impl Rest {
     /// Gives a role (`PUT`) or takes it (`DELETE`). Both may be repeated.
     pub(super) async fn set_role(&self, method: Method, appointment: &Appointment) -> Result<PostReply, PostError> {
-        let Appointment { member: Member { guild, person }, role, reason } = appointment;
-        let id = |text: &str| number(text).ok_or_else(|| foreign("an id"));
-        if person.door != DOOR {
-            return Err(foreign("the person"));
-        }
-        let path = format!("/guilds/{}/members/{}/roles/{}", id(guild)?, id(&person.id)?, id(role)?);
+        let Appointment { member, role, reason } = appointment;
+        let path = format!("{}/roles/{}", path(member)?, id(role)?);
         let mut headers = HeaderMap::with_capacity(3);
         if let Ok(reason) = HeaderValue::from_str(&encoded(reason)) {
             headers.insert(REASON, reason);
         }
         match self.send_with(headers, method, &path, None).await {
             Ok(answer) => Ok(answer.reply(PostResult::Done)),
-            Err(error) if answer::code(&error).is_some_and(|code| ABSENT.contains(&code)) => {
-                Ok(PostReply { result: PostResult::Absent, bucket: None })
-            }
-            Err(error) => Err(error),
+            Err(error) => absent(error),
         }
     }
+
+    /// The roles of a member, which messages that are read over this API do not tell.
+    pub(super) async fn roles(&self, member: &Member) -> Result<PostReply, PostError> {
+        #[derive(Deserialize)]
+        struct Told {
+            roles: Vec<RoleId>,
+        }
+        let answer = match self.send(Method::GET, &path(member)?, None).await {
+            Ok(answer) => answer,
+            Err(error) => return absent(error),
+        };
+        let Told { roles } = answer.json()?;
+        Ok(answer.reply(PostResult::Roles(roles.iter().map(ToString::to_string).collect())))
+    }
+}
+
+fn path(Member { guild, person }: &Member) -> Result<String, PostError> {
+    if person.door != DOOR {
+        return Err(foreign("the person"));
+    }
+    Ok(format!("/guilds/{}/members/{}", id(guild)?, id(&person.id)?))
+}
+
+fn id(text: &str) -> Result<u64, PostError> {
+    number(text).ok_or_else(|| foreign("an id"))
+}
+
+/// Somebody who is not there is no failure.
+fn absent(error: PostError) -> Result<PostReply, PostError> {
+    if answer::code(&error).is_some_and(|code| ABSENT.contains(&code)) {
+        return Ok(PostReply { result: PostResult::Absent, bucket: None });
+    }
+    Err(error)
 }
 
 /// The reason as a header can hold it: every byte that is not plain is written as its number.
@@ -95,6 +123,19 @@ mod tests {
             let refused = rest.perform(&add("5")).await.unwrap_err();
             assert!(matches!(refused, PostError::Refused { status: told, .. } if told == status), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_roles_of_a_member_are_read() {
+        let known = answer(200, "", r#"{"user":{"id":"7"},"nick":null,"roles":["12","13"]}"#);
+        let left = answer(404, "", r#"{"message":"Unknown Member","code":10007}"#);
+        let (base, mut requests) = serve(vec![known, left]).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        let read = PostRequest::Roles(appointment("5").member);
+        let told = PostResult::Roles(vec!["12".to_owned(), "13".to_owned()]);
+        assert_eq!(rest.perform(&read).await.unwrap().result, told);
+        assert_eq!(requests.recv().await.unwrap().line, "GET /api/v10/guilds/5/members/7");
+        assert_eq!(rest.perform(&read).await.unwrap().result, PostResult::Absent);
     }
 
     #[tokio::test]

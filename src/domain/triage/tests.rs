@@ -258,6 +258,8 @@ fn a_restricted_member_is_answered_in_one_channel_and_its_threads_only() {
     assert_eq!(verdict(&Posted { mentions_us: false, ..message.clone() }), "not_addressed");
     assert_eq!(verdict(&Posted { parent: Some(Place::new(DOOR, "40")), ..message.clone() }), "answered");
     assert_eq!(verdict(&Posted { place: Place::new(DOOR, "40"), parent: None, ..message.clone() }), "answered");
+    let unasked = Posted { mentions_us: false, place: Place::new(DOOR, "40"), draw: Some(DRAW), ..message.clone() };
+    assert_eq!(verdict(&unasked), "restricted", "nobody joins in with them, also where they are answered");
     message.author.roles.push("99".into());
     assert_eq!(verdict(&message), "answered", "nobody restricts who is exempt");
 }
