@@ -7,6 +7,7 @@ use staffai::app::system::SystemClock;
 use staffai::playground::guild::Member;
 use staffai::playground::guild::ids::RoleId;
 use staffai::ports::Clock;
+use tokio::sync::watch;
 
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
@@ -96,7 +97,7 @@ fn so_many_messages_are_answered_then_one_notice_says_when_the_next_will_be() {
 #[test]
 fn who_waits_until_the_moment_of_the_notice_is_answered() {
     story(async {
-        let world = World::with(messages(1).set("RATE_LIMIT_WINDOW_SECONDS", 8)).await;
+        let world = World::with(messages(1).set("RATE_LIMIT_WINDOW_SECONDS", 15)).await;
         served(&world, "Ada", "general").await;
         let said = refused(&world, "Ada", "general").await;
         let at: u64 = said.split_once("<t:").unwrap().1.split_once(":R>").unwrap().0.parse().unwrap();
@@ -146,12 +147,17 @@ fn what_rests_on_estimates_alone_says_to_wait() {
     story(async {
         let patient = limits(1_000, 1_500).set("STAFFAI_LLM__TIMEOUT", "30s").set("STAFFAI_TURN__DEADLINE", "30s");
         let world = World::with(patient).await;
-        world.model.always(Act::SaysAfter(Duration::from_secs(4), "slow".into()));
+        let (open, gate) = watch::channel(false);
+        world.model.does(move |ask| {
+            let slow = ask.question().contains("hello");
+            if slow { Act::SaysWhen(gate.clone(), "slow".into()) } else { Act::says("quick") }
+        });
         let first = world.says("Ada", "general", "@staffai hello");
         world.until("the first is asked", || (world.model.calls() > 0).then_some(())).await;
         let said = world.words_to(world.says("Ada", "help", "@staffai and this?")).await;
         assert!(said.starts_with("One moment please"), "{said}");
         world.ignores(world.says("Ada", "help", "@staffai and that?")).await;
+        open.send_replace(true);
         assert_eq!(world.words_to(first).await, "slow");
         world.model.always(Act::says("quick"));
         served(&world, "Ada", "help").await;
