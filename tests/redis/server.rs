@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ const PORTS: std::ops::Range<u16> = 16_000..32_000;
 const ASKED: u32 = 1_000;
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
+/// How many ports are tried for a new server.
+const STARTS: u32 = 5;
+
 /// A server. It ends when this is dropped.
 pub struct Server {
     dir: TempDir,
@@ -34,10 +37,18 @@ impl Server {
     }
 
     /// Starts one with further options of its command line.
+    ///
+    /// Between finding a free port and using it, it may be taken; a server of a cluster also takes the port 10,000 above. Then
+    /// another one is tried.
     pub fn start_with(options: &[&str]) -> Self {
-        let mut server = Self::down(options);
-        server.restart();
-        server
+        for _ in 0..STARTS {
+            let mut server = Self::down(options);
+            match server.try_restart() {
+                Ok(()) => return server,
+                Err(ended) => println!("the server on port {} ended at its start: {ended}", server.port),
+            }
+        }
+        panic!("no port is free for the server");
     }
 
     /// A server that is not started yet. Its port is free.
@@ -48,14 +59,23 @@ impl Server {
 
     /// Starts it at the same place, and waits until it answers.
     pub fn restart(&mut self) {
+        if let Err(ended) = self.try_restart() {
+            panic!("the server ended at its start: {ended}");
+        }
+    }
+
+    /// The same; an error when it ends at once, as it does when its port is taken.
+    fn try_restart(&mut self) -> Result<(), ExitStatus> {
         assert!(self.child.is_none(), "the server runs already");
         self.child = Some(self.spawn());
         for _ in 0..ASKED {
-            if self.answers() {
-                return;
-            }
+            // Another server may answer at this port.
             if let Some(ended) = self.child.as_mut().unwrap().try_wait().unwrap() {
-                panic!("the server ended at its start: {ended}");
+                self.child = None;
+                return Err(ended);
+            }
+            if self.answers() {
+                return Ok(());
             }
             std::thread::sleep(ASKED_EVERY);
         }
