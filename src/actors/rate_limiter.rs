@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: open turns, ended ones and withdrawn ones from the journal; ended ones from conversations; questions of commands.
-//! Sends: admitted turns to conversations, refusals to the journal, breaches to whoever restricts.
+//! Sends: admitted turns to conversations, refusals to the journal, breaches to the sweeper.
 //! A restart loses: what it had not done yet, which is no more than what a window holds. Turns are offered again by the journal,
 //! and a reservation that is there already stays the only one; one whose end was lost stays at its estimate until it has aged
 //! out. What was learned about estimates begins anew, and a member may hear a second notice within the window.
@@ -22,6 +22,7 @@ use self::refusal::Notices;
 use super::conversations::{ConversationsMsg, Offered};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
+use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::attachment;
@@ -83,9 +84,6 @@ pub struct Asker {
     pub parent: Option<Place>,
 }
 
-/// Told which turn broke which limit.
-pub type Breached = Arc<dyn Fn(Box<Turn>, &'static str) + Send + Sync>;
-
 /// The behaviour and its arguments.
 pub struct RateLimiter {
     /// Who does each step.
@@ -99,7 +97,7 @@ pub struct RateLimiter {
     /// Who has custody.
     pub journal: Handle<JournalMsg>,
     /// Told of real breaches: not of those by estimates alone, and of turns that somebody asked for only.
-    pub breached: Breached,
+    pub sweeper: Handle<SweeperMsg>,
 }
 
 /// What the limiter holds.

@@ -27,7 +27,7 @@ use super::outbox::{Outbox, Pacer};
 use super::presence_scheduler::{self, PresenceScheduler};
 use super::rate_limiter::RateLimiter;
 use super::reporter::Reporter;
-use super::restriction_sweeper::{RestrictionSweeper, SweeperMsg};
+use super::restriction_sweeper::RestrictionSweeper;
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
@@ -317,17 +317,13 @@ impl Wiring {
     }
 
     fn rate_limiter(&self) -> RateLimiter {
-        let sweeper = self.handles.restriction_sweeper.clone();
         RateLimiter {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
-            // While the sweeper is down nobody is restricted; the next breach is.
-            breached: Arc::new(move |turn, tier| {
-                let _ = sweeper.cast(SweeperMsg::Breached { turn, tier });
-            }),
+            sweeper: self.handles.restriction_sweeper.clone(),
         }
     }
 

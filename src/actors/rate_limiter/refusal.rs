@@ -1,4 +1,4 @@
-//! What follows a refusal: a line in the log, one notice within the window, and for a real breach whatever follows that.
+//! What follows a refusal: a line in the log, one notice within the window, and for a real breach a word to the sweeper.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 use crate::actors::journal::JournalMsg;
+use crate::actors::restriction_sweeper::SweeperMsg;
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::limits::{Member, Refusal};
 use crate::domain::notice::limit as notice;
@@ -58,7 +59,8 @@ impl RateLimiter {
             return self.drop_turn(turn.id, reason);
         }
         if !refusal.unsettled {
-            (self.breached)(Box::new(turn.clone()), tier);
+            // While the sweeper is down nobody is restricted; the next breach is.
+            let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Box::new(turn.clone()), tier });
         }
         let window = self.live.now().limits.window;
         if !notices.may_tell(member, refusal.unsettled, &turn.id, window) {

@@ -1,5 +1,3 @@
-use parking_lot::Mutex;
-
 use super::*;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
@@ -14,29 +12,28 @@ struct World {
     conversations: Heard<ConversationsMsg>,
     store: Arc<MemoryStore>,
     faults: Arc<ScriptedFaults>,
-    breached: Arc<Mutex<Vec<(String, &'static str)>>>,
+    sweeper: Heard<SweeperMsg>,
     _tree: Tree,
 }
 
 async fn world(variables: &[(&str, &str)]) -> World {
     let (limiter, journal, conversations) = (at("rate_limiter"), at("journal"), at("conversations"));
     let store = Arc::new(MemoryStore::new());
-    let breached: Arc<Mutex<Vec<_>>> = Arc::default();
-    let heard = Arc::clone(&breached);
+    let sweeper = at("restriction_sweeper");
     let actor = RateLimiter {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
         conversations: conversations.clone(),
         journal: journal.clone(),
-        breached: Arc::new(move |turn, tier| heard.lock().push((turn.id.id, tier))),
+        sweeper: sweeper.clone(),
     };
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
-    let (journal, conversations) = (stage.probe(&journal), stage.probe(&conversations));
+    let (journal, conversations, sweeper) = (stage.probe(&journal), stage.probe(&conversations), stage.probe(&sweeper));
     stage.actor(row(LEAF), &limiter, actor);
     let tree = stage.go().await;
-    World { limiter, journal, conversations, store, faults, breached, _tree: tree }
+    World { limiter, journal, conversations, store, faults, sweeper, _tree: tree }
 }
 
 impl World {
@@ -49,6 +46,16 @@ impl World {
         let usage = Usage { prompt, completion, ..Usage::default() };
         let effort = Effort { model: Some("main".to_owned()), usage, ..Effort::default() };
         self.limiter.cast(RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort }).unwrap();
+    }
+
+    /// The breaches that the sweeper was told of since the last look.
+    async fn breaches(&mut self) -> Vec<(String, &'static str)> {
+        let mut told = Vec::new();
+        while let Some(message) = self.sweeper.now().await {
+            let SweeperMsg::Breached { turn, tier } = message else { panic!("another message") };
+            told.push((turn.id.id, tier));
+        }
+        told
     }
 
     /// The next turn that conversations are offered or told to give up.
@@ -114,7 +121,7 @@ async fn over_the_limit_there_is_one_notice_in_a_window_and_each_breach_counts()
     assert_eq!((id.as_str(), reason.as_str()), ("11", "message limit"));
     assert_eq!(said, "Enough, member 7: <t:1800000060:R>");
     assert_eq!(world.refused().await, Some(("12".into(), String::new(), "message limit".into())));
-    assert_eq!(*world.breached.lock(), [("11".to_owned(), "messages"), ("12".to_owned(), "messages")]);
+    assert_eq!(world.breaches().await, [("11".to_owned(), "messages"), ("12".to_owned(), "messages")]);
     let [first, _] = &log.of("limit.refused")[..] else { panic!() };
     assert_eq!((first["tier"].as_str(), first["retry_after_ms"].as_str()), ("messages", "60000"));
 
@@ -136,7 +143,7 @@ async fn tokens_add_up_and_what_rests_on_estimates_is_no_breach() {
     let (id, said, reason) = world.refused().await.unwrap();
     assert_eq!((id.as_str(), reason.as_str()), ("11", "token limit, by estimate"));
     assert_eq!(said, crate::domain::notice::limit::wait(crate::domain::locale::Locale::English));
-    assert!(world.breached.lock().is_empty());
+    assert!(world.breaches().await.is_empty());
 
     world.took(&first, 100, 50);
     world.admit(&turn("12", "7", "42"));
@@ -146,7 +153,7 @@ async fn tokens_add_up_and_what_rests_on_estimates_is_no_breach() {
     let (_, said, reason) = world.refused().await.unwrap();
     assert_eq!(reason, "token limit");
     assert!(said.contains("<t:1800000060:R>"), "{said}");
-    assert_eq!(*world.breached.lock(), [("13".to_owned(), "tokens")]);
+    assert_eq!(world.breaches().await, [("13".to_owned(), "tokens")]);
     assert_eq!(world.standing("7").await.tokens, (750, 700));
 }
 
@@ -158,7 +165,7 @@ async fn super_roles_are_counted_and_never_refused() {
         assert_eq!(world.offered().await.as_deref(), Some(number));
     }
     assert_eq!(world.standing("7").await.messages, (3, 1));
-    assert!(world.breached.lock().is_empty());
+    assert!(world.breaches().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
