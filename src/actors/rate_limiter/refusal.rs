@@ -12,7 +12,6 @@ use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::limits::{Member, Refusal};
 use crate::domain::notice::limit as notice;
 use crate::domain::notice::template::Filling;
-use crate::domain::prompt;
 use crate::domain::turn::{self, Effort, Outcome, Turn};
 
 /// The most notices remembered. Beyond that nobody is told, and everything is counted.
@@ -83,13 +82,12 @@ impl RateLimiter {
         let now = self.clock.now();
         let after = |wait: Duration| Timestamp(now.0.saturating_add(ids::millis(wait)));
         let channel = restriction.channel.map(|id| id.to_string());
-        let user = prompt::clean(&turn.name, prompt::MAX_NAME_CHARS);
         let retry_at = refusal.retry_after.map(after);
         let restricts = restriction.role.is_some();
         let filling = Filling {
             locale: turn.locale(),
             channel_id: channel.as_deref(),
-            user: user.trim(),
+            user: &turn.name,
             until: if restricts && !restriction.duration.is_zero() {
                 Some(after(restriction.duration))
             } else {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::words;
 use crate::domain::ids::Timestamp;
 use crate::domain::locale::Locale;
+use crate::domain::prompt;
 
 /// What is put into a template.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,10 +30,14 @@ pub fn fill(template: &str, filling: &Filling<'_>) -> String {
     while let Some(at) = rest.find('{') {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        let end = rest.find('}').map_or(1, |end| end + 1);
+        // A brace that another one follows opens nothing.
+        let end = match rest[1..].find(['{', '}']) {
+            Some(next) if rest[1 + next..].starts_with('}') => next + 2,
+            Some(_) | None => 1,
+        };
         match &rest[..end] {
             "{channel_id}" => text.push_str(filling.channel_id.unwrap_or_default()),
-            "{user}" => text.push_str(filling.user),
+            "{user}" => text.push_str(prompt::clean(filling.user, prompt::MAX_NAME_CHARS).trim()),
             "{until}" => {
                 text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment));
             }
@@ -115,6 +120,9 @@ mod tests {
         let told = fill("{user}: <#{channel_id}> until {until}, {retry_at}; {other} {", &filling);
         assert_eq!(told, "{until}: <#42> until 2027-01-15 08:00 UTC, later; {other} {");
         assert_eq!(fill("plain } words", &filling), "plain } words");
+        assert_eq!(fill("{ {channel_id} {{channel_id}}", &filling), "{ 42 {42}", "a stray brace hides nothing");
+        let hidden = Filling { user: "Ada\u{200b}\u{e0041} ", ..filling };
+        assert_eq!(fill("<{user}>", &hidden), "<Ada>", "names are shown as people see them");
         assert_eq!(fill("until {until}", &Filling::default()), "until a moderator lifts it");
         assert_eq!(moment(Timestamp(u64::MAX)).len(), "9999-12-30 22:00 UTC".len());
     }
