@@ -184,6 +184,10 @@ pub trait EventSource: Send + Sync {
     /// Our own account; none until the platform was asked for its advice.
     fn us(&self) -> Option<Person>;
 
+    /// Adds to a message what the platform told of its place: the place above it, the language, our rights. False while nothing
+    /// was told of its community: a session that was resumed tells nothing of what it told before ([`PostRequest::Learn`]).
+    fn complete(&self, posted: &mut Posted) -> bool;
+
     /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
     /// the platform shows of us to what is `shown`, within the platform's bounds.
     fn connect(
@@ -386,6 +390,13 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
+    /// Reads what the beginning of a session tells of a community, for [`EventSource::complete`].
+    Learn {
+        /// The community.
+        community: String,
+        /// What of it; [`Aspect::Itself`] comes before the others.
+        aspect: Aspect,
+    },
     /// Offers these commands to members and no others. Nothing is changed where they are offered already.
     RegisterCommands(Vec<Spec>),
     /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
@@ -412,6 +423,19 @@ pub enum PostRequest {
     AddRole(Appointment),
     /// Takes a role from somebody, who need not hold it.
     RemoveRole(Appointment),
+}
+
+/// What can be read about a community.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aspect {
+    /// Its language, and what its roles may do.
+    Itself,
+    /// What each of its places changes of that.
+    Places,
+    /// Its threads, and the place that each belongs to.
+    Threads,
+    /// What we are there.
+    Ourselves,
 }
 
 /// The answer to a request, and what the platform said of its limits.

@@ -9,6 +9,7 @@
 //! is handed on again.
 
 mod catch_up;
+mod surroundings;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::catch_up::{CatchUp, Gap, Newest};
+use self::surroundings::{Surroundings, Then};
 use super::board::{Board, PartKind};
 use super::gateway::GatewayMsg;
 use super::handle::Handle;
@@ -76,6 +78,8 @@ pub enum ShardMsg {
     HandOn(u64),
     /// The reading back of a guild's gap went on.
     CaughtUp(String, CatchUp),
+    /// What could be read about a community was read.
+    Learnt(String),
     /// Time to write the session down.
     Save,
 }
@@ -141,6 +145,8 @@ pub struct ShardState {
     gaps: VecDeque<(String, Gap)>,
     /// Further gaps of those that are being read back already: they come next.
     further: HashMap<String, Newest>,
+    /// Communities of which the session told nothing.
+    surroundings: Surroundings,
 }
 
 struct Pending {
@@ -204,6 +210,11 @@ impl Actor for ShardActor {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
                 state.gaps.push_back((guild, Gap { newest, again: true }));
                 self.catch_up(me, state);
+            }
+            ShardMsg::Learnt(community) => {
+                for ticket in state.surroundings.ended(&community) {
+                    self.hand_on(me, state, ticket);
+                }
             }
             ShardMsg::Save => {
                 drop(self.save(state));
@@ -382,7 +393,17 @@ impl ShardActor {
     }
 
     fn hand_on(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
-        let Some(pending) = state.unsettled.get(&ticket) else { return };
+        let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
+        if let Incoming::Posted(posted) = &mut pending.incoming {
+            let known = self.parts.source.complete(posted);
+            if let Some(community) = &posted.guild {
+                match state.surroundings.arrive(community, known, ticket) {
+                    Then::GoOn => {}
+                    Then::Wait => return,
+                    Then::Read => return self.learn(me, community.clone()),
+                }
+            }
+        }
         let shard = me.handle().clone();
         let receipt = Receipt::new(move |outcome| {
             // A shard that went down resumes from before this event.
@@ -394,6 +415,17 @@ impl ShardActor {
         let Some(us) = self.parts.source.us() else { return drop(receipt) };
         // A gateway that is down drops the receipt, and the event comes back.
         let _ = self.parts.gateway.cast(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
+    }
+
+    fn learn(&self, me: &mut Me<ShardMsg>, community: String) {
+        let (parts, last) = (self.parts.clone(), community.clone());
+        me.task(
+            async move {
+                surroundings::learn(&parts, &community).await;
+                ShardMsg::Learnt(community)
+            },
+            move |_| ShardMsg::Learnt(last),
+        );
     }
 
     /// Writes down what changed; none when nothing did.
