@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures_util::future;
 
-use super::ShardParts;
+use super::{ShardActor, ShardMsg, ShardParts};
 use crate::actors::outbox::OutboxMsg;
+use crate::actors::supervisor::Me;
 use crate::ports::{Aspect, PostRequest};
 
 /// How long messages wait for it. Then they go on without: what is not known counts as allowed, and as the bot's own language.
@@ -51,8 +52,22 @@ impl Surroundings {
     }
 }
 
+impl ShardActor {
+    /// Has a community read, and says when that ended.
+    pub(super) fn learn(&self, me: &mut Me<ShardMsg>, community: String) {
+        let (parts, last) = (self.parts.clone(), community.clone());
+        me.task(
+            async move {
+                learn(&parts, &community).await;
+                ShardMsg::Learnt(community)
+            },
+            move |_| ShardMsg::Learnt(last),
+        );
+    }
+}
+
 /// Has everything about a community read, within [`WITHIN`]. What cannot be read stays unknown.
-pub(super) async fn learn(parts: &ShardParts, community: &str) {
+async fn learn(parts: &ShardParts, community: &str) {
     let learn = async |aspect| {
         let request = PostRequest::Learn { community: community.to_owned(), aspect };
         let answer = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), WITHIN).await;
