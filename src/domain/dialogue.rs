@@ -171,11 +171,10 @@ impl Dialogue {
     /// Shows the model its bad answer and what is wrong with it.
     fn add_repair(&mut self, completion: &Completion, invalid: &Invalid) {
         let shown: String = completion.content.chars().take(MAX_REPAIR_CHARS).collect();
-        // An answer of usual length is echoed as it came. Providers refuse an empty message.
-        let whole = shown.len() == completion.content.len() && completion.raw.is_object();
+        // Its words alone: providers refuse an empty message, calls that have no results, and some of them the thoughts that they
+        // sent along themselves.
         if !shown.trim().is_empty() {
-            let raw = whole.then(|| completion.raw.clone());
-            self.messages.push(Item { raw, ..Item::new(Role::Assistant, shown) });
+            self.messages.push(Item::new(Role::Assistant, shown));
         }
         let cut = if completion.finish == Finish::Length { " It was cut off: be shorter." } else { "" };
         let form = if self.schema.is_some() {

@@ -91,6 +91,16 @@ fn a_bad_answer_gets_one_repair_call_that_names_the_fault() {
 }
 
 #[test]
+fn a_repair_shows_the_words_of_the_bad_answer_and_nothing_else_of_it() {
+    let raw = json!({"role": "assistant", "content": "Wait.", "reasoning": "hm", "tool_calls": [{"id": "1"}]});
+    let (_, requests) = play(
+        ReplyContract::Typed,
+        vec![Event::Completed(Completion { raw, ..completion("Wait.") }), Event::Completed(completion(GOOD))],
+    );
+    assert_eq!(requests[1].messages[2], Item::new(Role::Assistant, "Wait."));
+}
+
+#[test]
 fn an_empty_answer_is_repaired_without_echo_and_a_long_one_is_capped() {
     let (_, requests) = play(ReplyContract::Typed, answers(&["  ", GOOD]));
     assert_eq!(
