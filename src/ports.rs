@@ -184,6 +184,11 @@ pub trait EventSource: Send + Sync {
     /// Our own account; none until the platform was asked for its advice.
     fn us(&self) -> Option<Person>;
 
+    /// The tag of the language that a community prefers, as far as the platform told it.
+    fn locale(&self, _guild: &str) -> Option<String> {
+        None
+    }
+
     /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
     /// the platform shows of us to what is `shown`, within the platform's bounds.
     fn connect(

@@ -86,6 +86,10 @@ impl EventSource for Gateway {
         self.shared.rest.known_me().map(|me| Person::new(DOOR, me.to_string()))
     }
 
+    fn locale(&self, guild: &str) -> Option<String> {
+        self.shared.rest.threads.locale(guild)
+    }
+
     fn connect(
         &self,
         shard: Shard,

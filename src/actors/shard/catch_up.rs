@@ -1,7 +1,8 @@
 //! Reading a gap back: after a fresh session, what was posted since the stored watermark is read over the request API.
 //!
 //! The journal knows by message id what was answered, so reading too much does no harm; reading is bounded by age and count.
-//! Messages that are read do not tell the roles of their authors, so those are asked for where they may matter.
+//! Messages that are read do not tell the roles of their authors, so those are asked for where they may matter; nor their guild,
+//! whose language is the one that its messages are answered in.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -110,6 +111,7 @@ pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: 
         }
         for posted in &mut messages {
             posted.guild = Some(guild.to_owned());
+            posted.locale = parts.source.locale(guild);
             roles.complete(parts, posted).await;
         }
         tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
