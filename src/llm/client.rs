@@ -202,7 +202,7 @@ fn named(error: OpenAIError) -> ModelError {
 /// The provider refused the request because it was to be streamed, or asked for usage in a stream.
 fn refuses_to_stream(error: &ModelError) -> bool {
     let about_us = error.kind == ModelErrorKind::BadRequest || error.message.starts_with("status 501");
-    about_us && error.message.to_lowercase().contains("stream")
+    about_us && error.message.to_lowercase().replace("upstream", "").contains("stream")
 }
 
 fn failure(kind: ModelErrorKind, message: String) -> ModelError {

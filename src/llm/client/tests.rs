@@ -178,6 +178,7 @@ async fn each_status_has_its_kind() {
     let lite = r#"{"error": {"message": "litellm.BadRequestError: litellm.ContextWindowExceededError: too long", "type": null, "code": "400"}}"#;
     let openai =
         r#"{"error": {"message": "Too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}"#;
+    let groq = r#"{"error": {"message": "Failed to generate JSON.", "code": "json_validate_failed", "failed_generation": "hi"}}"#;
     let vllm = r#"{"object": "error", "message": "This model's maximum context length is 4096 tokens", "code": 400}"#;
     for (status, body, kind, message) in [
         (400, plain, ModelErrorKind::BadRequest, "status 400: t: no"),
@@ -194,6 +195,7 @@ async fn each_status_has_its_kind() {
             ModelErrorKind::ContextOverflow,
             "status 400: 400: This model's maximum context length is 4096 tokens",
         ),
+        (400, groq, ModelErrorKind::Malformed, "status 400: json_validate_failed: Failed to generate JSON."),
         (401, plain, ModelErrorKind::Refused, "status 401: t: no"),
         (402, plain, ModelErrorKind::BadRequest, "status 402: t: no"),
         (
@@ -526,6 +528,19 @@ async fn a_model_that_refuses_to_stream_is_asked_in_one_piece_for_a_while() {
         let asked: Vec<bool> = std::iter::from_fn(|| told.try_recv().ok()).collect();
         assert_eq!(asked, [true, false, false]);
     }
+}
+
+#[tokio::test]
+async fn what_is_refused_upstream_is_not_asked_for_in_one_piece() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = move || async move {
+        tell.send(()).unwrap();
+        (StatusCode::BAD_REQUEST, json!({"error": {"message": "Upstream says no"}}).to_string())
+    };
+    let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
+    let error = client("m", format!("http://{address}"), LONG).stream("m", &request(), sink().0).await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::BadRequest);
+    assert!(told.try_recv().is_ok() && told.try_recv().is_err());
 }
 
 #[tokio::test]
