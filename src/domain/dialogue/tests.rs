@@ -137,6 +137,20 @@ fn failures_give_up_unless_there_are_words_already() {
 }
 
 #[test]
+fn a_prompt_that_does_not_fit_loses_its_oldest_messages() {
+    let talk: Vec<Item> = (0..5).map(|number| Item::new(Role::User, number.to_string())).collect();
+    let mut dialogue = Dialogue::new([&opening()[..1], &talk].concat(), ReplyContract::Typed, schema());
+    let mut step = dialogue.next(Event::Begin);
+    let mut asked = Vec::new();
+    while let Step::AskModel(request) = step {
+        asked.push(request.messages.iter().map(|item| item.content.as_str()).collect::<Vec<_>>().join(" "));
+        step = dialogue.next(Event::Failed { kind: OVERFLOW });
+    }
+    assert_eq!(asked, ["be kind 0 1 2 3 4", "be kind 2 3 4", "be kind 3 4", "be kind 4"]);
+    assert_eq!(step, Step::GiveUp(Reason::Failed(OVERFLOW)));
+}
+
+#[test]
 fn refusals_are_shown_and_filtered_answers_are_not_asked_for_again() {
     let refused = Completion { refusal: Some("I cannot help with that.".into()), ..completion("") };
     let (step, _) = play(ReplyContract::Typed, vec![Event::Completed(refused)]);
