@@ -59,9 +59,6 @@ const OVERFLOW_WORDS: [&str; 7] = [
     "exceeds the maximum number of tokens",
 ];
 
-/// Words by which providers say that what the model wrote could not be used: another try may do better. Compared in lower case.
-const UNUSABLE_WORDS: [&str; 2] = ["json_validate_failed", "tool_use_failed"];
-
 /// The way to one model's endpoint.
 #[derive(Clone)]
 pub struct Transport {
@@ -268,7 +265,6 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
         429 => ModelErrorKind::RateLimited,
         500.. => ModelErrorKind::Provider,
         400 | 413 | 422 if says_overflow(&text) => ModelErrorKind::ContextOverflow,
-        400 if says(&text, &UNUSABLE_WORDS) => ModelErrorKind::Malformed,
         _ => ModelErrorKind::BadRequest,
     };
     let words = serde_json::from_slice(body)
@@ -282,12 +278,8 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
 }
 
 pub(super) fn says_overflow(text: &str) -> bool {
-    says(text, &OVERFLOW_WORDS)
-}
-
-fn says(text: &str, any: &[&str]) -> bool {
     let text = text.to_lowercase();
-    any.iter().any(|words| text.contains(words))
+    OVERFLOW_WORDS.iter().any(|words| text.contains(words))
 }
 
 /// Names the failure of a request that got no whole answer.

@@ -25,7 +25,7 @@ pub enum ModelErrorKind {
     RateLimited,
     /// The provider failed (5xx, an error inside a 200).
     Provider,
-    /// The answer was not a completion, too large, or of no use to the provider itself.
+    /// The answer was not a completion, or too large.
     Malformed,
     /// The key or the model was refused (401, 403, 404).
     Refused,
