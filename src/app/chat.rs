@@ -33,7 +33,7 @@ pub async fn run(cli: &Cli) -> u8 {
             eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
             return exit::NEGATIVE;
         }
-        println!("talking to the service at http://{address}/; /quit ends");
+        println!("talking to the service at http://{address}/; /help names the commands, /quit ends");
         return talk(&loaded, address).await;
     }
     let demo = if loaded.llm_configured() || loaded.settings.llm.model.is_some() {
@@ -78,7 +78,10 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            println!("no service runs here, so this is one of its own, with {}; /quit ends", named(demo.as_ref()));
+            println!(
+                "no service runs here, so this is one of its own, with {}; /help names the commands, /quit ends",
+                named(demo.as_ref())
+            );
             talk(&loaded, address).await
         }
         Ok(None) | Err(_) => {
