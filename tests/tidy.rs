@@ -144,7 +144,10 @@ fn the_ten_stops_of_a_turn_exist() {
                 source.push_str(&std::fs::read_to_string(path).unwrap());
             } else {
                 let known = [format!("fn {name}("), format!("fn {name}<"), format!("enum {name} ")];
-                assert!(known.iter().any(|known| source.contains(known)), "{name} is not where it is looked for: {stop}");
+                assert!(
+                    known.iter().any(|known| source.contains(known)),
+                    "{name} is not where it is looked for: {stop}"
+                );
             }
         }
     }

@@ -72,9 +72,9 @@ pub(super) const WORDS: Words = Words {
     no_other: "There is no other to choose.",
     can_choose: "You can choose with `/model row:`",
     default_mark: "default",
-    model_chosen: |row| format!("From your next message on `{row}` answers you, in every channel."),
+    model_chosen: |row| format!("From your next message on, `{row}` answers you, in every channel."),
     may_be_lost: "My memory does not answer at the moment, so I may lose this when I am restarted.",
-    model_default: |row| format!("From your next message on the default model answers you, which is `{row}` now."),
+    model_default: |row| format!("From your next message on, the default model answers you, which is `{row}` now."),
     no_such_model: |asked, rows| format!("There is no model `{asked}` to choose. There is {rows}."),
 
     window: |whose, messages, tokens, span| {
