@@ -200,7 +200,9 @@ impl Sessions {
             .chain([What::Done { trigger: to.id.id.clone() }])
             .collect();
         let session = inner.sessions.get_mut(to.token.expose()).ok_or_else(gone)?;
-        told.into_iter().for_each(|what| session.tell(what));
+        for what in told {
+            session.tell(what);
+        }
         Ok(())
     }
 

@@ -30,7 +30,7 @@ struct WireCommand {
     description: String,
     /// The same for clients in other languages, by Discord's tags for them.
     #[serde(default)]
-    description_localizations: Option<BTreeMap<String, String>>,
+    description_localizations: BTreeMap<String, String>,
     #[serde(default = "chat_input", rename = "type")]
     kind: u8,
     #[serde(default)]
@@ -48,7 +48,7 @@ struct WireOption {
     #[serde(default)]
     description: String,
     #[serde(default)]
-    description_localizations: Option<BTreeMap<String, String>>,
+    description_localizations: BTreeMap<String, String>,
     #[serde(rename = "type")]
     kind: u8,
     #[serde(default)]
@@ -92,7 +92,7 @@ fn everywhere(descriptions: &InEach) -> String {
 }
 
 /// What clients in the other languages show.
-fn translated(descriptions: &InEach) -> Option<BTreeMap<String, String>> {
+fn translated(descriptions: &InEach) -> BTreeMap<String, String> {
     let tags = |locale: Locale| -> &[&str] {
         match locale {
             Locale::English => &[],
@@ -103,7 +103,7 @@ fn translated(descriptions: &InEach) -> Option<BTreeMap<String, String>> {
     let text = |(locale, text): &(Locale, &str)| {
         tags(*locale).iter().map(|tag| ((*tag).to_owned(), (*text).to_owned())).collect::<Vec<_>>()
     };
-    Some(descriptions.iter().flat_map(text).collect())
+    descriptions.iter().flat_map(text).collect()
 }
 
 /// The order in which Discord lists commands is its own.
