@@ -167,7 +167,9 @@ impl Actor for Commands {
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
                 me.background(async move {
-                    Desk::new(&parts, &command.callback).respond(Piece::text(words::broken())).await;
+                    Desk::new(&parts, &command.callback)
+                        .respond(Piece::text(words::broken(command.caller.locale())))
+                        .await;
                 });
             }
             CommandsMsg::Register => self.register(me, state),
@@ -188,7 +190,8 @@ impl Commands {
         if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
             tracing::warn!(event = "turn.shed", r#where = "commands", "too many commands run");
             metrics::counter!("staffai_shed_total", "where" => "commands").increment(1);
-            let sentence = if own { words::still_running() } else { words::busy() };
+            let locale = command.caller.locale();
+            let sentence = if own { words::still_running(locale) } else { words::busy(locale) };
             return self.refuse(me, state, command, sentence);
         }
         *state.running.entry(person.clone()).or_default() += 1;
@@ -296,7 +299,7 @@ async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
     }
     let (piece, outcome) = match tokio::time::timeout(WITHIN, deeds::answer(parts, command)).await {
         Ok(answer) => answer,
-        Err(_) => (Piece::text(words::too_slow()), "slow"),
+        Err(_) => (Piece::text(words::too_slow(command.caller.locale())), "slow"),
     };
     if desk.respond(piece).await { outcome } else { "unanswered" }
 }

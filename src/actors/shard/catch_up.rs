@@ -1,8 +1,7 @@
 //! Reading a gap back: after a fresh session, what was posted since the stored watermark is read over the request API.
 //!
 //! The journal knows by message id what was answered, so reading too much does no harm; reading is bounded by age and count.
-//! Messages that are read do not tell the roles of their authors, so those are asked for where they may matter, nor their
-//! guild.
+//! Messages that are read tell neither their guild nor the roles of their authors; those are asked for where they may matter.
 
 use std::collections::HashMap;
 use std::time::Duration;
