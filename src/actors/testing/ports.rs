@@ -394,7 +394,8 @@ impl ScriptedPoster {
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Respond { .. }
-            | PostRequest::Suggest { .. } => PostResult::Done,
+            | PostRequest::Suggest { .. }
+            | PostRequest::Learn { .. } => PostResult::Done,
             // Everybody holds one role, by their own number.
             PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.clone()]),
             PostRequest::History { place, after, limit } => {
@@ -446,6 +447,7 @@ impl Poster for ScriptedPoster {
             PostRequest::Typing { place } => (Some(place), None),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
+            PostRequest::Learn { .. } => (None, Some(&self.reads)),
             PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
@@ -535,6 +537,10 @@ impl EventSource for ScriptedSource {
         Some(us())
     }
 
+    fn complete(&self, posted: &mut Posted) -> bool {
+        posted.guild.as_deref().is_none_or(|guild| guild != UNTOLD)
+    }
+
     fn connect(
         &self,
         shard: Shard,
@@ -547,6 +553,9 @@ impl EventSource for ScriptedSource {
         Box::new(ScriptedStream(stream))
     }
 }
+
+/// A community of which the scripted source was never told anything.
+pub const UNTOLD: &str = "untold";
 
 struct ScriptedStream(mpsc::UnboundedReceiver<StreamEvent>);
 
