@@ -74,15 +74,18 @@ async fn platform(connections: &mut Connections, said: &Mutex<Vec<Posted>>) {
                 greet(&connection);
                 let known = connection.session.as_ref().map_or(1, |session| session.sequence);
                 let said = said.lock();
-                let numbered = (2..).zip(said.iter()).filter(|(number, _)| *number > known);
-                numbered.for_each(|(number, posted)| tell(&connection, number, posted));
+                for (number, posted) in (2..).zip(said.iter()).filter(|(number, _)| *number > known) {
+                    tell(&connection, number, posted);
+                }
                 present = Some(connection);
             }
             Ok(None) => std::future::pending().await,
             Err(_) => {
                 let mut said = said.lock();
                 let chatter = Posted { mentions_us: false, ..mention(&(100 + said.len()).to_string(), "8", "43") };
-                present.iter().for_each(|connection| tell(connection, 2 + said.len() as u64, &chatter));
+                if let Some(connection) = &present {
+                    tell(connection, 2 + said.len() as u64, &chatter);
+                }
                 said.push(chatter);
             }
         }

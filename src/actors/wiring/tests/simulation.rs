@@ -56,7 +56,7 @@ impl Faults for AtRandom {
 
 /// What a session brings, in its order; the first is number two.
 enum Told {
-    Said(Posted),
+    Said(Box<Posted>),
     /// The community and its places, as a fresh session is told of them.
     Places,
 }
@@ -108,7 +108,7 @@ impl Story {
     fn tell(&self, connection: &Connection, sequence: u64, told: &Told) {
         let event = match told {
             Told::Said(posted) => {
-                StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(posted.clone())) }
+                StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(Posted::clone(posted))) }
             }
             Told::Places => {
                 let said = self.outside.said.lock();
@@ -132,7 +132,7 @@ impl Story {
         let posted = Posted { at: self.now(), place: channel(to), ..mention(&id, &(100 + from).to_string(), "") };
         self.outside.poster.messages.lock().push(posted.clone());
         self.outside.said.lock().push(posted.clone());
-        self.told.push(Told::Said(posted));
+        self.told.push(Told::Said(Box::new(posted)));
         if let (Some(line), Some(told)) = (&self.line, self.told.last()) {
             self.tell(line, 1 + self.told.len() as u64, told);
         }
