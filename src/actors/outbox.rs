@@ -21,6 +21,8 @@ mod doors;
 mod drafts;
 mod drawing;
 mod found;
+mod pacer;
+mod typing;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,11 +31,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+pub use self::courier::Delivery;
 use self::courier::{Courier, Job, Pace, Task};
-pub use self::courier::{Delivery, Pacer};
 pub use self::doors::Outboxes;
 pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
+pub use self::pacer::Pacer;
+use self::pacer::Slot;
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::recent::Recent;
@@ -49,8 +53,6 @@ const NOTICES_MAX: usize = 1000;
 const POSTS_MAX: usize = 100;
 /// How often typing is shown again; the platform shows it for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
-/// How many of a second's requests typing leaves free for answers.
-const TYPING_SPARES: u32 = 20;
 /// How often drafts are looked at; each place is changed less often.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// How many of a second's requests drafts leave free for answers.
@@ -118,8 +120,8 @@ pub enum OutboxMsg {
     Sample,
     /// Time to show typing again.
     ShowTyping,
-    /// The typing indicator of this place cannot be shown.
-    TypingRefused(Place),
+    /// Typing may not be shown in this place before then.
+    NoTyping(Place, Instant),
 }
 
 /// The behaviour and its arguments.
@@ -147,7 +149,7 @@ pub struct OutboxState {
     /// The timer of samples runs.
     sampling: bool,
     typing: HashMap<Place, HashMap<TurnId, Instant>>,
-    /// Places that refused us: no typing is shown there until then.
+    /// Places that refused us, or have shown it often enough: no typing is shown there until then.
     mute: HashMap<Place, Instant>,
     /// Turns whose answer came: nothing is drafted for them any more.
     answered: Answered,
@@ -187,12 +189,11 @@ impl Actor for Outbox {
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(me, state, name, outgoing, reply),
-            OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
                 turns.insert(turn, until);
                 if turns.len() == 1 {
-                    self.show_typing(me, place);
+                    self.show_typing(me, state, place);
                 }
             }
             // Nothing may be drawn over an answer.
@@ -225,14 +226,11 @@ impl Actor for Outbox {
                 state.tidy(now);
                 state.mute.retain(|_, until| *until > now);
                 for place in state.still_typing(now) {
-                    self.show_typing(me, place);
+                    self.show_typing(me, state, place);
                 }
                 me.after(TYPING_EVERY, OutboxMsg::ShowTyping);
             }
-            OutboxMsg::TypingRefused(place) => {
-                state.typing.remove(&place);
-                state.mute.insert(place, Instant::now() + CLOSED_FOR);
-            }
+            OutboxMsg::NoTyping(place, until) => drop(state.mute.insert(place, until)),
         }
         Ok(())
     }
@@ -328,16 +326,16 @@ impl Outbox {
             if !queue.is_free(now) || !state.drafts.is_due(&place, edit) {
                 continue;
             }
-            if !self.pacer.lock().try_reserve(now, DRAFT_SPARES) {
+            let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES) else {
                 state.drafts.put_back();
                 return;
-            }
+            };
             let Some(step) = state.drafts.take_step(&place, edit) else { continue };
             queue.out = Some(Task::Draft(step.turn.clone()));
             let (courier, pace) = (self.courier(queue.pace), queue.pace);
             let (turn, drawn) = (step.turn.clone(), Drawn { text: String::new(), ..step.drawn.clone() });
             let lost = Drawn { doubtful: drawn.message.is_none(), ..drawn };
-            me.task(async move { OutboxMsg::Drew(courier.draw(step).await) }, move |panic| {
+            me.task(async move { OutboxMsg::Drew(courier.draw(step, slot).await) }, move |panic| {
                 tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
                 OutboxMsg::Drew(drawing::Drew { place, turn, drawn: lost, pace })
             });
@@ -408,29 +406,6 @@ impl Outbox {
                 tracing::warn!(event = "outbox.refused", about = %about, reason, "a notice could not be posted");
             }
         }
-    }
-
-    /// Shows typing once, if that takes nothing from answers.
-    fn show_typing(&self, me: &mut Me<OutboxMsg>, place: Place) {
-        if !self.pacer.lock().try_reserve(Instant::now(), TYPING_SPARES) {
-            return;
-        }
-        let poster = Arc::clone(&self.poster);
-        let pacer = Arc::clone(&self.pacer);
-        let handle = me.handle().clone();
-        me.background(async move {
-            match poster.perform(&PostRequest::Typing { place: place.clone() }).await {
-                Err(PostError::Refused { status, .. }) => {
-                    pacer.lock().refused(Instant::now(), status);
-                    let _ = handle.cast(OutboxMsg::TypingRefused(place));
-                }
-                Err(PostError::RateLimited { retry_after, global }) => {
-                    pacer.lock().limited(Instant::now(), retry_after, global);
-                }
-                // Typing is worth no second try.
-                Ok(_) | Err(PostError::Transient(_) | PostError::NoReply(_)) => {}
-            }
-        });
     }
 
     fn interact(&self, me: &mut Me<OutboxMsg>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::drafts::Drawn;
 use super::found::{Found, Shown};
-use crate::domain::budget::{InvalidBudget, RequestBudget};
+use super::pacer::{Pacer, Slot, WAIT_MAX};
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::layout::lay_out;
 use crate::domain::outgoing::{Capabilities, File, Outgoing, Part, Piece};
@@ -24,8 +24,6 @@ const NONCE_TRUST: Duration = Duration::from_secs(60);
 const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(10) };
 /// The most tries of a read.
 const READ_TRIES: u32 = 3;
-/// The longest wait that a platform may impose on one request.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
 /// The shortest time between two edits in one place.
 pub(super) const EDIT_EVERY: Duration = Duration::from_secs(1);
 /// How many requests of a place's bucket drafts leave for answers.
@@ -53,10 +51,8 @@ impl Job {
 /// What a place allows, as far as it is known; handed from courier to courier.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
-    /// The platform's bucket for this place is empty until then.
-    pub not_before: Option<Instant>,
-    /// What is left in that bucket until then is for answers.
-    pub drafts_after: Option<Instant>,
+    /// What is left of the platform's bucket for this place, until when.
+    pub left: Option<(u32, Instant)>,
     /// When a draft was last shown.
     pub drawn_at: Option<Instant>,
     /// When anything was last edited.
@@ -66,14 +62,17 @@ pub(super) struct Pace {
 impl Pace {
     /// Nothing of it matters any more.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        let past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        past(self.not_before) && past(self.drafts_after) && self.may_edit(now)
+        self.left.is_none_or(|(_, until)| until <= now) && self.may_edit(now)
     }
 
     /// Another draft may be begun.
     pub(super) fn may_draft(&self, now: Instant) -> bool {
-        let past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        past(self.not_before) && past(self.drafts_after)
+        self.left.is_none_or(|(left, until)| left > DRAFTS_LEAVE || until <= now)
+    }
+
+    /// Nothing may go before then: the bucket is empty.
+    fn empty_until(&self) -> Option<Instant> {
+        self.left.filter(|(left, _)| *left == 0).map(|(_, until)| until)
     }
 
     /// Enough time has gone by since the last change.
@@ -135,55 +134,6 @@ impl Returned {
         let again = first.then(|| Box::new(Job { check: true, drawn, panicked: true, ..job }));
         let result = Err(format!("the courier panicked: {panic}"));
         Self { task, result, pace: Pace::default(), closed: false, again }
-    }
-}
-
-/// The budgets of a door: requests a second, and refused requests in ten minutes.
-pub struct Pacer {
-    origin: Instant,
-    budget: RequestBudget,
-    invalid: InvalidBudget,
-}
-
-impl Pacer {
-    /// Budgets of `per_second` requests (0: only what the platform says) and `invalid` refusals in ten minutes.
-    #[must_use]
-    pub fn new(per_second: u32, invalid: u32) -> Self {
-        Self { origin: Instant::now(), budget: RequestBudget::new(per_second), invalid: InvalidBudget::new(invalid) }
-    }
-
-    /// Takes the next free slot; the request may go at the returned moment.
-    pub fn reserve(&mut self, now: Instant) -> Instant {
-        self.origin + self.budget.reserve(now - self.origin)
-    }
-
-    /// Whether a slot still holds now that it has come; a later one when everything was blocked meanwhile.
-    pub fn renew(&mut self, slot: Instant) -> Instant {
-        self.origin + self.budget.renew(slot - self.origin)
-    }
-
-    /// Takes a slot only if one is free now and `spare` more would remain.
-    pub fn try_reserve(&mut self, now: Instant, spare: u32) -> bool {
-        self.budget.try_reserve(now - self.origin, spare)
-    }
-
-    /// The platform refused a request with this status.
-    pub fn refused(&mut self, now: Instant, status: u16) {
-        if matches!(status, 401 | 403 | 429) {
-            self.invalid.invalid(now - self.origin);
-            // As a block, so that those who wait for its end do not all go at once then.
-            if let Some(until) = self.invalid.hold(now - self.origin) {
-                self.budget.block_until(until);
-            }
-        }
-    }
-
-    /// The platform said that there were too many requests.
-    pub fn limited(&mut self, now: Instant, retry_after: Duration, global: bool) {
-        self.refused(now, 429);
-        if global {
-            self.budget.block_until(now - self.origin + retry_after.min(WAIT_MAX));
-        }
     }
 }
 
@@ -386,21 +336,10 @@ impl Courier {
 
     /// One attempt, at its slot.
     pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        if let Some(at) = self.pace.not_before {
+        if let Some(at) = self.pace.empty_until() {
             tokio::time::sleep_until(at).await;
         }
-        let mut slot = self.pacer.lock().reserve(Instant::now());
-        loop {
-            // A timer waits for the end of its millisecond, also when its moment has come already.
-            if slot > Instant::now() {
-                tokio::time::sleep_until(slot).await;
-            }
-            let renewed = self.pacer.lock().renew(slot);
-            if renewed <= slot {
-                break;
-            }
-            slot = renewed;
-        }
+        let _slot = Slot::take(&self.pacer).await;
         self.attempt(request).await
     }
 
@@ -413,12 +352,12 @@ impl Courier {
         let now = Instant::now();
         match result {
             Ok(PostReply { result, bucket }) => {
-                let left = |most: u32| bucket.as_ref().filter(|bucket| bucket.remaining <= most);
-                self.pace.not_before = left(0).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
-                self.pace.drafts_after = left(DRAFTS_LEAVE).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
+                self.pace.left = bucket.map(|bucket| (bucket.remaining, now + bucket.reset_after.min(WAIT_MAX)));
                 Ok(result)
             }
             Err(error) => {
+                // It counts also when nothing told so.
+                self.pace.left = self.pace.left.map(|(left, until)| (left.saturating_sub(1), until));
                 match &error {
                     PostError::RateLimited { retry_after, global } => {
                         self.pacer.lock().limited(now, *retry_after, *global);

@@ -2,9 +2,10 @@
 
 use tokio::time::Instant;
 
-use super::courier::{Courier, Pace, Task, WAIT_MAX};
+use super::courier::{Courier, Pace, Task};
 use super::drafts::{Drawn, Step};
 use super::found::Shown;
+use super::pacer::{Slot, WAIT_MAX};
 use crate::domain::draft;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
@@ -19,8 +20,9 @@ pub struct Drew {
 }
 
 impl Courier {
-    /// Shows what there is of an unfinished answer: by a message of its own at first, by edits of that one later.
-    pub(super) async fn draw(mut self, step: Step) -> Drew {
+    /// Shows what there is of an unfinished answer: by a message of its own at first, by edits of that one later. The slot is
+    /// for that one request.
+    pub(super) async fn draw(mut self, step: Step, slot: Slot) -> Drew {
         let Step { turn, place, reply_to, text, mut drawn } = step;
         if let Some(text) = draft::draft(&text, self.poster.capabilities().text_limit) {
             if drawn.doubtful && !self.look_for(&place, &turn, &mut drawn).await {
@@ -40,6 +42,7 @@ impl Courier {
                 self.show(&request, text, &mut drawn).await;
             }
         }
+        drop(slot);
         Drew { place, turn, drawn, pace: self.pace }
     }
 
@@ -57,7 +60,7 @@ impl Courier {
             }
             Err(PostError::RateLimited { retry_after, .. }) => {
                 // The answer itself would meet the same limit.
-                self.pace.not_before = Some(now + retry_after.min(WAIT_MAX));
+                self.pace.left = Some((0, now + retry_after.min(WAIT_MAX)));
             }
             Err(PostError::Refused { .. } | PostError::NoReply(_)) => drawn.over = true,
             // It may have worked, and only its answer was lost.

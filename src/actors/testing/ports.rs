@@ -294,8 +294,8 @@ pub enum Go {
     PanicAfter,
     /// Whom it is about is not there.
     Absent,
-    /// It goes well, and the platform says that its bucket is empty for so long.
-    EmptyBucket(Duration),
+    /// It goes well, and the platform says that so many are left in its bucket for so long.
+    Leaves(u32, Duration),
 }
 
 /// A channel service in memory that remembers nonces, with a script for the next posts and edits.
@@ -308,6 +308,7 @@ pub struct ScriptedPoster {
     posts: Mutex<VecDeque<Go>>,
     reads: Mutex<VecDeque<Go>>,
     roles: Mutex<VecDeque<Go>>,
+    typing: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
     /// What each of our messages carries beside its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
@@ -324,6 +325,7 @@ impl ScriptedPoster {
             posts: Mutex::default(),
             reads: Mutex::default(),
             roles: Mutex::default(),
+            typing: Mutex::default(),
             slow: Mutex::default(),
             carried: Mutex::default(),
             shows: Mutex::new(Capabilities::text_only(100)),
@@ -343,6 +345,11 @@ impl ScriptedPoster {
     /// The next change of a role goes like this.
     pub fn role_goes(&self, go: Go) {
         self.roles.lock().push_back(go);
+    }
+
+    /// The next sign of typing goes like this.
+    pub fn typing_goes(&self, go: Go) {
+        self.typing.lock().push_back(go);
     }
 
     /// Requests to this place take so long.
@@ -449,7 +456,7 @@ impl Poster for ScriptedPoster {
         let (place, script) = match request {
             PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
-            PostRequest::Typing { place } => (Some(place), None),
+            PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
             PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
@@ -469,8 +476,8 @@ impl Poster for ScriptedPoster {
                 self.perform_now(request);
                 panic!("the poster panicked")
             }
-            Some(Go::EmptyBucket(reset_after)) => {
-                let bucket = Some(crate::ports::Bucket { remaining: 0, reset_after });
+            Some(Go::Leaves(remaining, reset_after)) => {
+                let bucket = Some(crate::ports::Bucket { remaining, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })
             }
             None => Ok(PostReply { result: self.perform_now(request), bucket: None }),
