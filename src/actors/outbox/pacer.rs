@@ -7,10 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::pace::WAIT_MAX;
 use crate::domain::budget::{InvalidBudget, RequestBudget, Ticket};
-
-/// The longest wait that a platform may impose on one request.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Requests a second, and refused requests in ten minutes.
 pub struct Pacer {

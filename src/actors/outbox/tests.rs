@@ -1,5 +1,6 @@
 mod pieces;
 
+use super::queue::CLOSED_FOR;
 use super::typing::TYPING_SPARES;
 use super::*;
 use crate::actors::draft::Slot;

@@ -1,13 +1,15 @@
-//! How typing is shown: one attempt, and never at the cost of answers.
+//! Who is shown to be typing, and where.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::pacer::{Slot, WAIT_MAX};
-use super::{CLOSED_FOR, Outbox, OutboxMsg, OutboxState};
+use super::pace::WAIT_MAX;
+use super::pacer::Slot;
+use super::queue::CLOSED_FOR;
+use super::{Outbox, OutboxMsg, OutboxState};
 use crate::actors::supervisor::Me;
-use crate::domain::ids::Place;
+use crate::domain::ids::{Place, TurnId};
 use crate::ports::{PostError, PostRequest};
 
 /// How many of a second's requests typing leaves free for answers.
@@ -45,5 +47,26 @@ impl Outbox {
                 let _ = handle.cast(OutboxMsg::NoTyping(place, now + pause.min(WAIT_MAX)));
             }
         });
+    }
+}
+
+impl OutboxState {
+    /// A turn thinks no more.
+    pub(super) fn quiet(&mut self, place: &Place, turn: &TurnId) {
+        if let Some(turns) = self.typing.get_mut(place) {
+            turns.remove(turn);
+            if turns.is_empty() {
+                self.typing.remove(place);
+            }
+        }
+    }
+
+    /// The places where a turn still thinks.
+    pub(super) fn still_typing(&mut self, now: Instant) -> Vec<Place> {
+        for turns in self.typing.values_mut() {
+            turns.retain(|_, until| *until > now);
+        }
+        self.typing.retain(|_, turns| !turns.is_empty());
+        self.typing.keys().cloned().collect()
     }
 }

@@ -1,13 +1,19 @@
 use serde_json::json;
 
+use super::catch_up::CATCH_UPS;
+use super::connection::LASTED;
+use super::unsettled::AGAIN_AFTER;
 use super::*;
+use crate::actors::receipt::Receipt;
 use crate::actors::roster::Roster;
+use crate::actors::running::Exit;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource,
 };
 use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
+use crate::ports::{AfterClose, Closed};
 
 const GUILD_MARK: &str = "staffai:watermark:discord:5";
 const SESSION: &str = "staffai:session:discord:0";

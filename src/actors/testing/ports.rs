@@ -21,12 +21,11 @@ use crate::domain::limits;
 use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
-use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
-    Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
-    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
-    StoreStatus, StreamEvent, Vitals, Write,
+    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, IdentifyPermit, Listener,
+    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown,
+    SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===

@@ -1,17 +1,4 @@
-//! Files that came with messages.
-
-use async_trait::async_trait;
-
-/// Where they are read from.
-#[async_trait]
-pub trait Attachments: Send + Sync {
-    /// The file behind an address that a door told, if it is at most this many bytes long. One attempt, bounded by a timeout
-    /// of its own; only servers that the door itself keeps files on are ever asked.
-    ///
-    /// # Errors
-    /// See [`FetchError`].
-    async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError>;
-}
+//! Why there is no file, or no picture.
 
 /// Why a file cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,4 +15,15 @@ pub enum FetchError {
     /// No connection, or it broke, or it took too long.
     #[error("{0}")]
     Lost(String),
+}
+
+/// Why there is no picture.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDrawn {
+    /// It cannot be drawn, for this reason.
+    #[error("{0}")]
+    Unable(String),
+    /// It took too long, or others took all the time.
+    #[error("it took too long")]
+    Late,
 }
