@@ -14,7 +14,7 @@ mod desk;
 mod kept;
 mod overview;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use super::journal::JournalMsg;
 use super::outbox::{OutboxMsg, Outboxes};
 use super::presence_scheduler::PresenceMsg;
 use super::rate_limiter::RateLimiterMsg;
+use super::recent::Recent;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::turn::InFlight;
@@ -124,7 +125,7 @@ pub struct Commands {
 
 /// What commands holds.
 pub struct CommandsState {
-    seen: Seen,
+    seen: Recent<MessageId, SEEN_MAX>,
     running: HashMap<Person, usize>,
     aside: Arc<Semaphore>,
     /// What was offered last; none when it has yet to be.
@@ -140,7 +141,7 @@ impl Actor for Commands {
     fn start(&self, me: &mut Me<CommandsMsg>) -> Result<CommandsState, Crash> {
         me.after(REGISTER_AFTER, CommandsMsg::Register);
         Ok(CommandsState {
-            seen: Seen::default(),
+            seen: Recent::default(),
             running: HashMap::new(),
             aside: Arc::new(Semaphore::new(ASIDE_MAX)),
             offered: None,
@@ -312,29 +313,6 @@ fn known(command: &Command) -> &'static str {
 fn report(name: &'static str, outcome: &'static str, took: Duration) {
     tracing::info!(event = "command.answered", command = name, outcome, ms = ids::millis(took), "command ended");
     metrics::counter!("staffai_commands_total", "command" => name, "outcome" => outcome).increment(1);
-}
-
-/// The commands of the last while, oldest forgotten first.
-#[derive(Default)]
-struct Seen {
-    known: HashSet<MessageId>,
-    order: VecDeque<MessageId>,
-}
-
-impl Seen {
-    /// False when it was seen before.
-    fn insert(&mut self, id: &MessageId) -> bool {
-        if !self.known.insert(id.clone()) {
-            return false;
-        }
-        self.order.push_back(id.clone());
-        if self.order.len() > SEEN_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        true
-    }
 }
 
 #[cfg(test)]

@@ -101,8 +101,7 @@ impl History {
     }
 
     /// The messages that are not older than `max_age`, each by its own time; zero means that nothing ages.
-    #[must_use]
-    pub fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&Entry> {
+    fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&Entry> {
         self.entries.iter().filter(|entry| max_age.is_zero() || now.since(entry.at) <= max_age).collect()
     }
 
@@ -113,9 +112,29 @@ impl History {
         self.insert(pair(exchange, exchange.asked.clone()), max_messages);
     }
 
+    /// What a model is shown: of the messages that are not older than `max_age` the newest `most`, and behind them what the
+    /// question refers to, however old it is, unless it stands among them.
+    #[must_use]
+    pub fn shown<'a>(
+        &'a self,
+        now: Timestamp,
+        max_age: Duration,
+        most: usize,
+        referred: &'a [Entry],
+    ) -> Vec<&'a Entry> {
+        let mut shown = self.live(now, max_age);
+        shown.drain(..shown.len().saturating_sub(most));
+        if !referred.iter().all(|entry| shown.contains(&entry)) {
+            shown.retain(|entry| !referred.contains(entry));
+            shown.extend(referred);
+        }
+        shown
+    }
+
     /// Adds an exchange from elsewhere that `owner` refers to, at its place in time, unless it is already here. What another
-    /// person asked is marked as theirs; an exchange without a question (we spoke up by ourselves) is our message alone.
-    pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) {
+    /// person asked is marked as theirs; an exchange without a question (we spoke up by ourselves) is our message alone. Gives
+    /// the exchange as it is told here.
+    pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) -> Vec<Entry> {
         let asked = if exchange.person == *owner || exchange.asked.trim().is_empty() {
             exchange.asked.clone()
         } else {
@@ -123,8 +142,9 @@ impl History {
         };
         let pair = pair(exchange, asked);
         if !pair.iter().any(|entry| self.entries.contains(entry)) {
-            self.insert(pair, max_messages);
+            self.insert(pair.clone(), max_messages);
         }
+        pair
     }
 
     /// Puts a pair before the first question that was asked later: never between a question and its answer.

@@ -80,7 +80,7 @@ impl Apology {
             "timeout" | "deadline" => Self::TimedOut,
             "unusable_answer" | "filtered" => Self::NoWords,
             "connection" | "rate_limited" | "provider" | "malformed" | "refused" | "bad_request"
-            | "context_overflow" => Self::ModelDown,
+            | "context_overflow" | "breaker open" | "no model" => Self::ModelDown,
             _ => Self::Internal,
         }
     }
@@ -197,6 +197,7 @@ mod tests {
         assert_eq!(Apology::of_failure("timeout"), Apology::TimedOut);
         assert_eq!(Apology::of_failure("deadline"), Apology::TimedOut);
         assert_eq!(Apology::of_failure("rate_limited"), Apology::ModelDown);
+        assert_eq!(Apology::of_failure("breaker open"), Apology::ModelDown);
         assert_eq!(Apology::of_failure("unusable_answer"), Apology::NoWords);
         assert_eq!(Apology::of_failure("what"), Apology::Internal);
     }

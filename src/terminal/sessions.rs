@@ -302,7 +302,10 @@ impl Poster for Sessions {
                 PostResult::Done
             }
             // Nothing is offered here while somebody types, and that an answer comes is taken for granted.
-            PostRequest::RegisterCommands(_) | PostRequest::Defer(_) | PostRequest::Suggest { .. } => PostResult::Done,
+            PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Suggest { .. }
+            | PostRequest::Learn { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
     }
