@@ -21,12 +21,12 @@ pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceErr
 pub use self::fault::{Fault, NoFaults};
 pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::requests::{Bucket, PostError, PostReply, PostRequest, PostResult};
+pub use self::requests::{Aspect, Bucket, PostError, PostReply, PostRequest, PostResult};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::Incoming;
+use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
@@ -123,10 +123,9 @@ pub trait EventSource: Send + Sync {
     /// Our own account; none until the platform was asked for its advice.
     fn us(&self) -> Option<Person>;
 
-    /// The tag of the language that a community prefers, as far as the platform told it.
-    fn locale(&self, _guild: &str) -> Option<String> {
-        None
-    }
+    /// Adds to a message what the platform told of its place: the place above it, the language, our rights. False while nothing
+    /// was told of its community: a session that was resumed tells nothing of what it told before ([`PostRequest::Learn`]).
+    fn complete(&self, posted: &mut Posted) -> bool;
 
     /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
     /// the platform shows of us to what is `shown`, within the platform's bounds.

@@ -11,6 +11,7 @@
 mod catch_up;
 mod connection;
 mod saved;
+mod surroundings;
 mod unsettled;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -20,6 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::catch_up::{CatchUp, Gap, Newest};
+use self::surroundings::Surroundings;
 use self::unsettled::Pending;
 use super::board::{Board, PartKind};
 use super::gateway::GatewayMsg;
@@ -54,6 +56,8 @@ pub enum ShardMsg {
     HandOn(u64),
     /// The reading back of a guild's gap went on.
     CaughtUp(String, CatchUp),
+    /// What could be read about a community was read.
+    Learnt(String),
     /// Time to write the session down.
     Save,
 }
@@ -119,6 +123,8 @@ pub struct ShardState {
     gaps: VecDeque<(String, Gap)>,
     /// Further gaps of those that are being read back already: they come next.
     further: HashMap<String, Newest>,
+    /// Communities of which the session told nothing.
+    surroundings: Surroundings,
 }
 
 impl Actor for ShardActor {
@@ -176,6 +182,11 @@ impl Actor for ShardActor {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
                 state.gaps.push_back((guild, Gap { newest, again: true }));
                 self.catch_up(me, state);
+            }
+            ShardMsg::Learnt(community) => {
+                for ticket in state.surroundings.ended(&community) {
+                    self.hand_on(me, state, ticket);
+                }
             }
             ShardMsg::Save => {
                 drop(self.save(state));

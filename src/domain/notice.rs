@@ -23,7 +23,10 @@ struct Words {
     lane_busy: &'static str,
     /// Stands for the operator's notice as long as that is the one of `config/default.toml`; so do the others of its kind.
     limit_over: &'static str,
-    limit_over_without_channel: &'static str,
+    /// The same where nobody is restricted.
+    limit_over_for_now: &'static str,
+    /// The same where restricted members have no channel.
+    limit_over_nowhere: &'static str,
     limit_never: &'static str,
     limit_wait: &'static str,
     restricted: &'static str,

@@ -99,7 +99,9 @@ fn people_talk(browser: &Browser) {
         "window.typed = []; new MutationObserver(() => typed.push(document.getElementById('typing').innerText))\
          .observe(document.getElementById('typing'), { childList: true, subtree: true })",
     );
-    browser.say("@staffai hello!");
+    // Whoever types anywhere types into the box.
+    browser.keys("body", "@staffai hello!");
+    browser.keys("#draft", ENTER);
     browser.answer("model");
     assert_eq!(browser.run("return typed.some(text => text.includes('staffai is typing'))"), true);
 
@@ -160,6 +162,16 @@ fn a_command_is_answered_in_private(browser: &Browser) {
         .until(&format!("{LAST}.innerText.includes('has used') && {LAST}.innerText.includes('Only you can see this')"));
     browser.until("document.getElementById('problem').hidden");
     browser.act("has used", "Dismiss");
+    browser.until("!document.getElementById('messages').innerText.includes('used /usage')");
+    browser.speak_as("Ada");
+    browser.keys("#draft", "/");
+    browser.until("document.getElementById('suggest').innerText.includes('/usage')");
+    let offered = browser.run("return document.getElementById('suggest').innerText");
+    assert!(!offered.as_str().is_some_and(|offered| offered.contains("/status")), "it is for administrators");
+    // An option that nobody needs stands in nobody's way.
+    browser.say("usage");
+    browser.until(&format!("{LAST}.innerText.includes('You have used')"));
+    browser.act("You have used", "Dismiss");
     browser.until("!document.getElementById('messages').innerText.includes('used /usage')");
     // The refused command is one line of the browser's own.
     let complaints = browser.complaints();
