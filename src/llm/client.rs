@@ -155,7 +155,9 @@ impl Line {
             let plain = !self.stream || without[Extra::Stream as usize];
             let error = match self.ask(request, Some(heard.clone()).filter(|_| !plain), without).await {
                 Ok(completion) => {
-                    refusals.into_iter().for_each(|(extra, reason)| self.leave_out(extra, &reason));
+                    for (extra, reason) in refusals {
+                        self.leave_out(extra, &reason);
+                    }
                     return Ok(completion);
                 }
                 Err(error) => error,
