@@ -21,12 +21,12 @@ pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceErr
 pub use self::fault::{Fault, NoFaults};
 pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::requests::{Bucket, PostError, PostReply, PostRequest, PostResult};
+pub use self::requests::{Aspect, Bucket, PostError, PostReply, PostRequest, PostResult};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::Incoming;
+use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
@@ -57,7 +57,8 @@ pub trait Faults: Send + Sync {
 // === Store ===
 
 /// Text by key, with a life. Reads see every write that was begun before them, durable or not. A failing backend never
-/// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers.
+/// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers. Every wait
+/// ends within a deadline of the store's own, also while the backend hangs.
 pub trait Store: Send + Sync {
     /// The value of a live key. While the backend is away a counter tells only what was added since.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
@@ -122,6 +123,10 @@ pub trait EventSource: Send + Sync {
 
     /// Our own account; none until the platform was asked for its advice.
     fn us(&self) -> Option<Person>;
+
+    /// Adds to a message what the platform told of its place: the place above it, the language, our rights. False while nothing
+    /// was told of its community: a session that was resumed tells nothing of what it told before ([`PostRequest::Learn`]).
+    fn complete(&self, posted: &mut Posted) -> bool;
 
     /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
     /// the platform shows of us to what is `shown`, within the platform's bounds.

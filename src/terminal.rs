@@ -5,6 +5,8 @@
 
 pub mod client;
 
+pub mod commands;
+
 pub mod routes;
 
 pub mod sessions;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::ids::{Door, Person};
+use crate::domain::incoming::Posted;
 use crate::ports::{
     Advice, AfterClose, Attachments, Closed, EventSource, EventStream, FetchError, IdentifyPermit, Session, Shard,
     Shown, SourceError, StreamEvent,
@@ -33,6 +36,10 @@ impl EventSource for Nowhere {
 
     fn us(&self) -> Option<Person> {
         None
+    }
+
+    fn complete(&self, _posted: &mut Posted) -> bool {
+        true
     }
 
     fn connect(

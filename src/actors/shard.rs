@@ -11,15 +11,17 @@
 mod catch_up;
 mod connection;
 mod saved;
+mod surroundings;
 mod unsettled;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use self::catch_up::{CatchUp, Gap, Newest};
+use self::surroundings::Surroundings;
 use self::unsettled::Pending;
 use super::board::{Board, PartKind};
 use super::gateway::GatewayMsg;
@@ -54,6 +56,8 @@ pub enum ShardMsg {
     HandOn(u64),
     /// The reading back of a guild's gap went on.
     CaughtUp(String, CatchUp),
+    /// What could be read about a community was read.
+    Learnt(String),
     /// Time to write the session down.
     Save,
 }
@@ -113,12 +117,16 @@ pub struct ShardState {
     saved: Option<(String, u64)>,
     /// The newest settled message of each guild, not yet written down.
     watermarks: HashMap<String, Timestamp>,
-    /// Guilds whose gap is still being read back: their watermark stays.
-    catching_up: HashSet<String>,
+    /// Guilds whose gap is still being read back, each with the place in the session where it was told of; none when that was in
+    /// an earlier session. Their watermark stays, and so does the stored sequence: whoever takes the session up hears of the
+    /// gap again.
+    catching_up: HashMap<String, Option<u64>>,
     /// Those of them that wait for their turn.
     gaps: VecDeque<(String, Gap)>,
     /// Further gaps of those that are being read back already: they come next.
     further: HashMap<String, Newest>,
+    /// Communities of which the session told nothing.
+    surroundings: Surroundings,
 }
 
 impl Actor for ShardActor {
@@ -161,8 +169,9 @@ impl Actor for ShardActor {
             ShardMsg::HandOn(ticket) => self.hand_on(me, state, ticket),
             ShardMsg::CaughtUp(guild, CatchUp::Read(messages)) => {
                 tracing::debug!(guild, messages = messages.len(), "a place was read back");
+                let told_at = state.catching_up.get(&guild).copied().flatten();
                 for posted in messages {
-                    self.take(me, state, Incoming::Posted(posted), None);
+                    self.take(me, state, Incoming::Posted(posted), told_at);
                 }
             }
             ShardMsg::CaughtUp(guild, CatchUp::Done) => {
@@ -176,6 +185,11 @@ impl Actor for ShardActor {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
                 state.gaps.push_back((guild, Gap { newest, again: true }));
                 self.catch_up(me, state);
+            }
+            ShardMsg::Learnt(community) => {
+                for ticket in state.surroundings.ended(&community) {
+                    self.hand_on(me, state, ticket);
+                }
             }
             ShardMsg::Save => {
                 drop(self.save(state));

@@ -14,7 +14,7 @@ use serenity::model::channel::{MessageReference, MessageReferenceKind};
 use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
-use super::message::Body;
+use super::message::{Body, Pings};
 use super::rights::Rights;
 use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
@@ -30,6 +30,8 @@ mod commands;
 mod answer;
 
 mod roles;
+
+mod surroundings;
 
 use answer::Answer;
 
@@ -55,10 +57,11 @@ pub struct Rest {
     me: OnceLock<UserId>,
     /// The id of our application, once something told it.
     application: OnceLock<String>,
-    /// What we may do where, as the gateway learns it.
+    /// What we may do where, as far as that was told.
     pub(super) rights: Rights,
-    /// What the gateway told of places and guilds, and messages that are read here do not say.
+    /// What was told of places and guilds, and messages do not say.
     pub(super) threads: Threads,
+    pings: Pings,
 }
 
 impl Rest {
@@ -91,7 +94,14 @@ impl Rest {
             application: OnceLock::new(),
             rights: Rights::default(),
             threads: Threads::default(),
+            pings: Pings::default(),
         })
+    }
+
+    /// The same, but what it posts may notify these people.
+    #[must_use]
+    pub fn pinging(self, pings: Pings) -> Self {
+        Self { pings, ..self }
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -175,14 +185,14 @@ impl Rest {
             let to = MessageReference::new(MessageReferenceKind::Default, channel);
             reference = Some(to.message_id(message_id(reply_to)?).fail_if_not_exists(false));
         }
-        let body = message::create(piece, reference, nonce)?;
+        let body = message::create(piece, reference, nonce, self.pings)?;
         let path = format!("/channels/{channel}/messages");
         self.send(Method::POST, &path, Some(body)).await.map_err(answer::without_history)
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
-        self.send(Method::PATCH, &path, Some(message::edit(piece)?)).await
+        self.send(Method::PATCH, &path, Some(message::edit(piece, self.pings)?)).await
     }
 
     async fn history(&self, place: &Place, after: Option<&MessageId>, limit: u8) -> Result<PostReply, PostError> {
@@ -197,10 +207,7 @@ impl Rest {
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(mut message) => {
-                    self.threads.complete(&mut message);
-                    messages.push(message);
-                }
+                Ok(message) => messages.push(message),
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
@@ -217,8 +224,7 @@ impl Rest {
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
         let raw: &RawValue = answer.json()?;
-        let mut message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
-        self.threads.complete(&mut message);
+        let message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
         Ok(answer.reply(PostResult::Messages(vec![message])))
     }
 }
@@ -244,6 +250,7 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+            PostRequest::Learn { community, aspect } => self.learn(community, *aspect).await,
             PostRequest::RegisterCommands(specs) => self.register(specs).await,
             PostRequest::Defer(callback) => self.defer(callback).await,
             PostRequest::Respond { to, piece } => self.respond(to, piece).await,

@@ -52,6 +52,13 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
+    /// Reads what the beginning of a session tells of a community, for [`EventSource::complete`](super::EventSource::complete).
+    Learn {
+        /// The community.
+        community: String,
+        /// What of it; [`Aspect::Itself`] comes before the others.
+        aspect: Aspect,
+    },
     /// Offers these commands to members and no others. Nothing is changed where they are offered already.
     RegisterCommands(Vec<Spec>),
     /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
@@ -78,6 +85,19 @@ pub enum PostRequest {
     AddRole(Appointment),
     /// Takes a role from somebody, who need not hold it.
     RemoveRole(Appointment),
+}
+
+/// What can be read about a community.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aspect {
+    /// Its language, and what its roles may do.
+    Itself,
+    /// What each of its places changes of that.
+    Places,
+    /// Its threads, and the place that each belongs to.
+    Threads,
+    /// What we are there.
+    Ourselves,
 }
 
 /// The answer to a request, and what the platform said of its limits.

@@ -10,10 +10,10 @@ use crate::actors::running::Exit;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
-    Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource,
+    Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource, UNTOLD,
 };
 use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
-use crate::ports::{AfterClose, Closed};
+use crate::ports::{AfterClose, Closed, PostError, PostRequest};
 
 const GUILD_MARK: &str = "staffai:watermark:discord:5";
 const SESSION: &str = "staffai:session:discord:0";
@@ -434,4 +434,75 @@ async fn only_a_few_communities_are_read_back_at_once() {
     assert_eq!(world.poster.requests.lock().len(), CATCH_UPS);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.poster.requests.lock().len(), 20, "and all in the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_gap_is_read_back_the_stored_session_stays_before_it() {
+    let mut world = world(marked(100)).await;
+    missed(&world, "11", 50);
+    world.poster.slow(place("42"), Duration::from_secs(10));
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    posted(&connection, 3, "20");
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "20");
+    receipt.settle();
+    let sequence = |world: &World| world.store.json(SESSION).unwrap()["sequence"].clone();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(sequence(&world), 1, "it is being read");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(sequence(&world), 1, "it is read, and nobody owns it yet");
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "11");
+    receipt.settle();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(sequence(&world), 3);
+}
+
+// === What a resumed session does not tell ===
+
+fn from_the_untold(connection: &Connection, sequence: u64, id: &str) {
+    let mut posted = mention(id, "7", "42");
+    posted.guild = Some(UNTOLD.to_owned());
+    let incoming = Box::new(Incoming::Posted(posted));
+    connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
+}
+
+fn learnt(world: &World) -> usize {
+    world.poster.count(|request| matches!(request, PostRequest::Learn { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_an_unknown_community_wait_in_order_until_it_was_read_once() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    from_the_untold(&connection, 2, "10");
+    from_the_untold(&connection, 3, "11");
+    posted(&connection, 4, "12");
+    for id in ["12", "10", "11"] {
+        let (told, receipt) = world.event().await.unwrap();
+        assert_eq!(told, id);
+        receipt.settle();
+    }
+    assert_eq!(learnt(&world), 4);
+    from_the_untold(&connection, 5, "13");
+    assert_eq!(world.event().await.unwrap().0, "13");
+    assert_eq!(learnt(&world), 4, "what could not be read is not read again and again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let retry_after = surroundings::WITHIN * 2;
+    world.poster.read_goes(Go::Fail(PostError::RateLimited { retry_after, global: true }));
+    from_the_untold(&connection, 2, "10");
+    assert!(world.event().await.is_none(), "it waits");
+    tokio::time::sleep(surroundings::WITHIN).await;
+    let (told, receipt) = world.event().await.unwrap();
+    assert_eq!(told, "10");
+    receipt.settle();
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::surroundings::Then;
 use super::{ShardActor, ShardMsg, ShardState};
 use crate::actors::gateway::GatewayMsg;
 use crate::actors::receipt::{Outcome, Receipt};
@@ -49,9 +50,19 @@ impl ShardActor {
         self.hand_on(me, state, ticket);
     }
 
-    /// Hands an event on once more, if it is not settled.
+    /// Hands an event on, if it is not settled and nothing has to be known of its community first.
     pub(super) fn hand_on(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
-        let Some(pending) = state.unsettled.get(&ticket) else { return };
+        let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
+        if let Incoming::Posted(posted) = &mut pending.incoming {
+            let known = self.parts.source.complete(posted);
+            if let Some(community) = &posted.guild {
+                match state.surroundings.arrive(community, known, ticket) {
+                    Then::GoOn => {}
+                    Then::Wait => return,
+                    Then::Read => return self.learn(me, community.clone()),
+                }
+            }
+        }
         let shard = me.handle().clone();
         let receipt = Receipt::new(move |outcome| {
             // A shard that went down resumes from before this event.
@@ -69,7 +80,8 @@ impl ShardActor {
 impl ShardState {
     /// The newest sequence that may be stored: everything up to it is safely taken.
     pub(super) fn safe_sequence(&self) -> u64 {
-        let oldest = self.unsettled.values().filter_map(|pending| pending.sequence).min();
+        let handed_on = self.unsettled.values().filter_map(|pending| pending.sequence);
+        let oldest = handed_on.chain(self.catching_up.values().copied().flatten()).min();
         oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
     }
 

@@ -72,11 +72,6 @@ impl ScriptedFaults {
     pub fn inject(&self, path: &str, fault: Fault) {
         self.0.lock().entry(path.to_owned()).or_default().push_back(fault);
     }
-
-    /// The faults that nobody has met yet.
-    pub fn left(&self) -> usize {
-        self.0.lock().values().map(VecDeque::len).sum()
-    }
 }
 
 impl Faults for ScriptedFaults {
@@ -406,7 +401,8 @@ impl ScriptedPoster {
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Respond { .. }
-            | PostRequest::Suggest { .. } => PostResult::Done,
+            | PostRequest::Suggest { .. }
+            | PostRequest::Learn { .. } => PostResult::Done,
             // Everybody holds one role, by their own number.
             PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.clone()]),
             PostRequest::History { place, after, limit } => {
@@ -458,6 +454,7 @@ impl Poster for ScriptedPoster {
             PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
+            PostRequest::Learn { .. } => (None, Some(&self.reads)),
             PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
@@ -510,6 +507,11 @@ impl Connections {
         tokio::time::timeout(LONG, self.0.recv()).await.expect("nobody connected").expect("the source ended")
     }
 
+    /// The next one, however long it takes; none once nobody can connect any more.
+    pub async fn ever(&mut self) -> Option<Connection> {
+        self.0.recv().await
+    }
+
     pub async fn now(&mut self) -> Option<Connection> {
         super::settle().await;
         self.0.try_recv().ok()
@@ -542,6 +544,10 @@ impl EventSource for ScriptedSource {
         Some(us())
     }
 
+    fn complete(&self, posted: &mut Posted) -> bool {
+        posted.guild.as_deref().is_none_or(|guild| guild != UNTOLD)
+    }
+
     fn connect(
         &self,
         shard: Shard,
@@ -554,6 +560,9 @@ impl EventSource for ScriptedSource {
         Box::new(ScriptedStream(stream))
     }
 }
+
+/// A community of which the scripted source was never told anything.
+pub const UNTOLD: &str = "untold";
 
 struct ScriptedStream(mpsc::UnboundedReceiver<StreamEvent>);
 
