@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::completion::Role;
 use super::ids::{Person, Timestamp};
@@ -33,6 +34,14 @@ pub struct Entry {
     pub content: String,
     /// When it was said. Never changed afterwards: it decides when the message is forgotten.
     pub at: Timestamp,
+}
+
+/// A message as it is stored.
+#[derive(Serialize)]
+struct Stored<'a> {
+    content: &'a str,
+    role: &'static str,
+    timestamp: f64,
 }
 
 /// A stored text that was read.
@@ -84,14 +93,13 @@ impl History {
     /// The stored form: an array of objects with `role`, `content` and `timestamp` (seconds with a fraction).
     #[must_use]
     pub fn to_json(&self) -> String {
-        let items = self.entries.iter().map(|entry| {
-            json!({
-                "role": entry.role.as_str(),
-                "content": entry.content,
-                "timestamp": entry.at.as_seconds(),
-            })
+        let stored = self.entries.iter().map(|entry| Stored {
+            content: &entry.content,
+            role: entry.role.as_str(),
+            timestamp: entry.at.as_seconds(),
         });
-        Value::Array(items.collect()).to_string()
+        // Plain data with string keys always serialises.
+        serde_json::to_string(&stored.collect::<Vec<_>>()).unwrap_or_default()
     }
 
     /// All messages, in order.
