@@ -43,8 +43,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most messages that one read gives.
 const HISTORY_LIMIT: u8 = 100;
-/// How we name ourselves, in the form that Discord asks of bots.
-const USER_AGENT: &str = concat!("DiscordBot (staffai, ", env!("CARGO_PKG_VERSION"), ")");
+/// How we name ourselves, in the form that Discord asks of bots: an address and a version. Others may be turned away.
+const USER_AGENT: &str =
+    concat!("DiscordBot (", env!("CARGO_PKG_HOMEPAGE"), ", ", env!("CARGO_PKG_VERSION"), ") staffai");
 
 /// Discord's request API.
 #[derive(Debug)]

@@ -155,7 +155,9 @@ impl Line {
             let plain = !self.stream || without[Extra::Stream as usize];
             let error = match self.ask(request, Some(heard.clone()).filter(|_| !plain), without).await {
                 Ok(completion) => {
-                    refusals.into_iter().for_each(|(extra, reason)| self.leave_out(extra, &reason));
+                    for (extra, reason) in refusals {
+                        self.leave_out(extra, &reason);
+                    }
                     return Ok(completion);
                 }
                 Err(error) => error,
@@ -189,7 +191,7 @@ impl Line {
         let transport = heard.map_or_else(|| self.transport.clone(), |heard| self.transport.streaming(heard));
         let openai = async_openai::Client::build(transport.client(), self.account.clone()).with_http_service(transport);
         let answer = openai.chat().create_byot::<_, Value>(body).await.map_err(named)?;
-        wire::read(answer, prompt_chars(request, self.sees))
+        wire::read(answer, || prompt_chars(request, self.sees))
     }
 
     /// The model as a request sees it.

@@ -116,13 +116,16 @@ impl Transport {
             return Err(refused(status, retry_after, &start_of(response).await));
         }
         let body = match &self.heard {
-            None => whole_of(response).await?,
+            None => {
+                let body = whole_of(response).await?;
+                inspect(&body)?;
+                body
+            }
             Some(heard) => {
                 let source = response.bytes_stream().map(|piece| piece.map_err(broken));
                 stream::read(source, heard).await?.into()
             }
         };
-        inspect(&body)?;
         let mut answer = http::Response::new(reqwest::Body::from(body));
         *answer.status_mut() = status;
         Ok(answer.into())
@@ -241,7 +244,7 @@ impl Blanks {
 }
 
 /// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
-fn inspect(body: &[u8]) -> Result<(), ModelError> {
+pub(super) fn inspect(body: &[u8]) -> Result<(), ModelError> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| failure(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}")))?;
     if let Some(complaint) = wire::complaint_inside(&value) {

@@ -11,7 +11,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, failure, says_overflow, too_large};
+use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, failure, inspect, says_overflow, too_large};
 use crate::llm::merge::Merged;
 use crate::llm::wire;
 use crate::ports::{Heard, ModelError, ModelErrorKind};
@@ -66,6 +66,7 @@ where
         blanks.check(&bytes)?;
         body.extend_from_slice(&bytes);
     }
+    inspect(&body)?;
     Ok(body)
 }
 

@@ -20,11 +20,11 @@ const CALLS_MAX: usize = 64;
 /// How many characters make a token when we have to estimate.
 const CHARS_PER_TOKEN: u64 = 4;
 
-/// Reads an answer. `prompt_chars` is the length of what was sent, for the case that the answer does not tell its tokens.
+/// Reads an answer. `prompt_chars` measures what was sent, for the case that the answer does not tell its tokens.
 ///
 /// # Errors
 /// [`ModelErrorKind::Malformed`] when there is no message in it.
-pub fn read(answer: Value, prompt_chars: usize) -> Result<Completion, ModelError> {
+pub fn read(answer: Value, prompt_chars: impl Fn() -> usize) -> Result<Completion, ModelError> {
     let Value::Object(mut answer) = answer else {
         return Err(malformed("the answer is not a JSON object"));
     };
@@ -192,14 +192,14 @@ fn finish_of(choice: &Map<String, Value>, message: &Value) -> Finish {
     }
 }
 
-fn usage_of(usage: Option<&Value>, prompt_chars: usize, answer_chars: usize) -> Usage {
+fn usage_of(usage: Option<&Value>, prompt_chars: impl Fn() -> usize, answer_chars: usize) -> Usage {
     let reported = |names: &[&str]| names.iter().find_map(|name| sane(usage?.get(name)?));
     let prompt = reported(&["prompt_tokens", "input_tokens"]);
     let completion = reported(&["completion_tokens", "output_tokens"]);
     // No tokens at all for some text is what servers say that do not count.
-    let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars == 0);
+    let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars() == 0);
     let completion = completion.filter(|tokens| *tokens > 0 || answer_chars == 0);
-    let prompt_tokens = prompt.unwrap_or_else(|| estimate(prompt_chars));
+    let prompt_tokens = prompt.unwrap_or_else(|| estimate(prompt_chars()));
     Usage {
         prompt: prompt_tokens,
         completion: completion.unwrap_or_else(|| estimate(answer_chars)),
