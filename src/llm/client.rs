@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::model::Row;
 use crate::llm::body::{Body, Model, prompt_chars};
-use crate::llm::http::Transport;
+use crate::llm::http::{Clients, Transport};
 use crate::llm::registry::{Endpoint, Registry};
 use crate::llm::wire;
 use crate::ports::{Heard, ModelError, ModelErrorKind, Models};
@@ -53,10 +53,10 @@ impl Client {
     /// TLS cannot be set up: no provider was installed, or the system has no root certificates.
     pub fn new(registry: Registry) -> Result<Self, String> {
         let (rows, mut endpoints) = registry.into_parts();
-        let mut lines = HashMap::new();
+        let (mut lines, mut clients) = (HashMap::new(), Clients::default());
         for row in &rows {
             let Some(endpoint) = endpoints.remove(&row.key) else { continue };
-            lines.insert(row.key.clone(), Line::new(row, endpoint)?);
+            lines.insert(row.key.clone(), Line::new(row, endpoint, &mut clients)?);
         }
         Ok(Self { rows, lines })
     }
@@ -93,8 +93,8 @@ impl fmt::Debug for Client {
 }
 
 impl Line {
-    fn new(row: &Row, endpoint: Endpoint) -> Result<Self, String> {
-        let transport = Transport::new(&endpoint.base, endpoint.key.clone())?;
+    fn new(row: &Row, endpoint: Endpoint, clients: &mut Clients) -> Result<Self, String> {
+        let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
         let Row { temperature, timeout, stream, vision: sees, .. } = *row;
         let plain_until = Mutex::new(None);
@@ -118,7 +118,8 @@ impl Line {
             answer => return answer,
         };
         let completion = self.ask(request, None).await?;
-        tracing::warn!(event = "llm.plain", model = self.model, reason = refusal.message, "the model does not stream");
+        let (reason, text) = (&refusal.gist, refusal.quoted());
+        tracing::warn!(event = "llm.plain", model = self.model, reason, text, "the model does not stream");
         *self.plain_until.lock() = Some(Instant::now() + PLAIN_FOR);
         Ok(completion)
     }
@@ -206,5 +207,5 @@ fn refuses_to_stream(error: &ModelError) -> bool {
 }
 
 fn failure(kind: ModelErrorKind, message: String) -> ModelError {
-    ModelError { kind, message, retry_after: None }
+    ModelError::new(kind, message)
 }
