@@ -123,6 +123,8 @@ pub struct ShardActor {
 #[derive(Default)]
 pub struct ShardState {
     session: Option<Session>,
+    /// The session is of an earlier life, and nobody knows yet whether it can go on.
+    inherited: bool,
     generation: u64,
     failures: u32,
     /// When the present session began or went on.
@@ -177,6 +179,7 @@ impl Actor for ShardActor {
         match message {
             ShardMsg::Loaded(session) => {
                 state.session = session.filter(|session| session.total == self.shard.total);
+                state.inherited = state.session.is_some();
                 state.latest = state.session.as_ref().map_or(0, |session| session.sequence);
                 self.connect(me, state);
             }
@@ -275,6 +278,9 @@ impl ShardActor {
     }
 
     fn happened(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
+        if matches!(event, StreamEvent::Ready(_) | StreamEvent::Resumed) {
+            state.inherited = false;
+        }
         match event {
             StreamEvent::Ready(session) => {
                 tracing::info!(
@@ -336,7 +342,11 @@ impl ShardActor {
 
     fn closed(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, closed: &Closed) {
         let Closed { reason, next } = closed;
-        self.parts.board.down(PartKind::Shard, &self.name(), reason);
+        // Sessions live for minutes: after a longer break a new one is begun, and nothing is wrong.
+        let outlived = *next == AfterClose::Identify && std::mem::take(&mut state.inherited);
+        if !outlived {
+            self.parts.board.down(PartKind::Shard, &self.name(), reason);
+        }
         match next {
             AfterClose::Fatal => {
                 tracing::error!(
@@ -364,7 +374,12 @@ impl ShardActor {
         };
         state.failures = state.failures.saturating_add(1);
         let ms = ids::millis(delay);
-        tracing::warn!(event = "gateway.closed", shard = self.shard.number, reason, next = ?next, again_in_ms = ms, "connection closed");
+        let shard = self.shard.number;
+        if outlived {
+            tracing::info!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "the stored session is over");
+        } else {
+            tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
+        }
         me.after(delay, ShardMsg::Connect);
     }
 
