@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use self::records::{oldest_first, record};
 use self::remembered::Remembered;
+pub use self::report::Left;
 use super::conversations::Offered;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
@@ -37,6 +38,7 @@ use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
+use crate::domain::unquoted::unquoted;
 use crate::ports::{Clock, Store, StoreStatus, Write};
 
 /// The most records read at start.
@@ -83,8 +85,8 @@ pub enum JournalMsg {
     Sweep,
     /// From now on nothing is offered; what comes is only recorded.
     Drain,
-    /// How many known answers are not posted yet.
-    Undelivered(Reply<usize>),
+    /// How much is left to do.
+    Left(Reply<Left>),
     /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
 }
@@ -216,7 +218,7 @@ impl JournalMsg {
             | Self::Dropped(..)
             | Self::Unheard(_)
             | Self::Forget(..)
-            | Self::Undelivered(_)
+            | Self::Left(_)
             | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
         }
@@ -275,9 +277,10 @@ impl Journal {
                 me.after(SWEEP_EVERY, JournalMsg::Sweep);
             }
             JournalMsg::Drain => state.draining = true,
-            JournalMsg::Undelivered(reply) => {
+            JournalMsg::Left(reply) => {
+                let undelivered = state.open.values().filter(|entry| entry.answer.is_some()).count();
                 // Whoever asked may have stopped waiting.
-                let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
+                let _ = reply.send(Left { open: state.open.len(), undelivered });
             }
             // Of a turn that is not open the question is dropped here, which answers it.
             JournalMsg::TellWhenClosed(id, reply) => {
@@ -350,7 +353,13 @@ impl Journal {
                     }
                 }
                 Err(error) => {
-                    tracing::error!(event = "store.corrupt", key, %error, "a journal record cannot be read; it is skipped");
+                    let error = unquoted(&error.to_string());
+                    tracing::error!(
+                        event = "store.corrupt",
+                        key,
+                        error,
+                        "a journal record cannot be read; it is skipped"
+                    );
                 }
             }
         }
