@@ -1,34 +1,36 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
+//! What they take and give, as plain data, is below this module.
 
-pub mod attachments;
-
+mod connection;
+mod fault;
+mod files;
 mod model_error;
-
-pub mod pictures;
-
+mod requests;
 pub mod vitals;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
+pub use self::fault::{Fault, NoFaults};
+pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::pictures::{NotDrawn, Renderer};
-use crate::domain::command::{Callback, Choice, Spec};
+pub use self::requests::{Aspect, Bucket, PostError, PostReply, PostRequest, PostResult};
+use self::vitals::{Readiness, TreeNode, Turns};
+pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
-use crate::domain::ledger::Increment;
 use crate::domain::limits;
 use crate::domain::model::Row;
-use crate::domain::outgoing::{Capabilities, Piece};
+use crate::domain::outgoing::Capabilities;
 use crate::domain::presence::Presence;
-use crate::domain::restriction::{Appointment, Member};
 
 // === Time and chance ===
 
@@ -52,61 +54,7 @@ pub trait Faults: Send + Sync {
     fn before(&self, path: &str) -> Option<Fault>;
 }
 
-/// An injected failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Panic in the handler.
-    Panic,
-    /// Return an error from the handler.
-    Error,
-}
-
-/// No failure at all.
-pub struct NoFaults;
-
-impl Faults for NoFaults {
-    fn before(&self, _path: &str) -> Option<Fault> {
-        None
-    }
-}
-
 // === Store ===
-
-/// One change to the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Write {
-    /// Sets a key; it vanishes after `ttl`, or never when that is none.
-    Put {
-        /// The key.
-        key: String,
-        /// The text.
-        value: String,
-        /// Its life from now on.
-        ttl: Option<Duration>,
-    },
-    /// Removes a key.
-    Delete {
-        /// The key.
-        key: String,
-    },
-    /// Adds to the whole number that a key holds; what holds none counts as zero, and a value of any other kind is replaced.
-    /// Increments of several processes add up. Each is counted once, also when it was made while the backend was away and
-    /// when the backend's answer was lost.
-    Add {
-        /// The key.
-        key: String,
-        /// How much.
-        by: i64,
-        /// Its life from now on; none leaves the life as it is. It may end up to a sixteenth earlier.
-        ttl: Option<Duration>,
-    },
-}
-
-impl From<Increment> for Write {
-    fn from(Increment { key, by, ttl }: Increment) -> Self {
-        Self::Add { key, by, ttl }
-    }
-}
 
 /// Text by key, with a life. Reads see every write that was begun before them, durable or not. A failing backend never
 /// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers.
@@ -131,15 +79,6 @@ pub trait Store: Send + Sync {
 
     /// Waits, at most `within`, until everything written is durable, and closes the backend.
     fn close(&self, within: Duration) -> BoxFuture<'_, ()>;
-}
-
-/// How the store is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreStatus {
-    /// The backend answers.
-    Ready,
-    /// The backend fails, for this reason; memory serves.
-    Degraded(String),
 }
 
 // === Model ===
@@ -184,6 +123,10 @@ pub trait EventSource: Send + Sync {
     /// Our own account; none until the platform was asked for its advice.
     fn us(&self) -> Option<Person>;
 
+    /// Adds to a message what the platform told of its place: the place above it, the language, our rights. False while nothing
+    /// was told of its community: a session that was resumed tells nothing of what it told before ([`PostRequest::Learn`]).
+    fn complete(&self, posted: &mut Posted) -> bool;
+
     /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
     /// the platform shows of us to what is `shown`, within the platform's bounds.
     fn connect(
@@ -201,110 +144,12 @@ pub type Shown = watch::Receiver<Option<Presence>>;
 /// Resolves when a shard may identify; an error means that nobody will ever allow it.
 pub type IdentifyPermit = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// One shard of all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Shard {
-    /// Its number, from zero.
-    pub number: u32,
-    /// How many there are.
-    pub total: u32,
-}
-
-/// What the platform advises for connecting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Advice {
-    /// How many shards to run.
-    pub shards: u32,
-    /// How many shards may identify at once, every five seconds.
-    pub max_concurrency: u32,
-    /// How many identifies are left until the reset.
-    pub remaining: u32,
-    /// When the budget of identifies starts anew.
-    pub reset_after: Duration,
-}
-
-/// A session that can be resumed: by a restarted shard, or by a restarted process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
-    /// The platform's session id.
-    pub id: String,
-    /// The last event that is safely taken.
-    pub sequence: u64,
-    /// Where to resume; none means the usual address.
-    pub resume_url: Option<String>,
-    /// How many shards there were: a session of another number of shards is worthless.
-    pub total: u32,
-}
-
-/// Why the platform could not be asked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SourceError {
-    /// It refuses us for good; the text says why and where to mend it.
-    #[error("{0}")]
-    Refused(String),
-    /// It may work later.
-    #[error("{0}")]
-    Unreachable(String),
-}
-
 /// One connection to a door's events. Dropping it closes the socket; a resumable session stays resumable.
 #[async_trait]
 pub trait EventStream: Send {
     /// The next thing that happened. Never waits longer than the platform's heartbeats allow for a dead peer.
     /// After [`StreamEvent::Closed`] the stream is spent.
     async fn next(&mut self) -> StreamEvent;
-}
-
-/// What a connection brings.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StreamEvent {
-    /// A fresh session began.
-    Ready(Session),
-    /// The old session goes on; everything missed has been or will be replayed.
-    Resumed,
-    /// Something that may be for us.
-    Incoming {
-        /// Its place in the session's order.
-        sequence: u64,
-        /// What happened.
-        incoming: Box<Incoming>,
-    },
-    /// Events up to this one were not for us.
-    Passed {
-        /// The last of them.
-        sequence: u64,
-    },
-    /// The places of one community and the newest message in each, told after a fresh session began.
-    Places {
-        /// Its place in the session's order.
-        sequence: u64,
-        /// The community.
-        guild: String,
-        /// Places where something was ever posted, each with the moment of its newest message.
-        newest: Vec<(Place, Timestamp)>,
-    },
-    /// The connection ended.
-    Closed(Closed),
-}
-
-/// How a connection ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
-    /// Why, for the log.
-    pub reason: String,
-    /// What may follow.
-    pub next: AfterClose,
-}
-
-/// What may follow a closed connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AfterClose {
-    /// Resume the session.
-    Resume,
-    /// Begin a new session.
-    Identify,
-    /// Nothing: the platform refuses us for good.
-    Fatal,
 }
 
 // === Requests in ===
@@ -342,138 +187,26 @@ pub trait Poster: Send + Sync {
     fn delivered(&self, _place: &Place, _trigger: &MessageId) {}
 }
 
-/// One request to a door.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PostRequest {
-    /// Posts a message. The same nonce within some minutes gives the first message back instead of a second one.
-    Create {
-        /// Where.
-        place: Place,
-        /// What it carries.
-        piece: Piece,
-        /// The message that it replies to; if that is gone, the post still goes out.
-        reply_to: Option<MessageId>,
-        /// At most 25 characters.
-        nonce: String,
-    },
-    /// Replaces everything that one of our messages carries.
-    Edit {
-        /// Where.
-        place: Place,
-        /// Which.
-        message: MessageId,
-        /// What it carries from then on.
-        piece: Piece,
-    },
-    /// Shows that we are typing, for about ten seconds.
-    Typing {
-        /// Where.
-        place: Place,
-    },
-    /// Reads messages after one, oldest first.
-    History {
-        /// Where.
-        place: Place,
-        /// Only messages after this one; none reads the newest.
-        after: Option<MessageId>,
-        /// At most 100.
-        limit: u8,
-    },
-    /// Reads one message.
-    Fetch {
-        /// Where.
-        place: Place,
-        /// Which.
-        message: MessageId,
-    },
-    /// Offers these commands to members and no others. Nothing is changed where they are offered already.
-    RegisterCommands(Vec<Spec>),
-    /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
-    /// said so before.
-    Defer(Callback),
-    /// Answers a command, to whoever ran it alone, in the place of what [`PostRequest::Defer`] said. Repeating it changes
-    /// nothing.
-    Respond {
-        /// The command.
-        to: Callback,
-        /// The answer.
-        piece: Piece,
-    },
-    /// Offers choices to somebody who is typing a command.
-    Suggest {
-        /// What is typed.
-        to: Callback,
-        /// The choices, the best first.
-        choices: Vec<Choice>,
-    },
-    /// Reads the roles of somebody. Answered by [`PostResult::Absent`] when they are not there any more.
-    Roles(Member),
-    /// Gives a role to somebody, who may hold it already.
-    AddRole(Appointment),
-    /// Takes a role from somebody, who need not hold it.
-    RemoveRole(Appointment),
+// === Files and pictures ===
+
+/// Where the files that came with messages are read from.
+#[async_trait]
+pub trait Attachments: Send + Sync {
+    /// The file behind an address that a door told, if it is at most this many bytes long. One attempt, bounded by a timeout
+    /// of its own; only servers that the door itself keeps files on are ever asked.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError>;
 }
 
-/// The answer to a request, and what the platform said of its limits.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PostReply {
-    /// What came back.
-    pub result: PostResult,
-    /// The rate-limit bucket as the response's headers tell it.
-    pub bucket: Option<Bucket>,
-}
-
-/// What came back.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PostResult {
-    /// Nothing but success.
-    Done,
-    /// It was done before; nothing was done now.
-    Already,
-    /// The posted or edited message.
-    Message(MessageId),
-    /// Messages, oldest first.
-    Messages(Vec<Posted>),
-    /// Ids of roles.
-    Roles(Vec<String>),
-    /// The person, or the whole community, is not there any more.
-    Absent,
-}
-
-/// A rate-limit bucket as the platform tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bucket {
-    /// Requests left in it.
-    pub remaining: u32,
-    /// Time until it is full again.
-    pub reset_after: Duration,
-}
-
-/// Why a request failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PostError {
-    /// Too many requests: wait.
-    #[error("rate limited for {retry_after:?}")]
-    RateLimited {
-        /// How long.
-        retry_after: Duration,
-        /// All routes are closed, not just this one.
-        global: bool,
-    },
-    /// The platform refuses this request for good.
-    #[error("refused with status {status}: {message}")]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// The platform's words, capped.
-        message: String,
-    },
-    /// We may not reply to messages there; the same without a reply may work.
-    #[error("replies are refused: {0}")]
-    NoReply(String),
-    /// It may work later; it may even have worked and only the answer was lost.
-    #[error("{0}")]
-    Transient(String),
+/// Draws what no platform shows by itself. Work in memory alone: no file is read and no address is asked.
+pub trait Renderer: Send + Sync {
+    /// A formula in LaTeX as a PNG picture, bounded in time and size.
+    ///
+    /// # Errors
+    /// There is no picture; the formula is shown as text then.
+    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
 }
 
 // === Pages ===
@@ -490,4 +223,22 @@ pub trait Listener: Send + Sync {
 
 // === Health ===
 
-pub use self::vitals::Vitals;
+/// What is told about the whole program. Each call answers at once from what is known; none of them waits.
+pub trait Vitals: Send + Sync {
+    /// The root supervisor lives.
+    fn alive(&self) -> bool;
+
+    /// Whether messages are answered now, and how each part is.
+    fn readiness(&self) -> Readiness;
+
+    /// The living tree, from its root.
+    fn tree(&self) -> TreeNode;
+
+    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
+    fn turns(&self) -> Turns;
+
+    /// Memory in use by this process, in bytes; none where the system does not tell.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+}

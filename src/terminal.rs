@@ -14,10 +14,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::ids::{Door, Person};
-use crate::ports::attachments::{Attachments, FetchError};
+use crate::domain::incoming::Posted;
 use crate::ports::{
-    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, Session, Shard, Shown, SourceError,
-    StreamEvent,
+    Advice, AfterClose, Attachments, Closed, EventSource, EventStream, FetchError, IdentifyPermit, Session, Shard,
+    Shown, SourceError, StreamEvent,
 };
 
 /// The name of this door in ids and keys.
@@ -34,6 +34,10 @@ impl EventSource for Nowhere {
 
     fn us(&self) -> Option<Person> {
         None
+    }
+
+    fn complete(&self, _posted: &mut Posted) -> bool {
+        true
     }
 
     fn connect(

@@ -14,9 +14,6 @@ mod rules;
 #[path = "tidy/names.rs"]
 mod names;
 
-#[path = "tidy/dependencies.rs"]
-mod dependencies;
-
 use std::path::Path;
 
 use source::{File, Finding};

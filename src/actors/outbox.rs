@@ -16,24 +16,33 @@
 //! it finds what a draft that was still on its way has become. A draft whose post got no answer, or that an earlier life
 //! posted, is looked for before anything else is posted. When a trigger is deleted its draft is left as it stands.
 
+mod attempt;
 mod courier;
 mod doors;
 mod drafts;
 mod drawing;
 mod found;
+mod job;
+mod pace;
+mod queue;
+mod typing;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use self::courier::{Courier, Job, Pace, Task};
-pub use self::courier::{Delivery, Pacer};
+use self::courier::Courier;
 pub use self::doors::Outboxes;
 pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
+pub use self::job::Delivery;
+use self::job::{Job, Task};
+use self::pace::Pace;
+pub use self::pace::Pacer;
+use self::queue::{CLOSED_FOR, PlaceQueue};
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::recent::Recent;
@@ -49,16 +58,10 @@ const NOTICES_MAX: usize = 1000;
 const POSTS_MAX: usize = 100;
 /// How often typing is shown again; the platform shows it for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
-/// How many of a second's requests typing leaves free for answers.
-const TYPING_SPARES: u32 = 20;
 /// How often drafts are looked at; each place is changed less often.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-/// How many of a second's requests drafts leave free for answers.
-const DRAFT_SPARES: u32 = 10;
 /// The most answered turns remembered, to pass over drafts that come late: more than can be open at once by default.
 const ANSWERED_MAX: usize = 4_000;
-/// How long a place that refused us (gone, forbidden) is left alone.
-const CLOSED_FOR: Duration = Duration::from_secs(60);
 
 /// What the outbox is told and asked.
 pub enum OutboxMsg {
@@ -111,7 +114,7 @@ pub enum OutboxMsg {
     /// Commands: an answer to a command, which takes nothing from the door's budget of requests. One attempt.
     Interact(PostRequest, Reply<Result<PostResult, PostError>>),
     /// A courier is done with the job at the head of its place's queue.
-    CourierReturned(Place, courier::Returned),
+    CourierReturned(Place, job::Returned),
     /// A courier is done with a draft.
     Drew(drawing::Drew),
     /// Time to look at drafts.
@@ -155,17 +158,6 @@ pub struct OutboxState {
 
 /// The last answered turns.
 type Answered = Recent<TurnId, ANSWERED_MAX>;
-
-#[derive(Default)]
-struct PlaceQueue {
-    jobs: VecDeque<Job>,
-    /// The turn that a courier is posting now, if one is out.
-    out: Option<Task>,
-    /// What the place allows.
-    pace: Pace,
-    /// The platform refused us here; jobs fail at once until then.
-    closed: Option<(Instant, String)>,
-}
 
 impl Actor for Outbox {
     type Msg = OutboxMsg;
@@ -269,168 +261,9 @@ impl Outbox {
         self.enqueue(me, state, place, Job::new(Task::Post(name), outgoing));
     }
 
-    fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
-        let queue = state.lanes.entry(place.clone()).or_default();
-        let known = queue.out.as_ref() == Some(&job.task) || queue.jobs.iter().any(|waiting| waiting.task == job.task);
-        if !known {
-            queue.jobs.push_back(job);
-        }
-        self.send_courier(me, state, place);
-    }
-
-    /// Sends a courier with the head of a place's queue, unless one is out.
-    fn send_courier(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place) {
-        let Some(queue) = state.lanes.get_mut(&place) else { return };
-        if queue.out.is_some() {
-            return;
-        }
-        let now = Instant::now();
-        if let Some((until, reason)) = &queue.closed {
-            if now < *until {
-                let reason = reason.clone();
-                for job in std::mem::take(&mut queue.jobs) {
-                    self.report(state, &place, job.task, Err(reason.clone()));
-                }
-                return;
-            }
-            queue.closed = None;
-        }
-        let Some(mut job) = queue.jobs.pop_front() else {
-            if queue.pace.is_over(now) {
-                state.lanes.remove(&place);
-            }
-            return;
-        };
-        if let Task::Turn(turn) = &job.task {
-            job.drawn = state.drafts.remove(&place, turn).or(job.drawn);
-        }
-        queue.out = Some(job.task.clone());
-        let courier = self.courier(queue.pace);
-        let spare = job.clone();
-        let (there, back) = (place.clone(), place);
-        me.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
-            OutboxMsg::CourierReturned(back, courier::Returned::panicked(spare, &panic))
-        });
-    }
-
     fn courier(&self, pace: Pace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
         Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
-    }
-
-    /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
-    fn sample(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState) {
-        let now = Instant::now();
-        for _ in 0..state.drafts.places() {
-            let Some(place) = state.drafts.next_place() else { return };
-            let queue = state.lanes.entry(place.clone()).or_default();
-            let edit = queue.pace.may_edit(now);
-            if !queue.is_free(now) || !state.drafts.is_due(&place, edit) {
-                continue;
-            }
-            if !self.pacer.lock().try_reserve(now, DRAFT_SPARES) {
-                state.drafts.put_back();
-                return;
-            }
-            let Some(step) = state.drafts.take_step(&place, edit) else { continue };
-            queue.out = Some(Task::Draft(step.turn.clone()));
-            let (courier, pace) = (self.courier(queue.pace), queue.pace);
-            let (turn, drawn) = (step.turn.clone(), Drawn { text: String::new(), ..step.drawn.clone() });
-            let lost = Drawn { doubtful: drawn.message.is_none(), ..drawn };
-            me.task(async move { OutboxMsg::Drew(courier.draw(step).await) }, move |panic| {
-                tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
-                OutboxMsg::Drew(drawing::Drew { place, turn, drawn: lost, pace })
-            });
-        }
-    }
-
-    fn drew(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, drew: drawing::Drew) {
-        let drawing::Drew { place, turn, drawn, pace } = drew;
-        if drawn.message.is_some() {
-            // Whoever can read along needs no sign that we are typing.
-            state.quiet(&place, &turn);
-        }
-        if let Some(queue) = state.lanes.get_mut(&place) {
-            queue.out = None;
-            queue.pace = pace;
-        }
-        state.drafts.drew(&place, &turn, drawn);
-        self.send_courier(me, state, place);
-        self.sample(me, state);
-    }
-
-    fn courier_returned(
-        &self,
-        me: &mut Me<OutboxMsg>,
-        state: &mut OutboxState,
-        place: Place,
-        returned: courier::Returned,
-    ) {
-        let courier::Returned { task, result, pace, closed, again } = returned;
-        if let Some(queue) = state.lanes.get_mut(&place) {
-            queue.out = None;
-            queue.pace = pace;
-            if closed && let Err(reason) = &result {
-                queue.closed = Some((Instant::now() + CLOSED_FOR, reason.clone()));
-            }
-        }
-        match (again, state.lanes.get_mut(&place)) {
-            (Some(job), Some(queue)) => {
-                tracing::error!(event = "outbox.retried", place = %place, reason = ?result, "a courier panicked");
-                queue.jobs.push_front(*job);
-            }
-            _ => self.report(state, &place, task, result),
-        }
-        self.send_courier(me, state, place);
-    }
-
-    fn report(&self, state: &mut OutboxState, place: &Place, task: Task, result: Result<Delivery, String>) {
-        // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
-        match &task {
-            Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
-            Task::Notice(about) => self.poster.delivered(place, about),
-            Task::Draft(_) | Task::Post(_) => {}
-        }
-        match (task, result) {
-            (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
-            (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
-            (Task::Post(name), result) => {
-                if let Some(reply) = state.posts.remove(&name) {
-                    // Whoever asked may have stopped waiting.
-                    let _ = reply.send(result);
-                }
-            }
-            // A draft is reported to nobody.
-            (Task::Draft(_), _) => {}
-            (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
-            (Task::Notice(about), Err(reason)) => {
-                state.notices = state.notices.saturating_sub(1);
-                tracing::warn!(event = "outbox.refused", about = %about, reason, "a notice could not be posted");
-            }
-        }
-    }
-
-    /// Shows typing once, if that takes nothing from answers.
-    fn show_typing(&self, me: &mut Me<OutboxMsg>, place: Place) {
-        if !self.pacer.lock().try_reserve(Instant::now(), TYPING_SPARES) {
-            return;
-        }
-        let poster = Arc::clone(&self.poster);
-        let pacer = Arc::clone(&self.pacer);
-        let handle = me.handle().clone();
-        me.background(async move {
-            match poster.perform(&PostRequest::Typing { place: place.clone() }).await {
-                Err(PostError::Refused { status, .. }) => {
-                    pacer.lock().refused(Instant::now(), status);
-                    let _ = handle.cast(OutboxMsg::TypingRefused(place));
-                }
-                Err(PostError::RateLimited { retry_after, global }) => {
-                    pacer.lock().limited(Instant::now(), retry_after, global);
-                }
-                // Typing is worth no second try.
-                Ok(_) | Err(PostError::Transient(_) | PostError::NoReply(_)) => {}
-            }
-        });
     }
 
     fn interact(&self, me: &mut Me<OutboxMsg>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
@@ -450,14 +283,6 @@ impl Outbox {
     }
 }
 
-impl PlaceQueue {
-    /// No answer is on its way or waits, and the place lets drafts through.
-    fn is_free(&self, now: Instant) -> bool {
-        let open = self.closed.as_ref().is_none_or(|(until, _)| *until <= now);
-        self.out.is_none() && self.jobs.is_empty() && open && self.pace.may_draft(now)
-    }
-}
-
 impl OutboxState {
     /// Forgets places where nothing waits and nothing has to be remembered, and drafts that nobody ended.
     fn tidy(&mut self, now: Instant) {
@@ -470,29 +295,12 @@ impl OutboxState {
         roomy::shrink(&mut self.typing);
     }
 
-    fn quiet(&mut self, place: &Place, turn: &TurnId) {
-        if let Some(turns) = self.typing.get_mut(place) {
-            turns.remove(turn);
-            if turns.is_empty() {
-                self.typing.remove(place);
-            }
-        }
-    }
-
     fn forget(&mut self, place: &Place, turn: &TurnId) {
         self.quiet(place, turn);
         self.drafts.remove(place, turn);
         if let Some(queue) = self.lanes.get_mut(place) {
             queue.jobs.retain(|job| !matches!(&job.task, Task::Turn(waiting) if waiting == turn));
         }
-    }
-
-    fn still_typing(&mut self, now: Instant) -> Vec<Place> {
-        for turns in self.typing.values_mut() {
-            turns.retain(|_, until| *until > now);
-        }
-        self.typing.retain(|_, turns| !turns.is_empty());
-        self.typing.keys().cloned().collect()
     }
 }
 

@@ -42,8 +42,7 @@ use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question, Scene};
 use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use crate::ports::attachments::Attachments;
-use crate::ports::{Clock, Dice, Store};
+use crate::ports::{Attachments, Clock, Dice, Store};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 

@@ -38,8 +38,7 @@ use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::attachments::Attachments;
-use crate::ports::{Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store, Vitals};
+use crate::ports::{Attachments, Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store, Vitals};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;

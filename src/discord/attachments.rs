@@ -11,7 +11,7 @@ use reqwest::Url;
 
 use super::rest::Rest;
 use super::{Access, BadAccess, address};
-use crate::ports::attachments::{Attachments, FetchError};
+use crate::ports::{Attachments, FetchError};
 
 /// The longest that one file may take, its last byte included.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ use super::prefilter::{Filter, Lottery};
 use super::rest::Rest;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
-use crate::domain::incoming::Incoming;
+use crate::domain::incoming::{Incoming, Posted};
 use crate::ports::{
     Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, Session, Shard, Shown,
     SourceError, StreamEvent,
@@ -84,6 +84,15 @@ impl EventSource for Gateway {
 
     fn us(&self) -> Option<Person> {
         self.shared.rest.known_me().map(|me| Person::new(DOOR, me.to_string()))
+    }
+
+    fn complete(&self, posted: &mut Posted) -> bool {
+        let rest = &self.shared.rest;
+        posted.parent = rest.threads.parent(&posted.place);
+        posted.locale = posted.guild.as_deref().and_then(|guild| rest.threads.locale(guild));
+        let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
+        posted.may_answer = rest.rights.may_answer(guild, &posted.place, parent, posted.at);
+        guild.is_none_or(|guild| rest.rights.knows(guild))
     }
 
     fn connect(
@@ -313,10 +322,7 @@ impl Stream {
                 self.tell_now(StreamEvent::Resumed);
                 self.pass(sequence);
             }
-            Event::Posted(mut posted) => {
-                self.shared.rest.threads.complete(&mut posted);
-                let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
-                posted.may_answer = self.shared.rest.rights.may_answer(guild, &posted.place, parent, posted.at);
+            Event::Posted(posted) => {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
             Event::Deleted(messages) => {

@@ -31,6 +31,8 @@ mod answer;
 
 mod roles;
 
+mod surroundings;
+
 use answer::Answer;
 
 /// The longest that a whole request may take.
@@ -54,9 +56,9 @@ pub struct Rest {
     me: OnceLock<UserId>,
     /// The id of our application, once something told it.
     application: OnceLock<String>,
-    /// What we may do where, as the gateway learns it.
+    /// What we may do where, as far as that was told.
     pub(super) rights: Rights,
-    /// What the gateway told of places and guilds, and messages that are read here do not say.
+    /// What was told of places and guilds, and messages do not say.
     pub(super) threads: Threads,
 }
 
@@ -203,10 +205,7 @@ impl Rest {
         let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
         for raw in raws {
             match events::posted(raw.get(), me, None) {
-                Ok(mut message) => {
-                    self.threads.complete(&mut message);
-                    messages.push(message);
-                }
+                Ok(message) => messages.push(message),
                 Err(error) => {
                     let reason = super::frame::reason(&error);
                     tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
@@ -223,8 +222,7 @@ impl Rest {
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
         let raw: &RawValue = answer.json()?;
-        let mut message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
-        self.threads.complete(&mut message);
+        let message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
         Ok(answer.reply(PostResult::Messages(vec![message])))
     }
 }
@@ -250,6 +248,7 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
+            PostRequest::Learn { community, aspect } => self.learn(community, *aspect).await,
             PostRequest::RegisterCommands(specs) => self.register(specs).await,
             PostRequest::Defer(callback) => self.defer(callback).await,
             PostRequest::Respond { to, piece } => self.respond(to, piece).await,

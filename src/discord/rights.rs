@@ -128,6 +128,13 @@ impl Rights {
         }
     }
 
+    /// Whether anything was told of a community.
+    #[must_use]
+    pub fn knows(&self, guild: &str) -> bool {
+        let guilds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        guild.parse().is_ok_and(|guild: u64| guilds.contains_key(&guild))
+    }
+
     /// Whether we may answer in a place at a moment; a thread is looked up by its channel. True when that is not known.
     #[must_use]
     pub fn may_answer(&self, guild: Option<&str>, place: &Place, parent: Option<&Place>, at: Timestamp) -> bool {

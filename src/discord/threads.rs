@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use crate::domain::ids::Place;
-use crate::domain::incoming::Posted;
 
 /// Threads that are known at once; those learnt first are forgotten first.
 const KNOWN: usize = 20_000;
@@ -44,12 +43,6 @@ impl Threads {
     #[must_use]
     pub fn locale(&self, guild: &str) -> Option<String> {
         self.locales.lock().unwrap_or_else(PoisonError::into_inner).get(guild).cloned()
-    }
-
-    /// Adds to a message what it does not say itself.
-    pub fn complete(&self, posted: &mut Posted) {
-        posted.parent = self.parent(&posted.place);
-        posted.locale = posted.guild.as_deref().and_then(|guild| self.locale(guild));
     }
 
     /// Takes note of a thread and the channel it belongs to.

@@ -4,26 +4,6 @@ use serde::Serialize;
 
 use crate::domain::ids::Timestamp;
 
-/// What is told about the whole program. Each call answers at once from what is known; none of them waits.
-pub trait Vitals: Send + Sync {
-    /// The root supervisor lives.
-    fn alive(&self) -> bool;
-
-    /// Whether messages are answered now, and how each part is.
-    fn readiness(&self) -> Readiness;
-
-    /// The living tree, from its root.
-    fn tree(&self) -> TreeNode;
-
-    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
-    fn turns(&self) -> Turns;
-
-    /// Memory in use by this process, in bytes; none where the system does not tell.
-    fn memory(&self) -> Option<u64> {
-        None
-    }
-}
-
 /// Whether messages are answered now, and how each part is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Readiness {

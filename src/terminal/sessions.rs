@@ -253,7 +253,8 @@ impl Poster for Sessions {
             PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Respond { .. }
-            | PostRequest::Suggest { .. } => PostResult::Done,
+            | PostRequest::Suggest { .. }
+            | PostRequest::Learn { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
     }

@@ -53,6 +53,24 @@ fn place_holders_tell_who_asks_and_where_and_braces_stay() {
 }
 
 #[test]
+fn a_process_that_resumes_a_session_still_knows_which_channel_a_thread_belongs_to() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        let world = world_with(prompts.path()).await;
+        let random = world.channel("random");
+        write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), "You are a harbour master.");
+        let thread = world.service.opens_thread(world.member("Ada"), random, None, "boats").unwrap().id;
+        assert!(world.drain().await);
+        let identifies = world.service.stats().identifies;
+        world.start().await;
+        let said = world.writes("Ada", thread, "@staffai hello", None);
+        world.answer_to(said).await;
+        assert!(world.model.last().shows("You are a harbour master."), "{}", world.model.last().messages[0].1);
+        assert_eq!(world.service.stats().identifies, identifies, "it resumed");
+    });
+}
+
+#[test]
 fn a_channel_has_its_own_persona_and_its_threads_inherit_it() {
     story(async {
         let prompts = tempfile::tempdir().unwrap();

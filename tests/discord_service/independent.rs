@@ -63,7 +63,7 @@ async fn discord_py_logs_in_answers_is_cut_and_resumes() {
     let python = python();
     assert!(
         python.exists(),
-        "{} is missing: python3 -m venv .venv-tests && .venv-tests/bin/pip install -r tests/independent/requirements.txt",
+        "{} is missing: python3 -m venv .venv-tests && .venv-tests/bin/pip install -r tests/requirements.txt",
         python.display()
     );
     let service = Service::start(options()).await.unwrap();

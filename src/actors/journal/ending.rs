@@ -1,10 +1,16 @@
-//! Turns that end without an answer.
+//! How turns end: answered and posted, or without an answer.
 
-use super::{Entry, Journal, JournalState, report};
-use crate::actors::outbox::OutboxMsg;
+use tokio::time::Instant;
+
+use super::entry::{Entry, record};
+use super::{Journal, JournalState, memory, report};
+use crate::actors::outbox::{Delivery, OutboxMsg};
 use crate::actors::rate_limiter::{self, RateLimiterMsg};
-use crate::domain::ids::TurnId;
-use crate::domain::turn::{Answer, Outcome, Turn};
+use crate::domain::ids::{self, MessageId, TurnId};
+use crate::domain::keys;
+use crate::domain::ledger;
+use crate::domain::turn::{Answer, Custody, Outcome, Turn};
+use crate::ports::Write;
 
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
 pub(super) fn silent(entry: &Entry) -> Option<String> {
@@ -17,6 +23,78 @@ pub(super) fn silent(entry: &Entry) -> Option<String> {
 }
 
 impl Journal {
+    /// The answer is known: it is written down and handed to the outbox. A second one is passed over.
+    pub(super) fn answered(&self, state: &mut JournalState, id: &TurnId, answer: Answer) {
+        let Some(entry) = state.open.get_mut(id) else { return };
+        if entry.answer.is_some() {
+            return;
+        }
+        // What it took is known, and the person may ask again as soon as they see the answer.
+        rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
+        entry.answer = Some(memory::keep(&entry.turn, answer));
+        entry.answered = Instant::now();
+        if let Some(reason) = silent(entry) {
+            return self.withdraw(state, id, "dropped", &reason);
+        }
+        self.timeline.answered(id);
+        drop(self.store.write(vec![record(entry)]));
+        self.offer(state, id);
+    }
+
+    /// The answer was posted.
+    pub(super) fn delivered(&self, state: &mut JournalState, id: &TurnId, delivery: &Delivery) {
+        let Some(entry) = state.open.remove(id) else { return };
+        if delivery.doubled {
+            metrics::counter!("staffai_turns_doubled_total").increment(1);
+        }
+        if let Some(answer) = &entry.answer {
+            report::replied(&entry, answer, delivery);
+            self.timeline.posted(id, &answer.outcome, delivery.first_visible);
+        } else {
+            self.timeline.posted(id, &Outcome::Replied, delivery.first_visible);
+        }
+        let saving = self.forgotten.saving();
+        let ttl = self.live.now().settings.history.ttl;
+        let writes = memory::index(&entry, &saving, &delivery.posted, ttl);
+        self.close(state, &entry, delivery.posted.clone(), writes);
+    }
+
+    /// The answer will never be posted.
+    pub(super) fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
+        let Some(entry) = state.open.remove(id) else { return };
+        tracing::error!(
+            event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
+            ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.answered.elapsed()), reason,
+            "the answer could not be posted"
+        );
+        if entry.turn.trigger.is_asked() {
+            metrics::counter!("staffai_turns_lost_total").increment(1);
+        }
+        report::count(&entry, "failed");
+        self.timeline.closed(id, "failed", reason);
+        self.close(state, &entry, Vec::new(), Vec::new());
+    }
+
+    /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.
+    pub(super) fn close(
+        &self,
+        state: &mut JournalState,
+        entry: &Entry,
+        posted: Vec<MessageId>,
+        mut writes: Vec<Write>,
+    ) {
+        let id = &entry.turn.id;
+        state.closed.insert(id.clone());
+        if let Some(answer) = &entry.answer {
+            let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
+            writes.extend(used.into_iter().map(Write::from));
+        }
+        if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
+            writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
+        }
+        drop(self.store.write(writes));
+    }
+
     /// Ends a turn without an answer, and tells those who may hold it.
     pub(super) fn withdraw(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
         let Some(Entry { turn, .. }) = self.drop_turn(state, id, outcome, reason) else { return };

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Entry, JournalState, record};
+use super::JournalState;
+use super::entry::{Entry, record};
 use crate::actors::forgotten::Saving;
 use crate::domain::ids::{MessageId, Person, Timestamp};
 use crate::domain::keys;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Entry;
+use super::entry::Entry;
 use crate::actors::outbox::Delivery;
 use crate::domain::ids;
 use crate::domain::turn::{Answer, Outcome};

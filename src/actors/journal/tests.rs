@@ -2,16 +2,21 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use super::offering::OFFERS_MAX;
 use super::*;
 use crate::actors::handle::CallError;
+use crate::actors::outbox::OutboxMsg;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
 use crate::domain::completion::Usage;
+use crate::domain::keys;
 use crate::domain::locale::Locale;
-use crate::domain::turn::{Effort, Exchange, Trigger};
+use crate::domain::notice::{self, Apology};
+use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
 use crate::ports::Fault;
 
 struct World {

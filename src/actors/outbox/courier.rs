@@ -7,185 +7,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::drafts::Drawn;
+use super::attempt::Refusal;
 use super::found::{Found, Shown};
-use crate::domain::budget::{InvalidBudget, RequestBudget};
-use crate::domain::ids::{MessageId, TurnId};
+use super::job::{Delivery, Job, Returned};
+use super::pace::{EDIT_EVERY, Pace, Pacer};
+use crate::domain::ids::MessageId;
 use crate::domain::layout::lay_out;
-use crate::domain::outgoing::{Capabilities, File, Outgoing, Part, Piece};
-use crate::domain::restart::Backoff;
-use crate::ports::{Dice, PostError, PostReply, PostRequest, PostResult, Poster, Renderer};
+use crate::domain::outgoing::{Capabilities, File, Part, Piece};
+use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// How long an answer is tried before it is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
 /// How long the platform surely remembers a nonce. Later tries look into the channel first.
 const NONCE_TRUST: Duration = Duration::from_secs(60);
-/// Waits between tries of one request.
-const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(10) };
-/// The most tries of a read.
-const READ_TRIES: u32 = 3;
-/// The longest wait that a platform may impose on one request.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
-/// The shortest time between two edits in one place.
-pub(super) const EDIT_EVERY: Duration = Duration::from_secs(1);
-/// How many requests of a place's bucket drafts leave for answers.
-const DRAFTS_LEAVE: u32 = 1;
-
-/// One answer on its way.
-#[derive(Clone)]
-pub(super) struct Job {
-    pub task: Task,
-    pub outgoing: Outgoing,
-    pub check: bool,
-    /// What the channel shows of it already, when it was drafted.
-    pub drawn: Option<Drawn>,
-    /// A courier panicked with it.
-    pub panicked: bool,
-}
-
-impl Job {
-    /// A job that nobody has begun.
-    pub(super) fn new(task: Task, outgoing: Outgoing) -> Self {
-        Self { task, outgoing, check: false, drawn: None, panicked: false }
-    }
-}
-
-/// What a place allows, as far as it is known; handed from courier to courier.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Pace {
-    /// The platform's bucket for this place is empty until then.
-    pub not_before: Option<Instant>,
-    /// What is left in that bucket until then is for answers.
-    pub drafts_after: Option<Instant>,
-    /// When a draft was last shown.
-    pub drawn_at: Option<Instant>,
-    /// When anything was last edited.
-    pub edited_at: Option<Instant>,
-}
-
-impl Pace {
-    /// Nothing of it matters any more.
-    pub(super) fn is_over(&self, now: Instant) -> bool {
-        let past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        past(self.not_before) && past(self.drafts_after) && self.may_edit(now)
-    }
-
-    /// Another draft may be begun.
-    pub(super) fn may_draft(&self, now: Instant) -> bool {
-        let past = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        past(self.not_before) && past(self.drafts_after)
-    }
-
-    /// Enough time has gone by since the last change.
-    pub(super) fn may_edit(&self, now: Instant) -> bool {
-        let rested = |at: Option<Instant>| at.is_none_or(|at| at + EDIT_EVERY <= now);
-        rested(self.drawn_at) && rested(self.edited_at)
-    }
-}
-
-/// What a job is for; also its nonce.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Task {
-    Turn(TurnId),
-    /// Not an answer yet: what there is of it is shown.
-    Draft(TurnId),
-    Notice(MessageId),
-    /// Something that answers nobody, by its name.
-    Post(String),
-}
-
-impl Task {
-    /// The trigger's own id and the number of the piece: unique for the bot, and within 25 characters.
-    pub(super) fn nonce(&self, piece: usize) -> String {
-        match self {
-            Self::Turn(turn) | Self::Draft(turn) => format!("{}-{piece}", turn.id),
-            Self::Notice(about) => format!("{}-n{piece}", about.id),
-            Self::Post(name) => format!("{name}-{piece}"),
-        }
-    }
-}
-
-/// A posted answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// Our messages, in order.
-    pub posted: Vec<MessageId>,
-    /// When the first of them could be seen.
-    pub first_visible: Instant,
-    /// More than one message of ours answers the trigger.
-    pub doubled: bool,
-}
-
-/// How a courier comes back.
-pub struct Returned {
-    pub(super) task: Task,
-    pub(super) result: Result<Delivery, String>,
-    pub(super) pace: Pace,
-    /// The place itself refused us.
-    pub(super) closed: bool,
-    /// The job shall be tried once more.
-    pub(super) again: Option<Box<Job>>,
-}
-
-impl Returned {
-    /// A courier panicked. Nobody knows what it had posted by then, so the one further try looks into the channel first.
-    pub(super) fn panicked(job: Job, panic: &str) -> Self {
-        let (task, first) = (job.task.clone(), !job.panicked);
-        let drawn = job.drawn.map(|drawn| Drawn { message: None, text: String::new(), doubtful: true, ..drawn });
-        let again = first.then(|| Box::new(Job { check: true, drawn, panicked: true, ..job }));
-        let result = Err(format!("the courier panicked: {panic}"));
-        Self { task, result, pace: Pace::default(), closed: false, again }
-    }
-}
-
-/// The budgets of a door: requests a second, and refused requests in ten minutes.
-pub struct Pacer {
-    origin: Instant,
-    budget: RequestBudget,
-    invalid: InvalidBudget,
-}
-
-impl Pacer {
-    /// Budgets of `per_second` requests (0: only what the platform says) and `invalid` refusals in ten minutes.
-    #[must_use]
-    pub fn new(per_second: u32, invalid: u32) -> Self {
-        Self { origin: Instant::now(), budget: RequestBudget::new(per_second), invalid: InvalidBudget::new(invalid) }
-    }
-
-    /// Takes the next free slot; the request may go at the returned moment.
-    pub fn reserve(&mut self, now: Instant) -> Instant {
-        self.origin + self.budget.reserve(now - self.origin)
-    }
-
-    /// Whether a slot still holds now that it has come; a later one when everything was blocked meanwhile.
-    pub fn renew(&mut self, slot: Instant) -> Instant {
-        self.origin + self.budget.renew(slot - self.origin)
-    }
-
-    /// Takes a slot only if one is free now and `spare` more would remain.
-    pub fn try_reserve(&mut self, now: Instant, spare: u32) -> bool {
-        self.budget.try_reserve(now - self.origin, spare)
-    }
-
-    /// The platform refused a request with this status.
-    pub fn refused(&mut self, now: Instant, status: u16) {
-        if matches!(status, 401 | 403 | 429) {
-            self.invalid.invalid(now - self.origin);
-            // As a block, so that those who wait for its end do not all go at once then.
-            if let Some(until) = self.invalid.hold(now - self.origin) {
-                self.budget.block_until(until);
-            }
-        }
-    }
-
-    /// The platform said that there were too many requests.
-    pub fn limited(&mut self, now: Instant, retry_after: Duration, global: bool) {
-        self.refused(now, 429);
-        if global {
-            self.budget.block_until(now - self.origin + retry_after.min(WAIT_MAX));
-        }
-    }
-}
 
 /// Posts one answer, or reads something, within the budgets.
 pub(super) struct Courier {
@@ -194,15 +28,6 @@ pub(super) struct Courier {
     pub dice: Arc<dyn Dice>,
     pub renderer: Arc<dyn Renderer>,
     pub pace: Pace,
-}
-
-pub(super) enum Refusal {
-    /// The place itself refuses us: everything else that waits for it is refused as well.
-    Place(String),
-    /// Only this request is refused.
-    Request(String),
-    /// The cards or files of this request are refused; words may be taken.
-    Extras(String),
 }
 
 /// How far an answer has come.
@@ -368,113 +193,10 @@ impl Courier {
         }
         Ok(())
     }
-
-    /// One read with a few tries.
-    pub(super) async fn read(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        let mut attempt = 0;
-        loop {
-            let error = match self.perform(request).await {
-                Ok(result) => return Ok(result),
-                Err(error) => error,
-            };
-            attempt += 1;
-            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. } | PostError::NoReply(_)) {
-                return Err(error);
-            }
-            tokio::time::sleep(self.pause(&error, attempt)).await;
-        }
-    }
-
-    /// One attempt, at its slot.
-    pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        if let Some(at) = self.pace.not_before {
-            tokio::time::sleep_until(at).await;
-        }
-        let mut slot = self.pacer.lock().reserve(Instant::now());
-        loop {
-            // A timer waits for the end of its millisecond, also when its moment has come already.
-            if slot > Instant::now() {
-                tokio::time::sleep_until(slot).await;
-            }
-            let renewed = self.pacer.lock().renew(slot);
-            if renewed <= slot {
-                break;
-            }
-            slot = renewed;
-        }
-        self.attempt(request).await
-    }
-
-    /// One attempt right now, with everything learned from the answer.
-    pub(super) async fn attempt(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        if matches!(request, PostRequest::Edit { .. }) {
-            self.pace.edited_at = Some(Instant::now());
-        }
-        let result = self.poster.perform(request).await;
-        let now = Instant::now();
-        match result {
-            Ok(PostReply { result, bucket }) => {
-                let left = |most: u32| bucket.as_ref().filter(|bucket| bucket.remaining <= most);
-                self.pace.not_before = left(0).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
-                self.pace.drafts_after = left(DRAFTS_LEAVE).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
-                Ok(result)
-            }
-            Err(error) => {
-                match &error {
-                    PostError::RateLimited { retry_after, global } => {
-                        self.pacer.lock().limited(now, *retry_after, *global);
-                    }
-                    PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
-                    PostError::NoReply(_) | PostError::Transient(_) => {}
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Waits before the next try of a post, or says why there is none.
-    pub(super) async fn wait_or_refuse(
-        &self,
-        error: PostError,
-        piece: &Piece,
-        attempt: u32,
-        until: Instant,
-    ) -> Result<(), Refusal> {
-        if let PostError::Refused { status, message } = &error {
-            return Err(refusal(*status, message, piece));
-        }
-        if let PostError::NoReply(_) = &error {
-            return Err(Refusal::Request(error.to_string()));
-        }
-        let pause = self.pause(&error, attempt);
-        if Instant::now() + pause > until {
-            return Err(Refusal::Request(format!("given up: {error}")));
-        }
-        tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
-        tokio::time::sleep(pause).await;
-        Ok(())
-    }
-
-    fn pause(&self, error: &PostError, attempt: u32) -> Duration {
-        match error {
-            PostError::RateLimited { retry_after, .. } => (*retry_after).min(WAIT_MAX),
-            _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),
-        }
-    }
 }
 
 /// Makes a reply a plain message; false when it was one.
 fn drop_reply(request: &mut PostRequest) -> bool {
     let PostRequest::Create { reply_to, .. } = request else { return false };
     reply_to.take().is_some()
-}
-
-fn refusal(status: u16, message: &str, piece: &Piece) -> Refusal {
-    let text = format!("status {status}: {message}");
-    match status {
-        // A place may take words and refuse links, pictures or files.
-        400 | 403 | 413 if !piece.is_plain() => Refusal::Extras(text),
-        401 | 403 | 404 => Refusal::Place(text),
-        _ => Refusal::Request(text),
-    }
 }

@@ -1,14 +1,22 @@
-//! How a courier shows a draft: one attempt, no retries. The next sample is a better second try than the same text once more.
+//! How drafts are shown. The outbox samples their slots and sends a courier with each change, which makes one attempt: the next
+//! sample is a better second try than the same text once more.
 
 use tokio::time::Instant;
 
-use super::courier::{Courier, Pace, Task, WAIT_MAX};
+use super::courier::Courier;
 use super::drafts::{Drawn, Step};
 use super::found::Shown;
+use super::job::Task;
+use super::pace::{Pace, WAIT_MAX};
+use super::{Outbox, OutboxMsg, OutboxState};
+use crate::actors::supervisor::Me;
 use crate::domain::draft;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
 use crate::ports::{PostError, PostRequest, PostResult};
+
+/// How many of a second's requests drafts leave free for answers.
+const DRAFT_SPARES: u32 = 10;
 
 /// How a courier comes back from a draft.
 pub struct Drew {
@@ -16,6 +24,49 @@ pub struct Drew {
     pub(super) turn: TurnId,
     pub(super) drawn: Drawn,
     pub(super) pace: Pace,
+}
+
+impl Outbox {
+    /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
+    pub(super) fn sample(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState) {
+        let now = Instant::now();
+        for _ in 0..state.drafts.places() {
+            let Some(place) = state.drafts.next_place() else { return };
+            let queue = state.lanes.entry(place.clone()).or_default();
+            let edit = queue.pace.may_edit(now);
+            if !queue.is_free(now) || !state.drafts.is_due(&place, edit) {
+                continue;
+            }
+            if !self.pacer.lock().try_reserve(now, DRAFT_SPARES) {
+                state.drafts.put_back();
+                return;
+            }
+            let Some(step) = state.drafts.take_step(&place, edit) else { continue };
+            queue.out = Some(Task::Draft(step.turn.clone()));
+            let (courier, pace) = (self.courier(queue.pace), queue.pace);
+            let (turn, drawn) = (step.turn.clone(), Drawn { text: String::new(), ..step.drawn.clone() });
+            let lost = Drawn { doubtful: drawn.message.is_none(), ..drawn };
+            me.task(async move { OutboxMsg::Drew(courier.draw(step).await) }, move |panic| {
+                tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
+                OutboxMsg::Drew(Drew { place, turn, drawn: lost, pace })
+            });
+        }
+    }
+
+    pub(super) fn drew(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, drew: Drew) {
+        let Drew { place, turn, drawn, pace } = drew;
+        if drawn.message.is_some() {
+            // Whoever can read along needs no sign that we are typing.
+            state.quiet(&place, &turn);
+        }
+        if let Some(queue) = state.lanes.get_mut(&place) {
+            queue.out = None;
+            queue.pace = pace;
+        }
+        state.drafts.drew(&place, &turn, drawn);
+        self.send_courier(me, state, place);
+        self.sample(me, state);
+    }
 }
 
 impl Courier {

@@ -2,7 +2,8 @@
 
 use tokio::time::Instant;
 
-use super::courier::{Courier, Refusal};
+use super::attempt::Refusal;
+use super::courier::Courier;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::outgoing::Piece;

@@ -1,5 +1,6 @@
 mod pieces;
 
+use super::typing::TYPING_SPARES;
 use super::*;
 use crate::actors::draft::Slot;
 use crate::actors::testing::log::Log;

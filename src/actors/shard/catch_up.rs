@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{ShardMsg, ShardParts};
+use super::{ShardActor, ShardMsg, ShardParts, ShardState};
 use crate::actors::handle::Handle;
 use crate::actors::outbox::OutboxMsg;
+use crate::actors::supervisor::Me;
 use crate::domain::ids;
 use crate::domain::ids::{Person, Place, Timestamp};
 use crate::domain::incoming::{AuthorKind, Posted};
@@ -19,6 +20,10 @@ use crate::domain::restriction::Member;
 use crate::domain::triage::{self, Verdict};
 use crate::ports::{PostError, PostRequest, PostResult, StoreStatus, Write};
 
+/// How many communities are read back at once. Each waits for a request at a time, so answers keep their share of the budget.
+pub(super) const CATCH_UPS: usize = 4;
+/// How long the gap of one community may take to be read back.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// How long the reading of one channel may take, with its waits for budgets.
 const READ_WITHIN: Duration = Duration::from_secs(60);
 /// How often the reading of one channel is tried.
@@ -55,6 +60,27 @@ pub enum CatchUp {
     Unknown(Newest),
 }
 
+impl ShardActor {
+    /// Begins to read back the next communities, as many as may at once.
+    pub(super) fn catch_up(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
+        while state.catching_up.len() - state.gaps.len() < CATCH_UPS
+            && let Some((guild, gap)) = state.gaps.pop_front()
+        {
+            let (handle, last_guild) = (me.handle().clone(), guild.clone());
+            let parts = self.parts.clone();
+            me.task(
+                async move {
+                    let reading = read_back(&parts, &guild, gap, &handle);
+                    // What cannot be read in time is older than anybody still waits for.
+                    let end = tokio::time::timeout(CATCH_UP_WITHIN, reading).await.unwrap_or(CatchUp::Done);
+                    ShardMsg::CaughtUp(guild, end)
+                },
+                move |_| ShardMsg::CaughtUp(last_guild, CatchUp::Done),
+            );
+        }
+    }
+}
+
 /// Notes durably when a process first listened here, unless that is known. A process that is killed in its first moments, before
 /// a session or a watermark of it is durable, leaves at least this for the next one.
 pub(super) async fn note_first_listened(parts: &ShardParts) {
@@ -73,7 +99,7 @@ async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
 /// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
 /// anybody listened was not said to us, but what came since may have been lost with a connection that broke, or a process that
 /// was killed, before anything of it was durable.
-pub(super) async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<ShardMsg>) -> CatchUp {
+async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<ShardMsg>) -> CatchUp {
     let Gap { newest, again } = gap;
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;

@@ -1,13 +1,19 @@
 use serde_json::json;
 
+use super::catch_up::CATCH_UPS;
+use super::connection::LASTED;
+use super::unsettled::AGAIN_AFTER;
 use super::*;
+use crate::actors::receipt::Receipt;
 use crate::actors::roster::Roster;
+use crate::actors::running::Exit;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
-    Connection, Connections, FixedDice, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource,
+    Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource, UNTOLD,
 };
 use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
+use crate::ports::{AfterClose, Closed, PostError, PostRequest};
 
 const GUILD_MARK: &str = "staffai:watermark:discord:5";
 const SESSION: &str = "staffai:session:discord:0";
@@ -444,4 +450,51 @@ async fn only_a_few_communities_are_read_back_at_once() {
     assert_eq!(world.poster.requests.lock().len(), CATCH_UPS);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.poster.requests.lock().len(), 20, "and all in the end");
+}
+
+// === What a resumed session does not tell ===
+
+fn from_the_untold(connection: &Connection, sequence: u64, id: &str) {
+    let mut posted = mention(id, "7", "42");
+    posted.guild = Some(UNTOLD.to_owned());
+    let incoming = Box::new(Incoming::Posted(posted));
+    connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
+}
+
+fn learnt(world: &World) -> usize {
+    world.poster.count(|request| matches!(request, PostRequest::Learn { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_an_unknown_community_wait_in_order_until_it_was_read_once() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    from_the_untold(&connection, 2, "10");
+    from_the_untold(&connection, 3, "11");
+    posted(&connection, 4, "12");
+    for id in ["12", "10", "11"] {
+        let (told, receipt) = world.event().await.unwrap();
+        assert_eq!(told, id);
+        receipt.settle();
+    }
+    assert_eq!(learnt(&world), 4);
+    from_the_untold(&connection, 5, "13");
+    assert_eq!(world.event().await.unwrap().0, "13");
+    assert_eq!(learnt(&world), 4, "what could not be read is not read again and again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let retry_after = surroundings::WITHIN * 2;
+    world.poster.read_goes(Go::Fail(PostError::RateLimited { retry_after, global: true }));
+    from_the_untold(&connection, 2, "10");
+    assert!(world.event().await.is_none(), "it waits");
+    tokio::time::sleep(surroundings::WITHIN).await;
+    let (told, receipt) = world.event().await.unwrap();
+    assert_eq!(told, "10");
+    receipt.settle();
 }

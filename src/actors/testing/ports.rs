@@ -21,12 +21,11 @@ use crate::domain::limits;
 use crate::domain::limits::book::Book;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
-use crate::ports::attachments::{Attachments, FetchError};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
-    Advice, Clock, Dice, EventSource, EventStream, Fault, Faults, IdentifyPermit, Listener, ModelError, ModelErrorKind,
-    Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown, SourceError, Store,
-    StoreStatus, StreamEvent, Vitals, Write,
+    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, IdentifyPermit, Listener,
+    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown,
+    SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -400,7 +399,8 @@ impl ScriptedPoster {
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Respond { .. }
-            | PostRequest::Suggest { .. } => PostResult::Done,
+            | PostRequest::Suggest { .. }
+            | PostRequest::Learn { .. } => PostResult::Done,
             // Everybody holds one role, by their own number.
             PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.clone()]),
             PostRequest::History { place, after, limit } => {
@@ -452,6 +452,7 @@ impl Poster for ScriptedPoster {
             PostRequest::Typing { place } => (Some(place), None),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
+            PostRequest::Learn { .. } => (None, Some(&self.reads)),
             PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
@@ -536,6 +537,10 @@ impl EventSource for ScriptedSource {
         Some(us())
     }
 
+    fn complete(&self, posted: &mut Posted) -> bool {
+        posted.guild.as_deref().is_none_or(|guild| guild != UNTOLD)
+    }
+
     fn connect(
         &self,
         shard: Shard,
@@ -548,6 +553,9 @@ impl EventSource for ScriptedSource {
         Box::new(ScriptedStream(stream))
     }
 }
+
+/// A community of which the scripted source was never told anything.
+pub const UNTOLD: &str = "untold";
 
 struct ScriptedStream(mpsc::UnboundedReceiver<StreamEvent>);
 

@@ -11,7 +11,7 @@ use crate::actors::running::Running;
 use crate::domain::attachment::{self, Allowance, Enclosed, Plan, Shown, Unread};
 use crate::domain::incoming::{Attachment, Quoted};
 use crate::domain::turn::Turn;
-use crate::ports::attachments::FetchError;
+use crate::ports::FetchError;
 
 /// How many KiB of files all turns in flight may hold together. A request carries about four times that for a moment.
 pub const KIB_MAX: usize = 32 << 10;

@@ -149,6 +149,24 @@ pub fn change(kind: &str, json: &str, me: UserId) -> Result<Option<Change>, serd
     })
 }
 
+/// What a channel of this guild changes, as the request API shows it.
+///
+/// # Errors
+/// It is no channel.
+pub fn channel(json: &str, guild: u64) -> Result<Change, serde_json::Error> {
+    let channel: WireChannel = serde_json::from_str(json)?;
+    Ok(Change::Channel(guild, channel.id.get(), channel.overwrites()))
+}
+
+/// What we are in this guild, as the request API shows us as a member.
+///
+/// # Errors
+/// It is no member.
+pub fn ourselves(json: &str, guild: u64) -> Result<Change, serde_json::Error> {
+    let member: WireMember = serde_json::from_str(json)?;
+    Ok(Change::Ourselves(guild, member.ourselves()))
+}
+
 impl WireChannel {
     /// What it changes of the bits that matter.
     fn overwrites(&self) -> Box<[Overwrite]> {

@@ -1,0 +1,80 @@
+//! What an earlier life left: its records are read, and its open turns are taken up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::entry::Entry;
+use super::{Journal, JournalMsg, JournalState};
+use crate::actors::rate_limiter;
+use crate::actors::supervisor::Me;
+use crate::domain::ids::TurnId;
+use crate::domain::keys;
+use crate::domain::notice;
+use crate::domain::turn::Custody;
+use crate::domain::unquoted::unquoted;
+
+/// The most records read at start.
+const LOAD_MAX: usize = 200_000;
+/// How long reading them may take; then the journal fails and its supervisor decides.
+const LOAD_WITHIN: Duration = Duration::from_secs(60);
+
+impl Journal {
+    /// Reads the records in a task that reports back.
+    pub(super) fn read_records(&self, me: &mut Me<JournalMsg>) {
+        let store = Arc::clone(&self.store);
+        me.task(
+            async move {
+                match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
+                    Ok(records) => JournalMsg::Loaded(records),
+                    Err(_) => JournalMsg::Unreadable("the store did not answer in time".to_owned()),
+                }
+            },
+            JournalMsg::Unreadable,
+        );
+    }
+
+    /// Takes up what an earlier life left open; what is known already stays as it is.
+    pub(super) fn load(&self, state: &mut JournalState, records: Vec<(String, String)>) {
+        let mut resumed: Vec<TurnId> = Vec::new();
+        for (key, value) in records {
+            if keys::parse_turn(&key).is_some_and(|id| state.open.contains_key(&id) || state.closed.contains(&id)) {
+                continue;
+            }
+            match serde_json::from_str(&value) {
+                Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.let_go(state, turn, answer),
+                Ok(Custody::Open { turn, answer }) => {
+                    tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
+                    self.timeline.accepted(&turn);
+                    let id = turn.id.clone();
+                    let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
+                    let answer = match answer {
+                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), "interrupted")),
+                        known => known,
+                    };
+                    if let Some(answer) = &answer {
+                        rate_limiter::close(&self.rate_limiter, &turn, answer);
+                    }
+                    resumed.push(id.clone());
+                    state.open.insert(id, Entry::of_earlier_life(turn, answer));
+                }
+                Ok(Custody::Closed { .. }) => {
+                    if let Some(id) = keys::parse_turn(&key) {
+                        state.closed.insert(id);
+                    }
+                }
+                Err(error) => {
+                    let error = unquoted(&error.to_string());
+                    tracing::error!(
+                        event = "store.corrupt",
+                        key,
+                        error,
+                        "a journal record cannot be read; it is skipped"
+                    );
+                }
+            }
+        }
+        for id in resumed {
+            self.offer(state, &id);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Who is handed an open turn, and when once more.
+
+use std::time::Duration;
+
+use super::entry::{Entry, oldest_first};
+use super::{Journal, JournalState};
+use crate::actors::conversations::Offered;
+use crate::actors::outbox::OutboxMsg;
+use crate::actors::rate_limiter::RateLimiterMsg;
+use crate::domain::ids::TurnId;
+use crate::domain::notice::{self, Apology};
+
+/// How often a turn is offered again before it is answered with an apology: a turn that crashes its conversation must not do
+/// so for ever.
+pub(super) const OFFERS_MAX: u32 = 4;
+/// How long after its own deadline a turn that nobody finished is answered with an apology.
+const GRACE: Duration = Duration::from_secs(30);
+
+impl Journal {
+    /// Hands an open turn to whoever has to do the next step.
+    pub(super) fn offer(&self, state: &mut JournalState, id: &TurnId) {
+        let Some(entry) = state.open.get_mut(id) else { return };
+        if state.draining && entry.answer.is_none() {
+            return;
+        }
+        let once_more = entry.maybe_posted || (entry.offers > 0 && entry.answer.is_none());
+        if !entry.turn.trigger.is_asked() && once_more && !entry.unheard {
+            return self.withdraw(state, id, "dropped", "not said a second time");
+        }
+        if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
+            let turn = &entry.turn;
+            let apology = notice::apology(Apology::Internal, turn.locale());
+            let answer = turn.apology(apology, "crashed again and again");
+            return self.answered(state, id, answer);
+        }
+        // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the first
+        // time, with the next look at deadlines.
+        match &entry.answer {
+            Some(answer) => {
+                let check = std::mem::replace(&mut entry.maybe_posted, true);
+                let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
+                let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted };
+                entry.unheard = self.outboxes.of(&id.door).cast(deliver).is_err();
+            }
+            None => {
+                let again = entry.maybe_posted || entry.offers > 0;
+                let offered = Offered { turn: entry.turn.clone(), again };
+                entry.unheard = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
+                entry.offers += u32::from(!entry.unheard);
+            }
+        }
+    }
+
+    /// What the failed actor may have held is offered again. Whoever still holds a turn ignores a second offer.
+    pub(super) fn offer_again(&self, state: &mut JournalState, path: &str) {
+        let outbox = path.contains("/outbox");
+        let conversation = path.split_once("/conversation:").map(|(_, place)| place);
+        let router = path.ends_with("/conversations") || path.ends_with("/rate_limiter");
+        if outbox {
+            // Drafts of turns without an answer may stand in their channels, and nobody remembers them.
+            state.open.values_mut().for_each(|entry| entry.maybe_posted = true);
+        }
+        let concerned = |entry: &Entry| match conversation {
+            Some(place) => entry.answer.is_none() && entry.turn.place.to_string() == place,
+            None => (router && entry.answer.is_none()) || (outbox && entry.answer.is_some()),
+        };
+        for id in oldest_first(state.open.values().filter(|entry| concerned(entry))) {
+            tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
+            self.offer(state, &id);
+        }
+    }
+
+    /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.
+    pub(super) fn sweep(&self, state: &mut JournalState) {
+        for id in oldest_first(state.open.values().filter(|entry| entry.unheard)) {
+            self.offer(state, &id);
+        }
+        let turn = &self.live.now().settings.turn;
+        let bound = turn.queue + turn.deadline + GRACE;
+        let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
+        for id in oldest_first(state.open.values().filter(late)) {
+            let turn = &state.open[&id].turn;
+            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "no progress");
+            self.answered(state, &id, answer);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! One request of a courier: at its slot within the budgets, tried again where that may help, and what is learned from the answer.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::courier::Courier;
+use super::pace::WAIT_MAX;
+use crate::domain::outgoing::Piece;
+use crate::domain::restart::Backoff;
+use crate::ports::{PostError, PostReply, PostRequest, PostResult};
+
+/// Waits between tries of one request.
+const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(10) };
+/// The most tries of a read.
+const READ_TRIES: u32 = 3;
+/// How many requests of a place's bucket drafts leave for answers.
+const DRAFTS_LEAVE: u32 = 1;
+
+/// Why a request is not tried again.
+pub(super) enum Refusal {
+    /// The place itself refuses us: everything else that waits for it is refused as well.
+    Place(String),
+    /// Only this request is refused.
+    Request(String),
+    /// The cards or files of this request are refused; words may be taken.
+    Extras(String),
+}
+
+impl Courier {
+    /// One read with a few tries.
+    pub(super) async fn read(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        let mut attempt = 0;
+        loop {
+            let error = match self.perform(request).await {
+                Ok(result) => return Ok(result),
+                Err(error) => error,
+            };
+            attempt += 1;
+            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. } | PostError::NoReply(_)) {
+                return Err(error);
+            }
+            tokio::time::sleep(self.pause(&error, attempt)).await;
+        }
+    }
+
+    /// One attempt, at its slot.
+    pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        if let Some(at) = self.pace.not_before {
+            tokio::time::sleep_until(at).await;
+        }
+        let mut slot = self.pacer.lock().reserve(Instant::now());
+        loop {
+            // A timer waits for the end of its millisecond, also when its moment has come already.
+            if slot > Instant::now() {
+                tokio::time::sleep_until(slot).await;
+            }
+            let renewed = self.pacer.lock().renew(slot);
+            if renewed <= slot {
+                break;
+            }
+            slot = renewed;
+        }
+        self.attempt(request).await
+    }
+
+    /// One attempt right now, with everything learned from the answer.
+    pub(super) async fn attempt(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        if matches!(request, PostRequest::Edit { .. }) {
+            self.pace.edited_at = Some(Instant::now());
+        }
+        let result = self.poster.perform(request).await;
+        let now = Instant::now();
+        match result {
+            Ok(PostReply { result, bucket }) => {
+                let left = |most: u32| bucket.as_ref().filter(|bucket| bucket.remaining <= most);
+                self.pace.not_before = left(0).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
+                self.pace.drafts_after = left(DRAFTS_LEAVE).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
+                Ok(result)
+            }
+            Err(error) => {
+                match &error {
+                    PostError::RateLimited { retry_after, global } => {
+                        self.pacer.lock().limited(now, *retry_after, *global);
+                    }
+                    PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
+                    PostError::NoReply(_) | PostError::Transient(_) => {}
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits before the next try of a post, or says why there is none.
+    pub(super) async fn wait_or_refuse(
+        &self,
+        error: PostError,
+        piece: &Piece,
+        attempt: u32,
+        until: Instant,
+    ) -> Result<(), Refusal> {
+        if let PostError::Refused { status, message } = &error {
+            return Err(refusal(*status, message, piece));
+        }
+        if let PostError::NoReply(_) = &error {
+            return Err(Refusal::Request(error.to_string()));
+        }
+        let pause = self.pause(&error, attempt);
+        if Instant::now() + pause > until {
+            return Err(Refusal::Request(format!("given up: {error}")));
+        }
+        tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    fn pause(&self, error: &PostError, attempt: u32) -> Duration {
+        match error {
+            PostError::RateLimited { retry_after, .. } => (*retry_after).min(WAIT_MAX),
+            _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),
+        }
+    }
+}
+
+fn refusal(status: u16, message: &str, piece: &Piece) -> Refusal {
+    let text = format!("status {status}: {message}");
+    match status {
+        // A place may take words and refuse links, pictures or files.
+        400 | 403 | 413 if !piece.is_plain() => Refusal::Extras(text),
+        401 | 403 | 404 => Refusal::Place(text),
+        _ => Refusal::Request(text),
+    }
+}

@@ -1,0 +1,156 @@
+//! The connection of a shard: how it begins, what it brings, how it ends and when it is tried again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::catch_up::Gap;
+use super::{ShardActor, ShardMsg, ShardState};
+use crate::actors::board::PartKind;
+use crate::actors::identify_queue::IdentifyQueueMsg;
+use crate::actors::running::Exit;
+use crate::actors::supervisor::Me;
+use crate::domain::ids;
+use crate::domain::restart::Backoff;
+use crate::ports::{AfterClose, Closed, IdentifyPermit, Session, StreamEvent, Write};
+
+/// Waits before a connection is tried again, after a first try at once. Only a session that lasted resets it.
+const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// How long a session must last to count as a good one: a platform that lets us in and throws us out is not asked at once.
+pub(super) const LASTED: Duration = Duration::from_secs(10);
+/// How long a shard waits for its turn to identify before it tries a new connection.
+const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
+
+impl ShardActor {
+    /// Begins a connection, with the stored session if there is one.
+    pub(super) fn connect(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
+        state.generation += 1;
+        let generation = state.generation;
+        let session =
+            state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
+        let mut stream = self.parts.source.connect(self.shard, session, self.permit(), self.parts.presence.clone());
+        let handle = me.handle().clone();
+        me.task(
+            async move {
+                loop {
+                    match stream.next().await {
+                        StreamEvent::Closed(closed) => {
+                            return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
+                        }
+                        event => {
+                            if handle.cast(ShardMsg::Happened(generation, event)).is_err() {
+                                let closed =
+                                    Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
+                                return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
+                            }
+                        }
+                    }
+                }
+            },
+            move |panic| {
+                let closed = Closed { reason: format!("the reader panicked: {panic}"), next: AfterClose::Resume };
+                ShardMsg::Happened(generation, StreamEvent::Closed(closed))
+            },
+        );
+    }
+
+    fn permit(&self) -> IdentifyPermit {
+        let queue = self.parts.identify_queue.clone();
+        let shard = self.shard;
+        Box::new(move || {
+            let queue = queue.clone();
+            Box::pin(async move {
+                let ask = |reply| IdentifyQueueMsg::Identify(shard, reply);
+                queue.call(ask, IDENTIFY_WITHIN).await.unwrap_or(false)
+            })
+        })
+    }
+
+    /// Takes what the connection brought.
+    pub(super) fn happened(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
+        if matches!(event, StreamEvent::Ready(_) | StreamEvent::Resumed) {
+            state.inherited = false;
+        }
+        match event {
+            StreamEvent::Ready(session) => {
+                tracing::info!(
+                    event = "gateway.ready",
+                    shard = self.shard.number,
+                    total = self.shard.total,
+                    "session began"
+                );
+                state.up_since = Some(Instant::now());
+                state.latest = session.sequence;
+                state.session = Some(session);
+                for pending in state.unsettled.values_mut() {
+                    pending.sequence = None;
+                }
+                self.parts.board.up(PartKind::Shard, &self.name());
+                drop(self.save(state));
+            }
+            StreamEvent::Resumed => {
+                tracing::info!(event = "gateway.resumed", shard = self.shard.number, "session resumed");
+                state.up_since = Some(Instant::now());
+                self.parts.board.up(PartKind::Shard, &self.name());
+            }
+            StreamEvent::Incoming { sequence, incoming } => {
+                state.latest = state.latest.max(sequence);
+                self.take(me, state, *incoming, Some(sequence));
+            }
+            StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
+            StreamEvent::Places { sequence, guild, newest } => {
+                state.latest = state.latest.max(sequence);
+                if state.catching_up.insert(guild.clone()) {
+                    state.gaps.push_back((guild, Gap { newest, again: false }));
+                    self.catch_up(me, state);
+                } else {
+                    state.further.insert(guild, newest);
+                }
+            }
+            StreamEvent::Closed(closed) => self.closed(me, state, &closed),
+        }
+    }
+
+    fn closed(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, closed: &Closed) {
+        let Closed { reason, next } = closed;
+        // Sessions live for minutes: after a longer break a new one is begun, and nothing is wrong.
+        let outlived = *next == AfterClose::Identify && std::mem::take(&mut state.inherited);
+        if !outlived {
+            self.parts.board.down(PartKind::Shard, &self.name(), reason);
+        }
+        match next {
+            AfterClose::Fatal => {
+                tracing::error!(
+                    event = "gateway.closed",
+                    shard = self.shard.number,
+                    reason,
+                    "the platform refuses us for good"
+                );
+                self.parts.exit.send_replace(Some(Exit::Refused(reason.clone())));
+                return;
+            }
+            AfterClose::Identify => {
+                state.session = None;
+                drop(self.parts.store.write(vec![Write::Delete { key: self.session_key() }]));
+                state.saved = None;
+            }
+            AfterClose::Resume => {}
+        }
+        if state.up_since.take().is_some_and(|since| since.elapsed() >= LASTED) {
+            state.failures = 0;
+        }
+        let delay = match state.failures {
+            0 => Duration::ZERO,
+            failures => RECONNECT.delay(failures, self.parts.dice.roll()),
+        };
+        state.failures = state.failures.saturating_add(1);
+        let ms = ids::millis(delay);
+        let shard = self.shard.number;
+        if outlived {
+            tracing::info!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "the stored session is over");
+        } else {
+            tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
+        }
+        me.after(delay, ShardMsg::Connect);
+    }
+}

@@ -1,0 +1,121 @@
+//! Events that were handed on and that nobody durably owns yet.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::surroundings::Then;
+use super::{ShardActor, ShardMsg, ShardState};
+use crate::actors::gateway::GatewayMsg;
+use crate::actors::receipt::{Outcome, Receipt};
+use crate::actors::supervisor::Me;
+use crate::domain::ids::Timestamp;
+use crate::domain::incoming::{Incoming, Posted};
+
+/// The most events that are handed on and not settled; further ones are dropped and counted.
+const UNSETTLED_MAX: usize = 10_000;
+/// How long a returned event waits before it is handed on again; after the last one it is given up. It may be what kills its
+/// receivers, so the later waits are long enough to stay below the root's restart intensity.
+pub(super) const AGAIN_AFTER: [Duration; 5] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+];
+
+/// An event that was handed on.
+pub(super) struct Pending {
+    pub incoming: Incoming,
+    pub sequence: Option<u64>,
+    pub returns: usize,
+}
+
+impl ShardActor {
+    /// Hands an event on, and remembers it until it is settled.
+    pub(super) fn take(
+        &self,
+        me: &mut Me<ShardMsg>,
+        state: &mut ShardState,
+        incoming: Incoming,
+        sequence: Option<u64>,
+    ) {
+        if state.unsettled.len() >= UNSETTLED_MAX {
+            tracing::warn!(event = "turn.shed", r#where = "shard", "too many unsettled events; one was dropped");
+            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
+            return;
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0 });
+        self.hand_on(me, state, ticket);
+    }
+
+    /// Hands an event on, if it is not settled and nothing has to be known of its community first.
+    pub(super) fn hand_on(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
+        let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
+        if let Incoming::Posted(posted) = &mut pending.incoming {
+            let known = self.parts.source.complete(posted);
+            if let Some(community) = &posted.guild {
+                match state.surroundings.arrive(community, known, ticket) {
+                    Then::GoOn => {}
+                    Then::Wait => return,
+                    Then::Read => return self.learn(me, community.clone()),
+                }
+            }
+        }
+        let shard = me.handle().clone();
+        let receipt = Receipt::new(move |outcome| {
+            // A shard that went down resumes from before this event.
+            let _ = match outcome {
+                Outcome::Settled => shard.cast(ShardMsg::Settled(ticket)),
+                Outcome::Returned => shard.cast(ShardMsg::Returned(ticket)),
+            };
+        });
+        let Some(us) = self.parts.source.us() else { return drop(receipt) };
+        // A gateway that is down drops the receipt, and the event comes back.
+        let _ = self.parts.gateway.cast(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
+    }
+}
+
+impl ShardState {
+    /// The newest sequence that may be stored: everything up to it is safely taken.
+    pub(super) fn safe_sequence(&self) -> u64 {
+        let oldest = self.unsettled.values().filter_map(|pending| pending.sequence).min();
+        oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
+    }
+
+    /// The oldest message of each community that nobody durably owns yet.
+    pub(super) fn oldest_unsettled(&self) -> HashMap<String, Timestamp> {
+        let mut oldest: HashMap<String, Timestamp> = HashMap::new();
+        for pending in self.unsettled.values() {
+            if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = &pending.incoming {
+                let first = oldest.entry(guild.clone()).or_insert(*at);
+                *first = (*first).min(*at);
+            }
+        }
+        oldest
+    }
+
+    /// An event was lost on the way: it is handed on again after a while, unless that was tried often enough.
+    pub(super) fn returned(&mut self, me: &mut Me<ShardMsg>, ticket: u64) {
+        let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
+        let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
+            tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
+            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
+            metrics::counter!("staffai_turns_lost_total").increment(1);
+            self.unsettled.remove(&ticket);
+            return;
+        };
+        pending.returns += 1;
+        me.after(*again_after, ShardMsg::HandOn(ticket));
+    }
+
+    /// An event is safely taken.
+    pub(super) fn settle(&mut self, ticket: u64) {
+        let Some(pending) = self.unsettled.remove(&ticket) else { return };
+        if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = pending.incoming {
+            let mark = self.watermarks.entry(guild).or_insert(at);
+            *mark = (*mark).max(at);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Failure that is injected on purpose.
+
+use super::Faults;
+
+/// An injected failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Panic in the handler.
+    Panic,
+    /// Return an error from the handler.
+    Error,
+}
+
+/// No failure at all.
+pub struct NoFaults;
+
+impl Faults for NoFaults {
+    fn before(&self, _path: &str) -> Option<Fault> {
+        None
+    }
+}

@@ -1,0 +1,163 @@
+//! What a door can be asked to do, and what it answers.
+
+use std::time::Duration;
+
+use crate::domain::command::{Callback, Choice, Spec};
+use crate::domain::ids::{MessageId, Place};
+use crate::domain::incoming::Posted;
+use crate::domain::outgoing::Piece;
+use crate::domain::restriction::{Appointment, Member};
+
+/// One request to a door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PostRequest {
+    /// Posts a message. The same nonce within some minutes gives the first message back instead of a second one.
+    Create {
+        /// Where.
+        place: Place,
+        /// What it carries.
+        piece: Piece,
+        /// The message that it replies to; if that is gone, the post still goes out.
+        reply_to: Option<MessageId>,
+        /// At most 25 characters.
+        nonce: String,
+    },
+    /// Replaces everything that one of our messages carries.
+    Edit {
+        /// Where.
+        place: Place,
+        /// Which.
+        message: MessageId,
+        /// What it carries from then on.
+        piece: Piece,
+    },
+    /// Shows that we are typing, for about ten seconds.
+    Typing {
+        /// Where.
+        place: Place,
+    },
+    /// Reads messages after one, oldest first.
+    History {
+        /// Where.
+        place: Place,
+        /// Only messages after this one; none reads the newest.
+        after: Option<MessageId>,
+        /// At most 100.
+        limit: u8,
+    },
+    /// Reads one message.
+    Fetch {
+        /// Where.
+        place: Place,
+        /// Which.
+        message: MessageId,
+    },
+    /// Reads what the beginning of a session tells of a community, for [`EventSource::complete`](super::EventSource::complete).
+    Learn {
+        /// The community.
+        community: String,
+        /// What of it; [`Aspect::Itself`] comes before the others.
+        aspect: Aspect,
+    },
+    /// Offers these commands to members and no others. Nothing is changed where they are offered already.
+    RegisterCommands(Vec<Spec>),
+    /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
+    /// said so before.
+    Defer(Callback),
+    /// Answers a command, to whoever ran it alone, in the place of what [`PostRequest::Defer`] said. Repeating it changes
+    /// nothing.
+    Respond {
+        /// The command.
+        to: Callback,
+        /// The answer.
+        piece: Piece,
+    },
+    /// Offers choices to somebody who is typing a command.
+    Suggest {
+        /// What is typed.
+        to: Callback,
+        /// The choices, the best first.
+        choices: Vec<Choice>,
+    },
+    /// Reads the roles of somebody. Answered by [`PostResult::Absent`] when they are not there any more.
+    Roles(Member),
+    /// Gives a role to somebody, who may hold it already.
+    AddRole(Appointment),
+    /// Takes a role from somebody, who need not hold it.
+    RemoveRole(Appointment),
+}
+
+/// What can be read about a community.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aspect {
+    /// Its language, and what its roles may do.
+    Itself,
+    /// What each of its places changes of that.
+    Places,
+    /// Its threads, and the place that each belongs to.
+    Threads,
+    /// What we are there.
+    Ourselves,
+}
+
+/// The answer to a request, and what the platform said of its limits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PostReply {
+    /// What came back.
+    pub result: PostResult,
+    /// The rate-limit bucket as the response's headers tell it.
+    pub bucket: Option<Bucket>,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PostResult {
+    /// Nothing but success.
+    Done,
+    /// It was done before; nothing was done now.
+    Already,
+    /// The posted or edited message.
+    Message(MessageId),
+    /// Messages, oldest first.
+    Messages(Vec<Posted>),
+    /// Ids of roles.
+    Roles(Vec<String>),
+    /// The person, or the whole community, is not there any more.
+    Absent,
+}
+
+/// A rate-limit bucket as the platform tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// Requests left in it.
+    pub remaining: u32,
+    /// Time until it is full again.
+    pub reset_after: Duration,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// Too many requests: wait.
+    #[error("rate limited for {retry_after:?}")]
+    RateLimited {
+        /// How long.
+        retry_after: Duration,
+        /// All routes are closed, not just this one.
+        global: bool,
+    },
+    /// The platform refuses this request for good.
+    #[error("refused with status {status}: {message}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The platform's words, capped.
+        message: String,
+    },
+    /// We may not reply to messages there; the same without a reply may work.
+    #[error("replies are refused: {0}")]
+    NoReply(String),
+    /// It may work later; it may even have worked and only the answer was lost.
+    #[error("{0}")]
+    Transient(String),
+}
