@@ -24,7 +24,7 @@ mod address;
 
 mod frame;
 
-mod message;
+pub mod message;
 
 pub mod rights;
 

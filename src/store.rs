@@ -26,9 +26,9 @@ mod suite;
 /// holds each against a deadline and never has more than one `apply` or `sweep` under way.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// It decides about limits itself, because several processes share it. Else the layer above does, and keeps the entries as
-    /// text.
-    const RULES: bool = false;
+    /// Several processes write to it, so it decides about limits itself. Else the layer above does, keeps the entries as text, and
+    /// does not ask for what it wrote and still knows.
+    const SHARED: bool = false;
 
     /// The value of a live key.
     ///
@@ -49,7 +49,7 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
 
-    /// Decides one step about a member's limits, after it was told what changed elsewhere. Only asked where [`Self::RULES`].
+    /// Decides one step about a member's limits, after it was told what changed elsewhere. Only asked where [`Self::SHARED`].
     ///
     /// # Errors
     /// See [`BackendError`].
@@ -58,7 +58,7 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Takes over what was decided about limits while it was away; taking it over twice must be harmless. Only asked where
-    /// [`Self::RULES`].
+    /// [`Self::SHARED`].
     ///
     /// # Errors
     /// See [`BackendError`].

@@ -5,6 +5,8 @@
 
 pub mod client;
 
+pub mod commands;
+
 pub mod routes;
 
 pub mod sessions;

@@ -128,6 +128,41 @@ fn the_tree_in_actors_md_is_the_tree() {
 }
 
 #[test]
+fn the_ten_stops_of_a_turn_exist() {
+    let page = include_str!("../actors.md");
+    let (_, rest) = page.split_once("### A turn in ten stops").expect("actors.md tells a turn in ten stops");
+    let stops = rest.lines().skip_while(|line| !line.starts_with("1. ")).take(10);
+    for (number, stop) in stops.enumerate() {
+        assert!(stop.starts_with(&format!("{}. ", number + 1)), "{stop}");
+        let mut source = String::new();
+        for name in stop.split('`').skip(1).step_by(2) {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+            if path.is_file() {
+                source.push_str(&std::fs::read_to_string(path).unwrap());
+            } else {
+                let known = [format!("fn {name}("), format!("fn {name}<"), format!("enum {name} ")];
+                assert!(
+                    known.iter().any(|known| source.contains(known)),
+                    "{name} is not where it is looked for: {stop}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tree_in_the_readme_is_the_tree() {
+    let page = include_str!("../README.md");
+    let (_, rest) = page.split_once("<!-- tree -->\n").expect("README.md marks where the tree begins");
+    let (picture, _) = rest.split_once("\n<!-- /tree -->").expect("README.md marks where the tree ends");
+    let block = staffai::actors::tree::markdown();
+    assert!(
+        block.starts_with(&format!("{picture}\n\n|")),
+        "put the picture of `staffai tree --markdown` between the marks"
+    );
+}
+
+#[test]
 fn every_actor_of_the_tree_is_explained_in_actors_md() {
     fn check(row: &staffai::actors::tree::Row, page: &str) {
         let line = format!("\n| `{}` | ", row.name);

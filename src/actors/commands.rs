@@ -14,7 +14,7 @@ mod desk;
 mod kept;
 mod overview;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use super::journal::JournalMsg;
 use super::outbox::{OutboxMsg, Outboxes};
 use super::presence_scheduler::PresenceMsg;
 use super::rate_limiter::RateLimiterMsg;
+use super::recent::Recent;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::turn::InFlight;
@@ -124,7 +125,7 @@ pub struct Commands {
 
 /// What commands holds.
 pub struct CommandsState {
-    seen: Seen,
+    seen: Recent<MessageId, SEEN_MAX>,
     running: HashMap<Person, usize>,
     aside: Arc<Semaphore>,
     /// What was offered last; none when it has yet to be.
@@ -140,7 +141,7 @@ impl Actor for Commands {
     fn start(&self, me: &mut Me<CommandsMsg>) -> Result<CommandsState, Crash> {
         me.after(REGISTER_AFTER, CommandsMsg::Register);
         Ok(CommandsState {
-            seen: Seen::default(),
+            seen: Recent::default(),
             running: HashMap::new(),
             aside: Arc::new(Semaphore::new(ASIDE_MAX)),
             offered: None,
@@ -167,7 +168,9 @@ impl Actor for Commands {
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
                 me.background(async move {
-                    Desk::new(&parts, &command.callback).respond(Piece::text(words::broken())).await;
+                    Desk::new(&parts, &command.callback)
+                        .respond(Piece::text(words::broken(command.caller.locale())))
+                        .await;
                 });
             }
             CommandsMsg::Register => self.register(me, state),
@@ -188,7 +191,8 @@ impl Commands {
         if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
             tracing::warn!(event = "turn.shed", r#where = "commands", "too many commands run");
             metrics::counter!("staffai_shed_total", "where" => "commands").increment(1);
-            let sentence = if own { words::still_running() } else { words::busy() };
+            let locale = command.caller.locale();
+            let sentence = if own { words::still_running(locale) } else { words::busy(locale) };
             return self.refuse(me, state, command, sentence);
         }
         *state.running.entry(person.clone()).or_default() += 1;
@@ -296,7 +300,7 @@ async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
     }
     let (piece, outcome) = match tokio::time::timeout(WITHIN, deeds::answer(parts, command)).await {
         Ok(answer) => answer,
-        Err(_) => (Piece::text(words::too_slow()), "slow"),
+        Err(_) => (Piece::text(words::too_slow(command.caller.locale())), "slow"),
     };
     if desk.respond(piece).await { outcome } else { "unanswered" }
 }
@@ -309,29 +313,6 @@ fn known(command: &Command) -> &'static str {
 fn report(name: &'static str, outcome: &'static str, took: Duration) {
     tracing::info!(event = "command.answered", command = name, outcome, ms = ids::millis(took), "command ended");
     metrics::counter!("staffai_commands_total", "command" => name, "outcome" => outcome).increment(1);
-}
-
-/// The commands of the last while, oldest forgotten first.
-#[derive(Default)]
-struct Seen {
-    known: HashSet<MessageId>,
-    order: VecDeque<MessageId>,
-}
-
-impl Seen {
-    /// False when it was seen before.
-    fn insert(&mut self, id: &MessageId) -> bool {
-        if !self.known.insert(id.clone()) {
-            return false;
-        }
-        self.order.push_back(id.clone());
-        if self.order.len() > SEEN_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        true
-    }
 }
 
 #[cfg(test)]

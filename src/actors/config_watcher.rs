@@ -99,8 +99,8 @@ impl Actor for ConfigWatcher {
                 }
                 state.known = seen.or(state.known.take());
                 match result {
-                    Ok(running) => self.put_in_force(*running, files),
-                    Err(mistakes) => self.reject(&mistakes, files),
+                    Ok(running) => self.put_in_force(*running, files.as_deref()),
+                    Err(mistakes) => self.reject(&mistakes, files.as_deref()),
                 }
             }
         }
@@ -129,13 +129,13 @@ impl ConfigWatcher {
         );
     }
 
-    fn reject(&self, mistakes: &[String], files: Option<String>) {
+    fn reject(&self, mistakes: &[String], files: Option<&str>) {
         let reason = mistakes.join("; ");
         tracing::error!(event = "config.rejected", files, reason, "the changed files are wrong; what runs goes on");
         self.live.reject(reason);
     }
 
-    fn put_in_force(&self, running: Running, files: Option<String>) {
+    fn put_in_force(&self, running: Running, files: Option<&str>) {
         let old = self.live.now();
         for key in running.fixed_at_start(&old) {
             tracing::warn!(event = "config.warning", key, "this setting changed; it takes effect at the next start");

@@ -12,7 +12,6 @@ mod ending;
 mod entry;
 mod memory;
 mod offering;
-mod remembered;
 mod report;
 
 use std::collections::HashMap;
@@ -22,13 +21,13 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use self::entry::{Entry, record};
-use self::remembered::Remembered;
 pub use self::report::Left;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, Outboxes};
 use super::rate_limiter::RateLimiterMsg;
 use super::receipt::Receipt;
+use super::recent::Recent;
 use super::running::Live;
 use super::supervisor::{Actor, Crash, Me};
 use super::timeline::Timeline;
@@ -39,6 +38,8 @@ use crate::ports::{Clock, Store, StoreStatus};
 /// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
 /// return their events, answers are asked for again, and posts are seen in their channel.
 const EARLY_MAX: usize = 20_000;
+/// The most finished turns remembered in memory, the oldest forgotten first.
+const CLOSED_MAX: usize = 100_000;
 /// How often deadlines are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
@@ -110,7 +111,7 @@ pub struct Journal {
 /// What the journal holds.
 pub struct JournalState {
     open: HashMap<TurnId, Entry>,
-    closed: Remembered,
+    closed: Recent<TurnId, CLOSED_MAX>,
     /// What came while the records were still being read; none afterwards.
     early: Option<Vec<JournalMsg>>,
     /// The store was failing when the records were read: there may be more.
@@ -127,7 +128,7 @@ impl Actor for Journal {
         me.after(SWEEP_EVERY, JournalMsg::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
-            closed: Remembered::default(),
+            closed: Recent::default(),
             early: Some(Vec::new()),
             partial: false,
             draining: false,

@@ -174,7 +174,7 @@ impl Actor for Outbox {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
-                state.answered.insert(turn.clone());
+                state.answered.insert(&turn);
                 self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),

@@ -1,37 +1,52 @@
 //! The last so many of something.
 
 use std::collections::{HashSet, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::marker::PhantomData;
 
-/// A set of at most `MOST` values; the oldest is forgotten first.
+/// Knows the last `MOST` values that it was told; the oldest is forgotten first.
+///
+/// Of each value it holds a digest of 128 bits under keys of its own, and no allocation: there may be a hundred thousand of
+/// them, and what lives for long among things that come and go keeps the allocator from giving memory back. That two values
+/// have the same digest happens to nobody.
 pub struct Recent<T, const MOST: usize> {
-    known: HashSet<T>,
-    order: VecDeque<T>,
+    keys: [RandomState; 2],
+    known: HashSet<u128>,
+    order: VecDeque<u128>,
+    of: PhantomData<fn(T)>,
 }
 
 impl<T, const MOST: usize> Default for Recent<T, MOST> {
     fn default() -> Self {
-        Self { known: HashSet::new(), order: VecDeque::new() }
+        let keys = [RandomState::new(), RandomState::new()];
+        Self { keys, known: HashSet::new(), order: VecDeque::new(), of: PhantomData }
     }
 }
 
-impl<T: Clone + Eq + Hash, const MOST: usize> Recent<T, MOST> {
+impl<T: Hash, const MOST: usize> Recent<T, MOST> {
     /// It is one of the last.
     pub fn contains(&self, value: &T) -> bool {
-        self.known.contains(value)
+        self.known.contains(&self.digest(value))
     }
 
-    /// Takes note of a value; one that is known keeps its age.
-    pub fn insert(&mut self, value: T) {
-        if !self.known.insert(value.clone()) {
-            return;
+    /// Takes note of a value; false when it is known, and then it keeps its age.
+    pub fn insert(&mut self, value: &T) -> bool {
+        let digest = self.digest(value);
+        if !self.known.insert(digest) {
+            return false;
         }
-        self.order.push_back(value);
+        self.order.push_back(digest);
         if self.order.len() > MOST
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
         }
+        true
+    }
+
+    fn digest(&self, value: &T) -> u128 {
+        let [first, second] = self.keys.each_ref().map(|keys| u128::from(keys.hash_one(value)));
+        first << u64::BITS | second
     }
 }
 
@@ -42,9 +57,8 @@ mod tests {
     #[test]
     fn the_oldest_is_forgotten_first() {
         let mut recent = Recent::<u32, 2>::default();
-        for value in [1, 2, 1, 3] {
-            recent.insert(value);
-        }
+        let new = [1, 2, 1, 3].map(|value| recent.insert(&value));
+        assert_eq!(new, [true, true, false, true]);
         assert!(!recent.contains(&1) && recent.contains(&2) && recent.contains(&3));
         assert_eq!((recent.known.len(), recent.order.len()), (2, 2));
     }

@@ -75,6 +75,7 @@ impl Running {
             ("discord.allow_insecure", new.discord.allow_insecure != old.discord.allow_insecure),
             ("discord.shards", new.discord.shards != old.discord.shards),
             ("discord.direct_messages", new.discord.direct_messages != old.discord.direct_messages),
+            ("discord.allowed_mentions", new.discord.allowed_mentions != old.discord.allowed_mentions),
             ("discord.requests_per_second", new.discord.requests_per_second != old.discord.requests_per_second),
             ("members.aliases", new.members.aliases != old.members.aliases),
             (

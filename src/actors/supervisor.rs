@@ -282,6 +282,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
             None => {}
             Some(Fault::Panic) => panic!("injected panic"),
             Some(Fault::Error) => return Err("injected error".into()),
+            Some(Fault::Hang) => std::future::pending().await,
         }
         me.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
         self.actor.handle(me, message, state).instrument(span.clone()).await?;

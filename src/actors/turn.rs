@@ -230,13 +230,14 @@ impl Thinking<'_> {
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
         let recalled = memory::recall(parts, running, turn).await;
-        let live = recalled.history.live(parts.clock.now(), running.settings.history.message_max_age);
-        let most = running.history_most(turn.policy.model.as_deref());
         let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
+        let now = parts.clock.now();
+        let most = running.history_most(turn.policy.model.as_deref());
+        let max_age = running.settings.history.message_max_age;
         let question = Question {
-            scene: scene(turn, parts.clock.now()),
+            scene: scene(turn, now),
             contract: turn.policy.reply,
-            history: &live[live.len().saturating_sub(most)..],
+            history: &recalled.history.shown(now, max_age, most, &recalled.referred),
             quoted: recalled.quoted.as_ref(),
             quoted_files: &files.quoted,
             text: &turn.text,

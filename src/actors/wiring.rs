@@ -42,8 +42,6 @@ use crate::ports::{Attachments, Clock, Dice, EventSource, Faults, Listener, Post
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
-/// How long the root may take to stop beyond the deadlines of its children.
-const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -169,9 +167,9 @@ impl Tree {
         }
     }
 
-    /// Stops all actors in the reverse of their start order.
+    /// Stops all actors in the reverse of their start order, within the root's deadline; who is left then is killed.
     pub async fn stop(self) {
-        if self.root.drain_and_wait(Some(STOP_WITHIN)).await.is_err() {
+        if self.root.drain_and_wait(Some(TREE.stop_within)).await.is_err() {
             self.root.kill();
         }
         tracing::info!(event = "actor.stopped", actor = TREE.name, "actor stopped");

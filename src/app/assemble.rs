@@ -15,9 +15,10 @@ use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
-use crate::config::edges::DirectMessages;
+use crate::config::edges::{AllowedMentions, DirectMessages};
 use crate::discord::attachments::ContentServers;
 use crate::discord::gateway::{Gateway, Interests};
+use crate::discord::message::Pings;
 use crate::discord::prefilter::Lottery;
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
@@ -192,7 +193,9 @@ fn lottery(live: Live, dice: Arc<dyn Dice>) -> Lottery {
 
 fn door(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<Platform, String> {
     let access = access(settings);
-    let rest = Arc::new(Rest::new(&access).map_err(|error| error.to_string())?);
+    let AllowedMentions { replied_user, users } = settings.discord.allowed_mentions;
+    let rest = Rest::new(&access).map_err(|error| error.to_string())?;
+    let rest = Arc::new(rest.pinging(Pings { answered: replied_user, mentioned: users }));
     let interests = Interests {
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,

@@ -20,6 +20,8 @@ use crate::terminal::client::Client;
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
 /// The most conversations without a service at the same time in one data directory.
 const CHATS_MAX: usize = 8;
+/// What whoever sits down here has to know.
+const HINT: &str = "/help names the commands, /quit ends";
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(200);
 
@@ -33,7 +35,7 @@ pub async fn run(cli: &Cli) -> u8 {
             eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
             return exit::NEGATIVE;
         }
-        println!("talking to the service at http://{address}/; /quit ends");
+        println!("talking to the service at http://{address}/\n{HINT}");
         return talk(&loaded, address).await;
     }
     let demo = if loaded.llm_configured() || loaded.settings.llm.model.is_some() {
@@ -78,7 +80,7 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            println!("no service runs here, so this is one of its own, with {}; /quit ends", named(demo.as_ref()));
+            println!("no service runs here, so this is one of its own, with {}\n{HINT}", named(demo.as_ref()));
             talk(&loaded, address).await
         }
         Ok(None) | Err(_) => {

@@ -180,7 +180,7 @@ impl Checks<'_> {
             _ if settings.log.level.contains(['=', ',', ':', '[']) => {
                 if let Err(mistake) = telemetry::check_filter(&settings.log.level) {
                     self.problem("log.level", mistake);
-                    settings.log.level = "info".to_owned();
+                    "info".clone_into(&mut settings.log.level);
                 }
                 return;
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use super::read;
 
@@ -31,6 +32,9 @@ pub struct Discord {
     /// Whether direct messages are answered.
     #[serde(deserialize_with = "read::word")]
     pub direct_messages: DirectMessages,
+    /// Whom answers may notify.
+    #[serde(deserialize_with = "allowed_mentions")]
+    pub allowed_mentions: AllowedMentions,
     /// REST budget a second; 0 keeps none of our own.
     #[serde(deserialize_with = "read::number")]
     pub requests_per_second: u32,
@@ -94,6 +98,28 @@ impl FromStr for DirectMessages {
             _ => Err("ignore or answer"),
         }
     }
+}
+
+/// Whom answers may notify. Nobody is the default, and roles and everyone cannot be allowed: a model writes the text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AllowedMentions {
+    /// The member who is answered.
+    pub replied_user: bool,
+    /// Members whom the text mentions.
+    pub users: bool,
+}
+
+fn allowed_mentions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AllowedMentions, D::Error> {
+    let words = read::texts(deserializer)?;
+    let mut allowed = AllowedMentions::default();
+    for word in words {
+        match word.to_lowercase().as_str() {
+            "replied_user" => allowed.replied_user = true,
+            "users" => allowed.users = true,
+            _ => return Err(Error::custom("must be a comma list of replied_user and users, or empty")),
+        }
+    }
+    Ok(allowed)
 }
 
 /// `[llm]`: the model endpoint and the bounds of a call.

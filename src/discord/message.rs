@@ -1,5 +1,5 @@
 //! A piece as the body of a request: Discord's builders for text and cards, a form for files. Whatever a piece holds, the
-//! body keeps to Discord's limits and pings nobody.
+//! body keeps to Discord's limits and says whom it may notify.
 
 use reqwest::multipart::{Form, Part};
 use serde::Serialize;
@@ -33,6 +33,15 @@ const DESCRIPTION_MAX: usize = 1_024;
 /// The longest name of a file.
 const FILE_NAME_MAX: usize = 100;
 
+/// Whom what we post may notify. Roles and everyone never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pings {
+    /// The member who is answered.
+    pub answered: bool,
+    /// Members whom the text mentions.
+    pub mentioned: bool,
+}
+
 /// The body of a request.
 pub(super) enum Body {
     /// JSON.
@@ -45,13 +54,18 @@ pub(super) enum Body {
 ///
 /// # Errors
 /// It cannot be written as JSON.
-pub(super) fn create(piece: &Piece, reference: Option<MessageReference>, nonce: &str) -> Result<Body, PostError> {
+pub(super) fn create(
+    piece: &Piece,
+    reference: Option<MessageReference>,
+    nonce: &str,
+    pings: Pings,
+) -> Result<Body, PostError> {
     let mut message = CreateMessage::new()
         .content(&piece.text)
         .embeds(cards(piece))
         .nonce(Nonce::String(nonce.to_owned()))
         .enforce_nonce(true)
-        .allowed_mentions(nobody());
+        .allowed_mentions(allowed(pings));
     if let Some(reference) = reference {
         message = message.reference_message(reference);
     }
@@ -62,8 +76,8 @@ pub(super) fn create(piece: &Piece, reference: Option<MessageReference>, nonce: 
 ///
 /// # Errors
 /// It cannot be written as JSON.
-pub(super) fn edit(piece: &Piece) -> Result<Body, PostError> {
-    let message = EditMessage::new().content(&piece.text).embeds(cards(piece)).allowed_mentions(nobody());
+pub(super) fn edit(piece: &Piece, pings: Pings) -> Result<Body, PostError> {
+    let message = EditMessage::new().content(&piece.text).embeds(cards(piece)).allowed_mentions(allowed(pings));
     body(&message, &piece.files)
 }
 
@@ -159,9 +173,9 @@ fn capped(text: &str, most: usize) -> String {
     if most == 0 { kept } else { format!("{kept}…") }
 }
 
-/// Nobody is pinged, whatever the text says. Absent, everybody would be.
-fn nobody() -> CreateAllowedMentions {
-    CreateAllowedMentions::new().replied_user(false)
+/// Always said in so many words: absent, whoever the text names would be notified.
+fn allowed(pings: Pings) -> CreateAllowedMentions {
+    CreateAllowedMentions::new().replied_user(pings.answered).all_users(pings.mentioned)
 }
 
 #[cfg(test)]
@@ -171,7 +185,7 @@ mod tests {
 
     fn json(card: Card) -> Value {
         let piece = Piece { cards: vec![card], ..Piece::default() };
-        let Ok(Body::Json(json)) = edit(&piece) else { panic!("no json") };
+        let Ok(Body::Json(json)) = edit(&piece, Pings::default()) else { panic!("no json") };
         let json: Value = serde_json::from_slice(&json).unwrap();
         json["embeds"][0].clone()
     }
@@ -217,7 +231,7 @@ mod tests {
         let field = Field { name: long.clone(), value: long.clone(), inline: false };
         let card = Card { title: Some(long.clone()), text: long, fields: vec![field; 40], ..Card::default() };
         let piece = Piece { cards: vec![card; 12], ..Piece::default() };
-        let Ok(Body::Json(json)) = edit(&piece) else { panic!("no json") };
+        let Ok(Body::Json(json)) = edit(&piece, Pings::default()) else { panic!("no json") };
         let json: Value = serde_json::from_slice(&json).unwrap();
         let embeds = json["embeds"].as_array().unwrap();
         assert_eq!(embeds.len(), CARDS_MAX);

@@ -14,7 +14,7 @@ use serenity::model::channel::{MessageReference, MessageReferenceKind};
 use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
-use super::message::Body;
+use super::message::{Body, Pings};
 use super::rights::Rights;
 use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
@@ -60,6 +60,7 @@ pub struct Rest {
     pub(super) rights: Rights,
     /// What was told of places and guilds, and messages do not say.
     pub(super) threads: Threads,
+    pings: Pings,
 }
 
 impl Rest {
@@ -94,12 +95,19 @@ impl Rest {
             application: OnceLock::new(),
             rights: Rights::default(),
             threads: Threads::default(),
+            pings: Pings::default(),
         })
     }
 
     /// The client behind it, which has read the system's certificates.
     pub(super) fn client(&self) -> reqwest::Client {
         self.client.clone()
+    }
+
+    /// The same, but what it posts may notify these people.
+    #[must_use]
+    pub fn pinging(self, pings: Pings) -> Self {
+        Self { pings, ..self }
     }
 
     /// What Discord advises for connecting, and where its gateway is.
@@ -183,14 +191,14 @@ impl Rest {
             let to = MessageReference::new(MessageReferenceKind::Default, channel);
             reference = Some(to.message_id(message_id(reply_to)?).fail_if_not_exists(false));
         }
-        let body = message::create(piece, reference, nonce)?;
+        let body = message::create(piece, reference, nonce, self.pings)?;
         let path = format!("/channels/{channel}/messages");
         self.send(Method::POST, &path, Some(body)).await.map_err(answer::without_history)
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
-        self.send(Method::PATCH, &path, Some(message::edit(piece)?)).await
+        self.send(Method::PATCH, &path, Some(message::edit(piece, self.pings)?)).await
     }
 
     async fn history(&self, place: &Place, after: Option<&MessageId>, limit: u8) -> Result<PostReply, PostError> {

@@ -11,6 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{MessageId, Person, Place, Timestamp};
+use super::locale::{InEach, Locale, in_each};
 use super::notice::commands as words;
 
 /// The most choices that are offered while somebody types.
@@ -75,6 +76,14 @@ pub struct Caller {
     pub administrator: bool,
     /// The language of their own client, such as `en-US`.
     pub locale: Option<String>,
+}
+
+impl Caller {
+    /// The language in which they are told what came of it.
+    #[must_use]
+    pub fn locale(&self) -> Locale {
+        Locale::of(self.locale.as_deref())
+    }
 }
 
 /// How one command is answered: the platform gives this once, for a quarter of an hour.
@@ -189,10 +198,14 @@ impl Kind {
         }
     }
 
-    const fn option(self) -> Option<OptionSpec> {
+    fn option(self) -> Option<OptionSpec> {
         match self {
-            Self::Model => Some(OptionSpec { name: ROW, description: words::ROW, kind: OptionKind::Suggested }),
-            Self::Usage => Some(OptionSpec { name: USER, description: words::USER, kind: OptionKind::Member }),
+            Self::Model => {
+                Some(OptionSpec { name: ROW, descriptions: in_each(words::row), kind: OptionKind::Suggested })
+            }
+            Self::Usage => {
+                Some(OptionSpec { name: USER, descriptions: in_each(words::user), kind: OptionKind::Member })
+            }
             Self::Help
             | Self::New
             | Self::Forget
@@ -232,8 +245,8 @@ pub fn is_operator(caller: &Caller, super_roles: &[u64]) -> bool {
 pub struct Spec {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
-    pub description: &'static str,
+    /// What it does, in each language.
+    pub descriptions: InEach,
     /// What can be given with it; never needed.
     pub option: Option<OptionSpec>,
     /// Only administrators are shown it, until they decide otherwise.
@@ -247,8 +260,8 @@ pub struct Spec {
 pub struct OptionSpec {
     /// Its name.
     pub name: &'static str,
-    /// What it means.
-    pub description: &'static str,
+    /// What it means, in each language.
+    pub descriptions: InEach,
     /// What it can be.
     pub kind: OptionKind,
 }
@@ -268,7 +281,7 @@ pub enum OptionKind {
 pub fn specs(super_roles: &[u64], direct: bool) -> Vec<Spec> {
     let spec = |kind: Kind| Spec {
         name: kind.name(),
-        description: words::description(kind),
+        descriptions: in_each(|locale| words::description(kind, locale)),
         option: kind.option(),
         administrators: kind.access() == Access::Operators && super_roles.is_empty(),
         direct,

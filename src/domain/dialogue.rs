@@ -12,6 +12,9 @@ pub const MAX_REPAIR_CHARS: usize = 4_000;
 /// How many repair calls a turn may make.
 pub const MAX_REPAIRS: u32 = 1;
 
+/// The label of a prompt that does not fit the model.
+const OVERFLOW: &str = "context_overflow";
+
 /// A turn's dialogue.
 #[derive(Debug)]
 pub struct Dialogue {
@@ -41,7 +44,7 @@ pub enum Event {
     Begin,
     /// The model answered.
     Completed(Completion),
-    /// No model could answer, after all retries and fallbacks.
+    /// No model could answer, after all retries and fallbacks. A prompt that does not fit is shortened.
     Failed {
         /// The label of the failure.
         kind: &'static str,
@@ -119,6 +122,7 @@ impl Dialogue {
             (Stage::Over, _) => Step::GiveUp(Reason::Over),
             (Stage::Asking, Event::Begin) => self.ask(),
             (Stage::Asking, Event::Completed(completion)) => self.completed(&completion),
+            (Stage::Asking, Event::Failed { kind: OVERFLOW }) if self.shorten() => self.ask(),
             (Stage::Asking, Event::Failed { kind }) => self.fall_back(Reason::Failed(kind)),
         };
         if !matches!(step, Step::AskModel(_)) {
@@ -133,6 +137,18 @@ impl Dialogue {
             response_format: self.schema.as_ref().map(|schema| schema.document()),
             tools: Vec::new(),
         })
+    }
+
+    /// Leaves out the older half of what stands between our instructions and the question; false when there is nothing. What
+    /// is remembered stays as it is.
+    fn shorten(&mut self) -> bool {
+        let question = self.messages.len().saturating_sub(1);
+        let between = question.saturating_sub(1);
+        if self.repairs > 0 || between == 0 {
+            return false;
+        }
+        self.messages.drain(1..=between.div_ceil(2));
+        true
     }
 
     fn completed(&mut self, completion: &Completion) -> Step {
@@ -171,11 +187,10 @@ impl Dialogue {
     /// Shows the model its bad answer and what is wrong with it.
     fn add_repair(&mut self, completion: &Completion, invalid: &Invalid) {
         let shown: String = completion.content.chars().take(MAX_REPAIR_CHARS).collect();
-        // An answer of usual length is echoed as it came. Providers refuse an empty message.
-        let whole = shown.len() == completion.content.len() && completion.raw.is_object();
+        // Its words alone: providers refuse an empty message, calls that have no results, and some of them the thoughts that they
+        // sent along themselves.
         if !shown.trim().is_empty() {
-            let raw = whole.then(|| completion.raw.clone());
-            self.messages.push(Item { raw, ..Item::new(Role::Assistant, shown) });
+            self.messages.push(Item::new(Role::Assistant, shown));
         }
         let cut = if completion.finish == Finish::Length { " It was cut off: be shorter." } else { "" };
         let form = if self.schema.is_some() {

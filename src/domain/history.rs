@@ -101,8 +101,7 @@ impl History {
     }
 
     /// The messages that are not older than `max_age`, each by its own time; zero means that nothing ages.
-    #[must_use]
-    pub fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&Entry> {
+    fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&Entry> {
         self.entries.iter().filter(|entry| max_age.is_zero() || now.since(entry.at) <= max_age).collect()
     }
 
@@ -110,12 +109,33 @@ impl History {
     /// that a repeated step changes nothing.
     pub fn add(&mut self, exchange: &Exchange, max_messages: usize) {
         self.forget(&exchange.asked, exchange.asked_at);
-        self.insert(pair(exchange, exchange.asked.clone()), max_messages);
+        let pair = pair(exchange, exchange.asked.clone());
+        self.insert(self.place_in_time(&pair), pair, max_messages);
     }
 
-    /// Adds an exchange from elsewhere that `owner` refers to, at its place in time, unless it is already here. What another
-    /// person asked is marked as theirs; an exchange without a question (we spoke up by ourselves) is our message alone.
-    pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) {
+    /// What a model is shown: of the messages that are not older than `max_age` the newest `most`, and behind them what the
+    /// question refers to, however old it is, unless it stands among them.
+    #[must_use]
+    pub fn shown<'a>(
+        &'a self,
+        now: Timestamp,
+        max_age: Duration,
+        most: usize,
+        referred: &'a [Entry],
+    ) -> Vec<&'a Entry> {
+        let mut shown = self.live(now, max_age);
+        shown.drain(..shown.len().saturating_sub(most));
+        if !referred.iter().all(|entry| shown.contains(&entry)) {
+            shown.retain(|entry| !referred.contains(entry));
+            shown.extend(referred);
+        }
+        shown
+    }
+
+    /// Adds an exchange from elsewhere that `owner` refers to, unless it is already here: at its place in time or, where it
+    /// would be among the first to go, as the last. What another person asked is marked as theirs; an exchange without a
+    /// question (we spoke up by ourselves) is our message alone. Gives the exchange as it is told here.
+    pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) -> Vec<Entry> {
         let asked = if exchange.person == *owner || exchange.asked.trim().is_empty() {
             exchange.asked.clone()
         } else {
@@ -123,17 +143,22 @@ impl History {
         };
         let pair = pair(exchange, asked);
         if !pair.iter().any(|entry| self.entries.contains(entry)) {
-            self.insert(pair, max_messages);
+            let place = self.place_in_time(&pair);
+            // The exchange that refers to it comes next, and is worth little without it.
+            let stays = self.entries.len() - place + pair.len() + EXCHANGE <= max_messages;
+            self.insert(if stays { place } else { self.entries.len() }, pair.clone(), max_messages);
         }
+        pair
     }
 
-    /// Puts a pair before the first question that was asked later: never between a question and its answer.
-    fn insert(&mut self, pair: Vec<Entry>, max_messages: usize) {
-        if let Some(first) = pair.first().map(|entry| entry.at) {
-            let later = |entry: &Entry| entry.role == Role::User && entry.at > first;
-            let place = self.entries.iter().position(later).unwrap_or(self.entries.len());
-            self.entries.splice(place..place, pair);
-        }
+    /// Before the first question that was asked later: never between a question and its answer.
+    fn place_in_time(&self, pair: &[Entry]) -> usize {
+        let later = |entry: &Entry| entry.role == Role::User && pair.first().is_some_and(|first| entry.at > first.at);
+        self.entries.iter().position(later).unwrap_or(self.entries.len())
+    }
+
+    fn insert(&mut self, place: usize, pair: Vec<Entry>, max_messages: usize) {
+        self.entries.splice(place..place, pair);
         let excess = self.entries.len().saturating_sub(max_messages);
         self.entries.drain(..excess);
     }
@@ -184,6 +209,9 @@ impl History {
         }
     }
 }
+
+/// The messages of a usual exchange.
+const EXCHANGE: usize = 2;
 
 /// How a question begins that somebody else asked elsewhere; their id and a bracket follow.
 const MARK: &str = "[asked by member ";

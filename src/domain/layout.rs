@@ -4,6 +4,10 @@ use super::code;
 use super::outgoing::{Capabilities, FILE_BYTES_MAX, File, Part, Piece};
 use super::split::split;
 
+/// The most messages that one text fills. Of a longer one its beginning is shown, and all of it stands in a file: nobody gets a
+/// model to bury a channel.
+pub const TEXTS_MAX: usize = 10;
+
 /// What one post carries, for each post of an answer. The text comes first and is cut where it is too long; cards and files
 /// go with its last piece. Code that no single message can hold becomes a file. What the door cannot show degrades to text.
 #[must_use]
@@ -36,12 +40,25 @@ impl Layout<'_> {
                 }
             }
             Part::Formula { .. } => self.tell(&part.text(), "\n"),
-            Part::Text { .. } | Part::Card(_) | Part::File(_) => self.tell(&part.text(), "\n\n"),
+            Part::Text { text } => self.say(text),
+            Part::Card(_) | Part::File(_) => self.tell(&part.text(), "\n\n"),
         }
     }
 
     fn takes(&self, file: &File) -> bool {
         self.door.files > 0 && file.bytes.len() <= FILE_BYTES_MAX.min(self.door.file_bytes)
+    }
+
+    fn say(&mut self, text: &str) {
+        if length(text) > TEXTS_MAX * self.door.text_limit {
+            let file = File::new("answer.txt", "text/plain; charset=utf-8", text.as_bytes());
+            if self.takes(&file) {
+                self.extras.files.push(file);
+                let beginning = split(text, self.door.text_limit).into_iter().next();
+                return self.tell(&beginning.unwrap_or_default(), "\n\n");
+            }
+        }
+        self.tell(text, "\n\n");
     }
 
     /// Adds text, to the last piece if it finds room there.

@@ -28,6 +28,15 @@ impl Locale {
     }
 }
 
+/// The same sentence in each language, in the order of [`Locale::ALL`]: the first is the one for everybody else.
+pub type InEach = [(Locale, &'static str); Locale::ALL.len()];
+
+/// A sentence in each language.
+#[must_use]
+pub fn in_each(sentence: impl Fn(Locale) -> &'static str) -> InEach {
+    Locale::ALL.map(|locale| (locale, sentence(locale)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,7 +23,10 @@ struct Words {
     lane_busy: &'static str,
     /// Stands for the operator's notice as long as that is the one of `config/default.toml`; so do the others of its kind.
     limit_over: &'static str,
-    limit_over_without_channel: &'static str,
+    /// The same where nobody is restricted.
+    limit_over_for_now: &'static str,
+    /// The same where restricted members have no channel.
+    limit_over_nowhere: &'static str,
     limit_never: &'static str,
     limit_wait: &'static str,
     restricted: &'static str,
@@ -77,7 +80,7 @@ impl Apology {
             "timeout" | "deadline" => Self::TimedOut,
             "unusable_answer" | "filtered" => Self::NoWords,
             "connection" | "rate_limited" | "provider" | "malformed" | "refused" | "bad_request"
-            | "context_overflow" => Self::ModelDown,
+            | "context_overflow" | "breaker open" | "no model" => Self::ModelDown,
             _ => Self::Internal,
         }
     }
@@ -194,6 +197,7 @@ mod tests {
         assert_eq!(Apology::of_failure("timeout"), Apology::TimedOut);
         assert_eq!(Apology::of_failure("deadline"), Apology::TimedOut);
         assert_eq!(Apology::of_failure("rate_limited"), Apology::ModelDown);
+        assert_eq!(Apology::of_failure("breaker open"), Apology::ModelDown);
         assert_eq!(Apology::of_failure("unusable_answer"), Apology::NoWords);
         assert_eq!(Apology::of_failure("what"), Apology::Internal);
     }

@@ -17,7 +17,7 @@ pub const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Outgoing {
     /// Where it is posted.
     pub place: Place,
-    /// The message it replies to, without a ping; none posts a plain message.
+    /// The message it replies to; none posts a plain message.
     pub reply_to: Option<MessageId>,
     /// The parts, in order.
     pub parts: Vec<Part>,
@@ -145,7 +145,7 @@ impl File {
     }
 }
 
-/// What one post carries. Nothing in it pings anybody.
+/// What one post carries. Whom it may notify is the door's to say, whatever the text names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
     /// The text, within the door's limit; blank only beside cards or files.

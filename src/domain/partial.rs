@@ -15,6 +15,9 @@ const UNSURE: [char; 4] = ['{', '[', '<', '◁'];
 
 const FENCE: &str = "```";
 
+/// The longest mark of a thought, in Unicode scalar values.
+const MARK_CHARS: usize = 12;
+
 /// A reader of one growing answer.
 #[derive(Debug)]
 pub struct Partial {
@@ -224,7 +227,7 @@ fn thought(close: &'static str, mut read: String, letter: char) -> Stage {
     if read.ends_with(close) {
         return Stage::Lead(String::new());
     }
-    while read.chars().count() > close.chars().count() {
+    while read.chars().count() > MARK_CHARS {
         read.remove(0);
     }
     Stage::Thought(close, read)

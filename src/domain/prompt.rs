@@ -253,12 +253,40 @@ pub fn clean(text: &str, most: usize) -> String {
         let shapes = is_joiner(c) || is_selector(c);
         let after_shape = is_joiner(before) || is_selector(before);
         let emoji_join = is_joiner(c) && is_selector(before);
+        // Whatever ends a line ends one here as well, so that what stands at its beginning can be told.
+        let c = if matches!(c, '\u{2028}' | '\u{2029}') { '\n' } else { c };
         if !shapes || emoji_join || (!after_shape && !before.is_ascii()) || (is_selector(c) && is_keycap_base(before)) {
             kept.push(c);
         }
         before = c;
     }
     kept
+}
+
+/// How our own notes begin that stand among what members wrote.
+const NOTES: [&str; 6] = [
+    "[quoted message by ",
+    "[end of the ",
+    "[the member replies to ",
+    "[attached ",
+    "[attached: ",
+    // In memory, before what somebody else asked.
+    "[asked by member ",
+];
+
+/// What a member wrote, cleaned, with another bracket where a line begins like one of our own notes: nobody quotes in our name,
+/// or speaks as somebody else.
+#[must_use]
+pub fn own_words(text: &str) -> String {
+    let forged = |line: &str| {
+        let start = line.trim_start().as_bytes();
+        NOTES
+            .iter()
+            .any(|note| start.get(..note.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(note.as_bytes())))
+    };
+    let text = clean(text, usize::MAX);
+    let line = |line: &str| if forged(line) { line.replacen('[', "(", 1) } else { line.to_owned() };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Tag characters, bidirectional controls, invisible operators and other controls but line break and tab.

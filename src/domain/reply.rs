@@ -228,6 +228,8 @@ fn candidates(content: &str) -> Vec<String> {
     let mut found = vec![whole.to_owned()];
     // A draft inside a thought never wins, but a fence around everything may hold words about thoughts.
     found.extend(salvage::whole_fence(whole).map(str::to_owned));
+    // What an answer begins with was shown while it grew, so it goes before whatever follows.
+    found.extend(salvage::leading_object(whole).map(str::to_owned));
     found.push(spoken.to_owned());
     found.extend(salvage::fenced(spoken).map(str::to_owned));
     found.extend(salvage::objects(spoken).map(str::to_owned));

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, Silence};
+use super::prompt::own_words;
 use super::restriction;
 use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
@@ -107,7 +108,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
     if !posted.may_answer {
         return Verdict::Ignore(Reason::NoPermission);
     }
-    let text = fold(&posted.text, &us.id);
+    let text = own_words(&fold(&posted.text, &us.id));
     let bare = posted.reply_to.is_none() && posted.attachments.is_empty() && says_nothing(&text, &rules.aliases);
     let turn = Turn {
         id: TurnId::of(&posted.id),

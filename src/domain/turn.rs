@@ -29,7 +29,7 @@ pub struct Turn {
     pub roles: Vec<String>,
     /// Why we answer.
     pub trigger: Trigger,
-    /// What was asked: mentions of us removed, white space folded.
+    /// What was asked: mentions of us removed, white space folded, nothing hidden in it, none of our own notes.
     pub text: String,
     /// The message that it replies to.
     pub quoted: Option<Quoted>,

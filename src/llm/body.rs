@@ -38,6 +38,8 @@ pub(super) struct Model<'a> {
     pub name: &'a str,
     /// The sampling temperature; none sends none.
     pub temperature: Option<f64>,
+    /// It takes the form of the answer as a schema.
+    pub takes_form: bool,
     /// It sees pictures.
     pub sees: bool,
 }
@@ -48,7 +50,7 @@ impl<'a> Body<'a> {
             model: model.name,
             messages: request.messages.iter().map(|item| Message::of(item, model.sees)).collect(),
             temperature: model.temperature,
-            response_format: request.response_format.as_deref(),
+            response_format: request.response_format.as_deref().filter(|_| model.takes_form),
             tools: request.tools.iter().map(Tool::of).collect(),
             // Said aloud: some providers take a missing choice for none.
             tool_choice: (!request.tools.is_empty()).then_some("auto"),

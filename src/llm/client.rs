@@ -30,8 +30,41 @@ pub struct Client {
     lines: HashMap<String, Line>,
 }
 
-/// How long a model that refused to stream is asked for answers in one piece.
-const PLAIN_FOR: Duration = Duration::from_secs(600);
+/// How long a part of requests is left out after the provider refused it.
+const LEFT_OUT_FOR: Duration = Duration::from_secs(600);
+
+/// A part of a request that we can do without: the form of a reply is also told in words, and checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    Stream,
+    Format,
+    Temperature,
+}
+
+impl Extra {
+    const ALL: [Self; 3] = [Self::Stream, Self::Format, Self::Temperature];
+
+    /// Words by which providers name it, in lower case; the first is its name in requests.
+    const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Stream => &["stream"],
+            Self::Format => {
+                &["response_format", "response format", "json_schema", "structured output", "json_validate"]
+            }
+            Self::Temperature => &["temperature"],
+        }
+    }
+
+    /// The provider refused the request because of this part.
+    fn is_refused_by(self, error: &ModelError) -> bool {
+        let about_us = error.kind == ModelErrorKind::BadRequest || error.message.starts_with("status 501");
+        let words = error.message.to_lowercase().replace("upstream", "");
+        about_us && self.names().iter().any(|name| words.contains(name))
+    }
+}
+
+/// Extras, each by its place.
+type Extras<T> = [T; Extra::ALL.len()];
 
 /// What it takes to ask the model of one row.
 struct Line {
@@ -42,8 +75,8 @@ struct Line {
     timeout: Duration,
     stream: bool,
     sees: bool,
-    /// The provider refused to stream; until then it is not asked to.
-    plain_until: Mutex<Option<Instant>>,
+    /// The provider refused these; until then they are left out.
+    left_out_until: Mutex<Extras<Option<Instant>>>,
 }
 
 impl Client {
@@ -70,7 +103,8 @@ impl Models for Client {
 
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
         let line = self.line(row)?;
-        line.within_timeout(line.ask(request, None)).await
+        let without = line.left_out();
+        line.within_timeout(line.ask(request, None, without)).await
     }
 
     async fn stream(&self, row: &str, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
@@ -97,8 +131,8 @@ impl Line {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
         let Row { temperature, timeout, stream, vision: sees, .. } = *row;
-        let plain_until = Mutex::new(None);
-        Ok(Self { transport, account, model: endpoint.model, temperature, timeout, stream, sees, plain_until })
+        let left_out_until = Mutex::default();
+        Ok(Self { transport, account, model: endpoint.model, temperature, timeout, stream, sees, left_out_until })
     }
 
     async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
@@ -106,26 +140,55 @@ impl Line {
         timeout(self.timeout, asking).await.map_err(|_| failure(ModelErrorKind::Timeout, late()))?
     }
 
-    /// Asks for a stream where the model can. A refusal to stream costs nothing and is no failure of the model, so the same
-    /// attempt goes on in one piece.
-    async fn ask_streaming(&self, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
-        let plain = self.plain_until.lock().is_some_and(|until| Instant::now() < until);
-        if !self.stream || plain {
-            return self.ask(request, None).await;
-        }
-        let refusal = match self.ask(request, Some(heard)).await {
-            Err(error) if refuses_to_stream(&error) => error,
-            answer => return answer,
-        };
-        let completion = self.ask(request, None).await?;
-        let (reason, text) = (&refusal.gist, refusal.quoted());
-        tracing::warn!(event = "llm.plain", model = self.model, reason, text, "the model does not stream");
-        *self.plain_until.lock() = Some(Instant::now() + PLAIN_FOR);
-        Ok(completion)
+    /// What is left out for now.
+    fn left_out(&self) -> Extras<bool> {
+        let now = Instant::now();
+        self.left_out_until.lock().map(|until| until.is_some_and(|until| now < until))
     }
 
-    async fn ask(&self, request: &Request, heard: Option<Heard>) -> Result<Completion, ModelError> {
-        let body = Body::new(&self.model(), request, heard.is_some());
+    /// Asks for a stream where the model can. A refusal of what we can do without costs nothing and is no failure of the model,
+    /// so the same attempt goes on without it, and so do the next ones if that helped.
+    async fn ask_streaming(&self, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
+        let mut without = self.left_out();
+        let mut refusals: Vec<(Extra, ModelError)> = Vec::new();
+        loop {
+            let plain = !self.stream || without[Extra::Stream as usize];
+            let error = match self.ask(request, Some(heard.clone()).filter(|_| !plain), without).await {
+                Ok(completion) => {
+                    for (extra, refusal) in refusals {
+                        self.leave_out(extra, &refusal);
+                    }
+                    return Ok(completion);
+                }
+                Err(error) => error,
+            };
+            let refused = |extra: &Extra| !without[*extra as usize] && extra.is_refused_by(&error);
+            let Some(extra) = Extra::ALL.into_iter().find(refused) else { return Err(error) };
+            without[extra as usize] = true;
+            refusals.push((extra, error));
+        }
+    }
+
+    fn leave_out(&self, extra: Extra, refusal: &ModelError) {
+        let (without, reason, text) = (extra.names()[0], &refusal.gist, refusal.quoted());
+        tracing::warn!(
+            event = "llm.plain",
+            model = self.model,
+            without,
+            reason,
+            text,
+            "a part of requests is left out for a while"
+        );
+        self.left_out_until.lock()[extra as usize] = Some(Instant::now() + LEFT_OUT_FOR);
+    }
+
+    async fn ask(
+        &self,
+        request: &Request,
+        heard: Option<Heard>,
+        without: Extras<bool>,
+    ) -> Result<Completion, ModelError> {
+        let body = Body::new(&self.model(without), request, heard.is_some());
         let transport = heard.map_or_else(|| self.transport.clone(), |heard| self.transport.streaming(heard));
         let openai = async_openai::Client::build(transport.client(), self.account.clone()).with_http_service(transport);
         let answer = openai.chat().create_byot::<_, Value>(body).await.map_err(named)?;
@@ -133,8 +196,9 @@ impl Line {
     }
 
     /// The model as a request sees it.
-    fn model(&self) -> Model<'_> {
-        Model { name: &self.model, temperature: self.temperature, sees: self.sees }
+    fn model(&self, without: Extras<bool>) -> Model<'_> {
+        let temperature = self.temperature.filter(|_| !without[Extra::Temperature as usize]);
+        Model { name: &self.model, temperature, takes_form: !without[Extra::Format as usize], sees: self.sees }
     }
 }
 
@@ -198,12 +262,6 @@ fn named(error: OpenAIError) -> ModelError {
         }
         _ => failure(ModelErrorKind::BadRequest, "the request cannot be built".to_owned()),
     }
-}
-
-/// The provider refused the request because it was to be streamed, or asked for usage in a stream.
-fn refuses_to_stream(error: &ModelError) -> bool {
-    let about_us = error.kind == ModelErrorKind::BadRequest || error.message.starts_with("status 501");
-    about_us && error.message.to_lowercase().contains("stream")
 }
 
 fn failure(kind: ModelErrorKind, message: String) -> ModelError {

@@ -48,6 +48,12 @@ impl Merged {
         text
     }
 
+    /// There is more of a message than who speaks.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.message.keys().any(|name| name != "role")
+    }
+
     /// The model has said why it stopped.
     #[must_use]
     pub fn is_finished(&self) -> bool {

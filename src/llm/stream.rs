@@ -1,8 +1,8 @@
 //! Reads a streamed chat completion as leniently as providers write them, and makes of it the one body that an answer in one
 //! piece would have had. Visible text is told as it comes.
 //!
-//! A stream succeeds only with a finish reason: many connections end without a word. What follows the finish reason (usage,
-//! `[DONE]`) is welcome but nothing waits long for it. Comments keep a quiet stream alive; the caller's timeout bounds it all.
+//! A stream succeeds only with a finish reason or, from servers that tell none, with `[DONE]`: many connections end without a word.
+//! What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. Comments keep a quiet stream alive; the caller's timeout bounds it all.
 
 use std::time::Duration;
 
@@ -90,7 +90,9 @@ where
             }
             Ok(Some(Err(error))) => error,
             Ok(None) => {
-                reading.end()?;
+                if reading.end()? {
+                    break;
+                }
                 failure(ModelErrorKind::Connection, "the stream ended before the answer did".to_owned())
             }
             Err(_) => stalled(),
@@ -101,8 +103,8 @@ where
         }
         break;
     }
-    if !reading.merged.is_finished() {
-        return Err(failure(ModelErrorKind::Connection, "the stream ended without a finish reason".to_owned()));
+    if !reading.merged.is_finished() && !reading.merged.has_begun() {
+        return Err(failure(ModelErrorKind::Connection, "the stream ended without an answer".to_owned()));
     }
     Ok(reading.merged.into_body().to_string().into_bytes())
 }
@@ -132,12 +134,13 @@ impl Reading<'_> {
         Ok(false)
     }
 
-    /// Takes in a last frame that nothing closed.
-    fn end(&mut self) -> Result<(), ModelError> {
+    /// Takes in a last frame that nothing closed; true when it is the closing mark.
+    fn end(&mut self) -> Result<bool, ModelError> {
         match self.frames.feed(b"\n") {
-            Ok(Some(Frame::Chunk(chunk))) => self.chunk(chunk),
+            Ok(Some(Frame::Chunk(chunk))) => self.chunk(chunk).map(|()| false),
+            Ok(Some(Frame::Done)) => Ok(true),
             // Half a frame is what a cut leaves behind.
-            Ok(Some(Frame::Done) | None) | Err(_) => Ok(()),
+            Ok(None) | Err(_) => Ok(false),
         }
     }
 

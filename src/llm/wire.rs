@@ -197,7 +197,9 @@ fn finish_of(choice: &Map<String, Value>, message: &Value) -> Finish {
         "stop" | "end_turn" | "stop_sequence" | "eos" => Finish::Stop,
         "length" | "max_tokens" => Finish::Length,
         "tool_calls" | "tool_use" | "function_call" => Finish::ToolCalls,
-        "content_filter" | "safety" | "refusal" => Finish::Filtered,
+        "safety" | "refusal" | "recitation" | "blocklist" | "prohibited_content" | "spii" => Finish::Filtered,
+        // Some say behind it which filter it was.
+        filtered if filtered.starts_with("content_filter") => Finish::Filtered,
         _ => Finish::Other(reason.chars().take(REASON_CHARS).collect()),
     }
 }

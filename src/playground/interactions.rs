@@ -176,22 +176,24 @@ impl World {
     fn interaction_event(&self, user: UserId, channel: ChannelId) -> Option<Value> {
         let channel = self.state.channel(channel)?;
         let member = self.state.member(channel.guild, user)?;
+        let guild = channel.guild.and_then(|guild| self.state.guild(guild));
         let mut event = json!({
             "application_id": self.state.bot().id,
             "version": 1,
             "channel_id": channel.id,
             "channel": wire::channel(&self.state, channel),
             "app_permissions": "0",
-            "locale": "en-US",
+            // A member's client speaks as their guild does.
+            "locale": guild.map_or("en-US", |guild| guild.locale.as_str()),
             "entitlements": [],
             "authorizing_integration_owners": {},
             "context": u8::from(channel.guild.is_none()),
             "attachment_size_limit": 10 << 20,
         });
-        if let Some(guild) = channel.guild.and_then(|guild| self.state.guild(guild)) {
+        if let Some(guild) = guild {
             event["guild_id"] = json!(guild.id);
-            event["guild_locale"] = json!("en-US");
-            event["guild"] = json!({"id": guild.id, "locale": "en-US", "features": []});
+            event["guild_locale"] = json!(guild.locale);
+            event["guild"] = json!({"id": guild.id, "locale": guild.locale, "features": []});
             event["app_permissions"] = json!(guild.permissions(self.state.bot().id).to_string());
             event["authorizing_integration_owners"] = json!({"0": guild.id});
             event["member"] = wire::member(member);

@@ -132,7 +132,7 @@ fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) ->
         Call::OpenThread(channel, message) => messages::open_thread(world, (channel, message), asked),
         Call::GuildThreads(guild) => guilds::threads(world, guild),
         Call::React(channel, message) => messages::react(world, channel, message),
-        Call::Commands(scope) => Ok(interactions::commands(world, scope)),
+        Call::Commands(scope) => Ok(interactions::commands(world, scope, asked)),
         Call::SetCommands(scope) => interactions::set_commands(world, scope, asked),
         Call::Callback(id, token) => interactions::callback(world, id, token, asked),
         Call::FollowUp(token) => interactions::follow_up(world, token, asked),

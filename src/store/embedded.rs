@@ -8,20 +8,17 @@ use std::io;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition};
 use tokio::sync::Semaphore;
 
-use self::recent::{Recent, Said};
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
 use crate::store::{Backend, BackendError, Batch, Ticket, counted};
 
 pub mod opener;
-
-mod recent;
 
 #[cfg(test)]
 mod tests;
@@ -64,8 +61,6 @@ struct Inner {
     database: RwLock<Option<Database>>,
     path: PathBuf,
     clock: Arc<dyn Clock>,
-    /// What the file holds of keys that are asked for again and again.
-    recent: Mutex<Recent>,
     /// One permit for each read under way.
     reads: Arc<Semaphore>,
     /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
@@ -74,9 +69,8 @@ struct Inner {
 
 impl Embedded {
     fn new(database: Database, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
-        let (database, recent) = (RwLock::new(Some(database)), Mutex::default());
-        let reads = Arc::new(Semaphore::new(READS));
-        Self { inner: Arc::new(Inner { database, path, clock, recent, reads, suspect }) }
+        let (database, reads) = (RwLock::new(Some(database)), Arc::new(Semaphore::new(READS)));
+        Self { inner: Arc::new(Inner { database, path, clock, reads, suspect }) }
     }
 
     async fn read<T: Send + 'static>(
@@ -130,9 +124,6 @@ impl Embedded {
 #[async_trait]
 impl Backend for Embedded {
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
-        if let Said::Value(known) = self.inner.recent().ask(key, self.inner.clock.now()) {
-            return Ok(known);
-        }
         let key = key.to_owned();
         self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
@@ -164,25 +155,7 @@ impl Backend for Embedded {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
-        let inner = Arc::clone(&self.inner);
-        self.call(move |database, now| {
-            let result = commit(database, now, &batch);
-            // In the same breath as the commit: whoever waits for it may be gone.
-            let mut recent = inner.recent();
-            match &result {
-                Ok(()) => batch.writes.iter().for_each(|write| match write {
-                    Write::Put { key, value, ttl } => {
-                        recent.committed(key, Some((ttl.map_or(0, |ttl| end_of(now, ttl)), value)));
-                    }
-                    Write::Delete { key } => recent.committed(key, None),
-                    Write::Add { key, .. } => recent.changed(key),
-                }),
-                Err(_) => recent.clear(),
-            }
-            drop(recent);
-            result
-        })
-        .await
+        self.call(move |database, now| commit(database, now, &batch)).await
     }
 
     async fn sweep(&self) -> Result<bool, BackendError> {
@@ -209,10 +182,6 @@ impl Drop for Embedded {
 }
 
 impl Inner {
-    fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn close(&self) {
         let Some(mut database) = self.take() else { return };
         match self.bloated(&database) {
@@ -228,7 +197,6 @@ impl Inner {
 
     /// Waits for the calls under way; later ones fail.
     fn take(&self) -> Option<Database> {
-        self.recent().clear();
         self.database.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 

@@ -98,7 +98,7 @@ impl Redis {
 
 #[async_trait]
 impl Backend for Redis {
-    const RULES: bool = true;
+    const SHARED: bool = true;
 
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
         let mut link = self.link().await?;

@@ -235,6 +235,11 @@ impl<B: Backend> Store for Resilient<B> {
                     Seen::Gone => return None,
                     Seen::Unknown => {}
                 }
+                if !B::SHARED
+                    && let Some(value) = state.recent.written(key, now)
+                {
+                    return Some(value);
+                }
                 let Some(backend) = state.readable() else { return state.recent.get(key, now) };
                 (backend, state.overlay.last())
             };
@@ -289,7 +294,7 @@ impl<B: Backend> Store for Resilient<B> {
     }
 
     fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
-        if !B::RULES {
+        if !B::SHARED {
             return Box::pin(ready(self.shared.decide(&request)));
         }
         let shared = Arc::clone(&self.shared);

@@ -39,7 +39,10 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("llm.called", "a model was called; `purpose` says for a turn or a status line"),
     ("llm.repaired", "a model's answer did not fit the schema and was mended or asked for again"),
     ("llm.fallback", "another model was asked because the first one failed"),
-    ("llm.plain", "a model refused to stream and is asked for answers in one piece for a while"),
+    (
+        "llm.plain",
+        "a provider refused a part of our requests that we can do without: `without` says which is left out for a while",
+    ),
     ("attachment.unread", "a file that came with a message was only named to the model, for the reason given"),
     ("breaker.opened", "a failing model is left alone for a while"),
     ("breaker.closed", "a model works again"),

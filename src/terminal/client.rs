@@ -4,15 +4,20 @@ use std::io::Write;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::routes::{Submit, Submitted};
 use super::sessions::{Event, What};
+use crate::domain::locale::Locale;
+use crate::domain::notice;
 
 /// How long one request may take before it is begun to be answered.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// The longest line of a stream.
 const LINE_MAX: usize = 1024 * 1024;
+/// How long the answer to a command is waited for; a service gives up earlier.
+const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 
 /// A conversation with the service at one address.
 pub struct Client {
@@ -62,13 +67,22 @@ impl Client {
         let body = Submit { session: self.session.clone(), text: text.to_owned() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
         let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+            return writeln!(out, "{}", notice::busy(Locale::English)).map_err(|error| error.to_string());
+        }
         if !answer.status().is_success() {
             let status = answer.status();
             let why = answer.text().await.unwrap_or_default();
             return Err(format!("the service refused it ({status}): {}", why.chars().take(300).collect::<String>()));
         }
         let submitted: Submitted = answer.json().await.map_err(unreachable)?;
-        self.show(&submitted.message, out).await
+        if !submitted.command {
+            return self.show(&submitted.message, out).await;
+        }
+        match tokio::time::timeout(COMMAND_WITHIN, self.show(&submitted.message, out)).await {
+            Ok(shown) => shown,
+            Err(_) => writeln!(out, "{}", notice::commands::unanswered()).map_err(|error| error.to_string()),
+        }
     }
 
     /// Shows what the stream tells until the answer to this message is complete.

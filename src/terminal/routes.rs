@@ -15,7 +15,8 @@ use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::sessions::Sessions;
+use super::commands;
+use super::sessions::{NotTaken, Sessions};
 use crate::domain::incoming::Incoming;
 use crate::ports::{Intake, NotAccepted};
 
@@ -38,6 +39,9 @@ pub struct Submit {
 pub struct Submitted {
     /// The id of the message; `done` names it when its answer is complete.
     pub message: String,
+    /// It is a command: its answer is kept by nobody, so it comes soon or never.
+    #[serde(default)]
+    pub command: bool,
 }
 
 /// Where a reader was.
@@ -70,15 +74,26 @@ async fn submit(State(shared): State<Shared>, body: Result<Json<Submit>, JsonRej
     if body.text.len() > TEXT_MAX {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long");
     }
-    let posted = match shared.sessions.says(&body.session, &body.text) {
-        Ok(posted) => posted,
+    let (incoming, message, command) = match heard(&shared.sessions, &body) {
+        Ok(heard) => heard,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &error.to_string()),
     };
-    let message = posted.id.id.clone();
-    match shared.intake.accept(Incoming::Posted(posted), Sessions::us()).await {
-        Ok(()) => (StatusCode::ACCEPTED, Json(Submitted { message })).into_response(),
+    match shared.intake.accept(incoming, Sessions::us()).await {
+        Ok(()) => (StatusCode::ACCEPTED, Json(Submitted { message, command })).into_response(),
         Err(NotAccepted) => refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
     }
+}
+
+/// What was said, the id under which it is answered, and whether it is a command.
+fn heard(sessions: &Sessions, body: &Submit) -> Result<(Incoming, String, bool), NotTaken> {
+    if let Some((name, options)) = commands::parse(&body.text) {
+        let command = sessions.runs(&body.session, name, options)?;
+        let id = command.callback.id.id.clone();
+        return Ok((Incoming::Command(Box::new(command)), id, true));
+    }
+    let posted = sessions.says(&body.session, &body.text)?;
+    let id = posted.id.id.clone();
+    Ok((Incoming::Posted(posted), id, false))
 }
 
 async fn read_along(

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::DOOR;
+use super::{DOOR, commands};
+use crate::domain::command::{Callback, CallbackToken, Caller, Command};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
 use crate::domain::notice::template;
-use crate::domain::outgoing::Capabilities;
+use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
 /// The most sessions at once; the one that was quiet for longest makes room.
@@ -122,10 +123,7 @@ impl Sessions {
     /// # Errors
     /// See [`NotTaken`].
     pub fn says(&self, session: &str, text: &str) -> Result<Posted, NotTaken> {
-        let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if session.is_empty() || session.len() > NAME_MAX || !session.chars().all(usable) {
-            return Err(NotTaken::BadName);
-        }
+        check_name(session)?;
         if text.trim().is_empty() {
             return Err(NotTaken::Empty);
         }
@@ -156,6 +154,56 @@ impl Sessions {
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
         Ok(posted)
+    }
+
+    /// Somebody ran a command in a session, which begins with it.
+    ///
+    /// # Errors
+    /// The name of the session is not usable.
+    pub fn runs(&self, session: &str, name: String, options: commands::Options) -> Result<Command, NotTaken> {
+        check_name(session)?;
+        let mut inner = self.inner.lock();
+        inner.make_room();
+        let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
+        inner.session(session);
+        let caller = Caller {
+            person: Person::new(DOOR, session),
+            name: "you".to_owned(),
+            roles: Vec::new(),
+            // Whoever may reach this door may talk; that alone makes nobody an operator.
+            administrator: false,
+            locale: None,
+        };
+        // The answer finds its session by the token.
+        let token = CallbackToken::new(session.to_owned());
+        Ok(Command {
+            callback: Callback { id, application: US.to_owned(), token },
+            name,
+            options,
+            named: Vec::new(),
+            caller,
+            place: Place::new(DOOR, session),
+            parent: None,
+            guild: Some(DOOR.as_str().to_owned()),
+            at: self.clock.now(),
+        })
+    }
+
+    /// Shows the answer to a command, after which nothing more follows on it.
+    fn respond(&self, to: &Callback, piece: &Piece) -> Result<(), PostError> {
+        let mut inner = self.inner.lock();
+        let now = self.clock.now();
+        let pieces = commands::in_words(piece, &Capabilities::text_only(TEXT_LIMIT));
+        let told: Vec<What> = pieces
+            .into_iter()
+            .map(|text| What::Posted { message: inner.next_id(now), text: template::spelled_out(&text, now) })
+            .chain([What::Done { trigger: to.id.id.clone() }])
+            .collect();
+        let session = inner.sessions.get_mut(to.token.expose()).ok_or_else(gone)?;
+        for what in told {
+            session.tell(what);
+        }
+        Ok(())
     }
 
     /// Events after a number, and a watch that changes when there are more. None when there is no such session.
@@ -249,10 +297,13 @@ impl Poster for Sessions {
                 let all = self.history(place, None, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
-            // Sessions have no commands: none is offered, so none is ever run.
+            PostRequest::Respond { to, piece } => {
+                self.respond(to, piece)?;
+                PostResult::Done
+            }
+            // Nothing is offered here while somebody types, and that an answer comes is taken for granted.
             PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
-            | PostRequest::Respond { .. }
             | PostRequest::Suggest { .. }
             | PostRequest::Learn { .. } => PostResult::Done,
         };
@@ -264,6 +315,12 @@ impl Poster for Sessions {
             session.tell(What::Done { trigger: trigger.id.clone() });
         }
     }
+}
+
+fn check_name(session: &str) -> Result<(), NotTaken> {
+    let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let fits = !session.is_empty() && session.len() <= NAME_MAX && session.chars().all(usable);
+    if fits { Ok(()) } else { Err(NotTaken::BadName) }
 }
 
 fn gone() -> PostError {

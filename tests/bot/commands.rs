@@ -155,6 +155,27 @@ fn help_names_what_one_may_run() {
 }
 
 #[test]
+fn commands_are_offered_and_answered_in_the_language_of_their_caller() {
+    story(async {
+        let mut setup = Setup::new();
+        for guild in &mut setup.service.seed.guilds {
+            "de".clone_into(&mut guild.locale);
+        }
+        let world = World::with(setup).await;
+        let help = world.tells("Ada", "help", &[]).await;
+        assert!(help.starts_with("Ich antworte") && help.contains("- `/forget`: Alles vergessen"), "{help}");
+        assert!(world.tells("Ada", "status", &[]).await.contains("ist für die, die diesen Bot betreiben"));
+        let status = world.told(world.runs("Chloe", "general", "status", &[])).await;
+        assert_eq!(status.embeds[0]["description"], "Alle Teile laufen.");
+        let commands = world.offers().await;
+        let usage = commands.iter().find(|command| command["name"] == "usage").unwrap();
+        let told = [&usage["description"], &usage["description_localizations"]["de"]];
+        assert_eq!(told, ["What you have used, and what is left", "Was du verbraucht hast und was übrig ist"]);
+        assert_eq!(usage["options"][0]["description_localizations"]["es-419"], "Otra persona; solo para operadores");
+    });
+}
+
+#[test]
 fn operators_are_those_with_a_super_role_and_administrators() {
     story(async {
         let world = World::without_bot(Setup::new()).await;

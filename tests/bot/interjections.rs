@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use staffai::playground::guild::Member;
 use staffai::playground::guild::ids::UserId;
 use staffai::ports::Dice;
@@ -148,6 +149,42 @@ fn it_leaves_those_alone_who_may_not_be_answered() {
             is_all(&world, 0).await;
             assert_eq!(world.spoken(said.channel), [], "{variable}");
         }
+    });
+}
+
+#[test]
+fn who_is_over_the_limit_is_not_joined_and_hears_nothing_of_it() {
+    story(async {
+        let guild = Setup::new().service.seed.guilds[0].clone();
+        let role = guild.roles.iter().find(|role| role.name == "restricted").unwrap().id;
+        let (setup, dice) = setup();
+        let setup = setup.set("RATE_LIMIT_COUNT", 1).set("RATE_LIMIT_WINDOW_SECONDS", 600);
+        let world = World::with(setup.set("RESTRICTED_USER_ROLE_ID", role)).await;
+        let asked = world.says("Ada", "general", "@staffai hello");
+        world.answer_to(asked).await;
+        dice.show(0.1);
+        let said = world.says("Ada", "general", "the ferry is late again");
+        let turn = world
+            .until_told("/api/v1/turns", |told| {
+                let turns = told["turns"].as_array()?;
+                let ended = |turn: &&Value| turn["trigger"] == "interjection" && turn["ended_ms"].is_u64();
+                turns.iter().find(ended).cloned()
+            })
+            .await;
+        assert_eq!((&turn["outcome"], &turn["reason"]), (&json!("dropped"), &json!("message limit")));
+        assert_eq!(world.model.calls(), 1, "no token is spent");
+        assert_eq!(world.spoken(said.channel).len(), 1, "nothing but the answer from before");
+        let restricted = |name: &str| {
+            let id = world.member(name);
+            world.service.members().iter().any(|member| member.id == id && member.roles.contains(&role))
+        };
+        assert!(!restricted("Ada"));
+        // Others are joined as before, and a question of hers still restricts her.
+        world.says("Ben", "random", "what a day");
+        world.hears("random").await;
+        dice.show(0.9);
+        world.says("Ada", "general", "@staffai hello again");
+        world.until("the restriction", || restricted("Ada").then_some(())).await;
     });
 }
 

@@ -109,6 +109,37 @@ fn nothing_leaks_between_members_and_channels() {
 }
 
 #[test]
+fn what_a_member_replies_to_is_shown_however_old_it_is() {
+    story(async {
+        let world = World::with(Setup::new().set("MAX_HISTORY_PER_USER", 4)).await;
+        let ben = world.says("Ben", "general", "@staffai how deep is the harbour?");
+        let answer = world.answer_to(ben).await;
+        for text in ["one", "two"] {
+            let said = world.says("Ada", "general", &format!("@staffai {text}"));
+            world.answer_to(said).await;
+        }
+        let said = world.replies("Ada", &answer, "and at low tide?");
+        world.answer_to(said).await;
+        insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: two
+        assistant: You said: two
+        user: [asked by member 900000000000000003] how deep is the harbour?
+        assistant: You said: how deep is the harbour?
+        user: and at low tide?
+        ");
+        let said = world.says("Ada", "general", "@staffai sure?");
+        world.answer_to(said).await;
+        insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: [asked by member 900000000000000003] how deep is the harbour?
+        assistant: You said: how deep is the harbour?
+        user: and at low tide?
+        assistant: You said: and at low tide?
+        user: sure?
+        ");
+    });
+}
+
+#[test]
 fn a_failed_turn_is_not_remembered() {
     story(async {
         let world = World::begin().await;

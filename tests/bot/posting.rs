@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::model::Act;
-use crate::support::{World, story};
+use crate::support::{Setup, World, story};
 
 #[test]
 fn a_long_answer_comes_in_parts_in_order() {
@@ -41,6 +41,25 @@ fn nobody_is_ever_notified_and_every_post_has_its_nonce() {
         assert_eq!(answer.allowed_mentions.as_ref().map(|allowed| &allowed["parse"]), Some(&json!([])));
         assert_eq!(answer.mentions, []);
         assert!(!answer.mention_everyone);
+    });
+}
+
+#[test]
+fn the_operator_may_let_the_answered_and_the_mentioned_be_notified() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_DISCORD__ALLOWED_MENTIONS", "replied_user,users");
+        let world = World::with(setup).await;
+        let (ben, chloe) = (world.member("Ben"), world.member("Chloe"));
+        let role = world.service.guilds()[0].roles.last().unwrap().id;
+        world.model.always(Act::says(format!("@everyone <@&{role}> <@{ben}> look")));
+        let said = world.says("Chloe", "general", "@staffai call everyone");
+        let answer = world.answer_to(said).await;
+        let mut notified = answer.mentions.clone();
+        notified.sort_unstable();
+        let mut expected = vec![ben, chloe];
+        expected.sort_unstable();
+        assert_eq!(notified, expected);
+        assert_eq!((answer.mention_roles.len(), answer.mention_everyone), (0, false));
     });
 }
 

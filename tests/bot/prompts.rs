@@ -136,3 +136,21 @@ fn what_the_bot_says_by_itself_is_in_the_language_of_the_guild() {
         });
     }
 }
+
+#[test]
+fn so_it_is_to_those_who_wrote_while_the_bot_was_away() {
+    story(async {
+        let mut setup = Setup::new();
+        for guild in &mut setup.service.seed.guilds {
+            "de".clone_into(&mut guild.locale);
+        }
+        let world = World::with(setup).await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        world.stop().await;
+        world.service.disconnected(0).await;
+        world.service.faults().forget_sessions();
+        let said = world.says("Ada", "general", "@staffai");
+        world.start().await;
+        assert!(sentence(&world, said).await.starts_with("Hallo!"));
+    });
+}

@@ -461,6 +461,19 @@ impl World {
         }
     }
 
+    /// Waits until a page of the bot tells something.
+    pub async fn until_told<T>(&self, path: &str, told: impl Fn(&Value) -> Option<T>) -> T {
+        let deadline = Instant::now() + SOON;
+        loop {
+            let page = self.get(path).await.1;
+            if let Some(found) = serde_json::from_str(&page).ok().and_then(|page| told(&page)) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "{path} does not tell it: {page}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// The same, read as JSON.
     pub async fn json(&self, path: &str) -> (u16, Value) {
         let (status, body) = self.get(path).await;

@@ -10,7 +10,8 @@ use staffai::app::assemble::Launch;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::config::{self, sources::Sources};
 use staffai::playground::demo_model::DemoModel;
-use staffai::playground::guild::ids::{ChannelId, UserId};
+use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
+use staffai::playground::interactions::Deed;
 use staffai::playground::service::{Options, Service};
 use staffai::ports::{Clock, NoFaults};
 use staffai::telemetry::Redaction;
@@ -19,6 +20,9 @@ use tokio::time::timeout;
 
 use crate::server::Server;
 use crate::support::{Log, PATIENCE, until};
+
+/// The bot is still thinking.
+const LOADING: u64 = 1 << 7;
 
 /// A small Discord, a model and the bot.
 pub struct World {
@@ -105,6 +109,24 @@ impl World {
             text = now;
             tokio::time::sleep(Duration::from_millis(1_500)).await;
         }
+    }
+
+    /// Somebody runs a command.
+    fn runs(&self, who: &str, name: &str) -> MessageId {
+        let deed = Deed::Command(name.to_owned(), Vec::new());
+        self.service.interacts(self.member(who), self.place("general"), deed).expect("somebody, somewhere")
+    }
+
+    /// What the bot answers to it, once it no longer thinks.
+    async fn told(&self, command: MessageId) -> String {
+        let shown = || {
+            let interaction = self.service.interaction(command)?;
+            let shown = self.service.messages(interaction.channel);
+            let message = shown.into_iter().find(|message| Some(message.id) == interaction.original)?;
+            (message.flags & LOADING == 0).then_some(message.content)
+        };
+        until("an answer to a command", || shown().is_some()).await;
+        shown().unwrap()
     }
 
     /// The key of the Python bot.
@@ -194,6 +216,29 @@ async fn it_goes_on_with_the_history_of_the_python_bot() {
     assert!(remembered.contains("Grace"), "{remembered}");
     until("both are there", || history(&server, &world.key()).len() == 4).await;
     assert!(says(&history(&server, &world.key()), "my name is Grace"));
+    world.stop().await;
+}
+
+/// While the server answers nothing a command says at once that an answer will come, what needs no memory is answered, and the rest
+/// says honestly that its memory does not answer.
+#[tokio::test]
+async fn commands_are_answered_while_the_server_is_frozen() {
+    let server = Server::start();
+    let world = World::start(&server.url()).await;
+    world.asked("my name is Ada of the harbour").await;
+    until("the history is there", || history(&server, &world.key()).len() == 2).await;
+    server.freeze();
+    let forget = world.runs("Ada", "forget");
+    let help = world.runs("Ben", "help");
+    until("both are told that an answer will come", || {
+        [forget, help].iter().all(|id| world.service.interaction(*id).is_some_and(|known| known.answer == Some(5)))
+    })
+    .await;
+    assert!(world.told(help).await.starts_with("I answer when you mention me"));
+    let told = world.told(forget).await;
+    assert!(told.contains("**My memory does not answer at the moment.**"), "{told}");
+    server.thaw();
+    until("what is known by name is forgotten there too", || history(&server, &world.key()).is_empty()).await;
     world.stop().await;
 }
 

@@ -13,6 +13,7 @@ use crate::domain::command::preferences::{self, DEFAULT, Preferences};
 use crate::domain::command::{self, CHOICES_MAX, Choice, Command, Kind, ROW, Typing, USER};
 use crate::domain::ids::Person;
 use crate::domain::keys;
+use crate::domain::locale::Locale;
 use crate::domain::model::Row;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
@@ -27,36 +28,37 @@ const UNWELL: u32 = 0xe6_7e_22;
 
 /// The answer to a command, and its outcome as a label.
 pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+    let locale = command.caller.locale();
     let Some(kind) = Kind::named(&command.name) else {
-        return (Piece::text(words::unknown()), "unknown");
+        return (Piece::text(words::unknown(locale)), "unknown");
     };
     let running = parts.live.now();
     let super_roles = &running.settings.members.super_roles;
     if !command::may_run(kind, &command.caller, super_roles) {
-        return (Piece::text(words::operators_only(kind)), "refused");
+        return (Piece::text(words::operators_only(kind, locale)), "refused");
     }
     let piece = match kind {
         Kind::Help => {
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
             let own: Vec<Kind> =
                 Kind::ALL.into_iter().filter(|kind| command::may_run(*kind, &command.caller, super_roles)).collect();
-            Piece::text(words::help(&own, direct))
+            Piece::text(words::help(&own, direct, locale))
         }
         Kind::New => Piece::text(begin_anew(parts, command).await),
         Kind::Model => Piece::text(model(parts, command).await),
         Kind::Usage => return usage(parts, command).await,
         Kind::Forget => Piece::text(kept::forget(parts, command).await),
         Kind::Export => export(parts, command).await,
-        Kind::Tools => Piece::text(words::tools(&parts.tooling.read())),
-        Kind::Status => status(parts),
-        Kind::Approvals => Piece::text(words::approvals(&parts.tooling.read())),
-        Kind::RefreshTools => Piece::text(words::tools_refreshed(&parts.tooling.read())),
+        Kind::Tools => Piece::text(words::tools(&parts.tooling.read(), locale)),
+        Kind::Status => status(parts, locale),
+        Kind::Approvals => Piece::text(words::approvals(&parts.tooling.read(), locale)),
+        Kind::RefreshTools => Piece::text(words::tools_refreshed(&parts.tooling.read(), locale)),
         Kind::RefreshStatus => {
             // A watcher that is down reads everything when it is back.
             let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
             // A scheduler that is down has another line written soon after it is back.
             let _ = parts.presence_scheduler.cast(PresenceMsg::Refresh);
-            Piece::text(words::refreshed(&running.version))
+            Piece::text(words::refreshed(&running.version, locale))
         }
     };
     (piece, "done")
@@ -84,7 +86,7 @@ async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
     let remembered = parts.store.get(&key).await.is_some();
     let durable = parts.store.write(vec![Write::Delete { key }]);
     parts.forgotten.wish(person, Some(place), command.at);
-    words::new_conversation(remembered, durable.await && kept::is_sound(parts)).to_owned()
+    words::new_conversation(remembered, durable.await && kept::is_sound(parts), command.caller.locale()).to_owned()
 }
 
 /// Shows or takes the caller's choice of a model.
@@ -95,20 +97,21 @@ async fn model(parts: &CommandParts, command: &Command) -> String {
     let names: Vec<&str> = allowed.iter().map(|row| row.key.as_str()).collect();
     let default = rows.first().map_or("", |row: &Row| row.key.as_str());
     let key = keys::preferences(&command.caller.person);
+    let locale = command.caller.locale();
     let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
         let chosen = parts.store.get(&key).await.map(|stored| Preferences::parse(&stored)).unwrap_or_default();
-        return words::models(&names, default, chosen.model.as_deref());
+        return words::models(&names, default, chosen.model.as_deref(), locale);
     };
     if asked == DEFAULT && !names.contains(&DEFAULT) {
         parts.store.write(vec![Write::Delete { key }]).await;
-        return words::model_default(default);
+        return words::model_default(default, locale);
     }
     if !names.contains(&asked) {
-        return words::no_such_model(asked, &names);
+        return words::no_such_model(asked, &names, locale);
     }
     let value = Preferences { model: Some(asked.to_owned()) }.to_json();
     let durable = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) }]).await;
-    words::model_chosen(asked, durable)
+    words::model_chosen(asked, durable, locale)
 }
 
 /// What the caller, or for operators somebody else, used.
@@ -118,7 +121,7 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let person = asked.map_or_else(|| own.clone(), |id| Person::new(own.door.clone(), id));
     let others = person != *own;
     if others && !command::is_operator(&command.caller, &parts.live.now().settings.members.super_roles) {
-        return (Piece::text(words::usage_of_others()), "refused");
+        return (Piece::text(words::usage_of_others(command.caller.locale())), "refused");
     }
     let sums = ledger::sums(&*parts.store, &person, command.guild.as_deref(), parts.clock.now()).await;
     let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
@@ -133,7 +136,7 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let standing = parts.rate_limiter.call(ask, LIMITER_WITHIN).await.ok();
     let usage = Usage { standing, sums };
     let whose = others.then(|| format!("<@{}>", person.id));
-    (Piece::text(words::usage(&usage, whose.as_deref())), "done")
+    (Piece::text(words::usage(&usage, whose.as_deref(), command.caller.locale())), "done")
 }
 
 async fn export(parts: &CommandParts, command: &Command) -> Piece {
@@ -142,14 +145,14 @@ async fn export(parts: &CommandParts, command: &Command) -> Piece {
     Piece { text, files: vec![file], ..Piece::default() }
 }
 
-fn status(parts: &CommandParts) -> Piece {
+fn status(parts: &CommandParts, locale: Locale) -> Piece {
     let overview = overview::of(parts);
-    let fields = words::status_facts(&overview);
+    let fields = words::status_facts(&overview, locale);
     let field = |(name, value): (&str, String)| Field { name: name.to_owned(), value, inline: true };
     let well = overview.down.is_empty() && overview.rejected.is_none();
     let card = Card {
         title: Some(words::status_title(&overview)),
-        text: words::status_text(&overview),
+        text: words::status_text(&overview, locale),
         fields: fields.into_iter().map(field).collect(),
         colour: Some(if well { WELL } else { UNWELL }),
         ..Card::default()

@@ -56,14 +56,14 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let durable = join_all(rewritten).await.into_iter().all(|durable| durable);
     let sound = durable && is_sound(parts) && in_flight.is_ok();
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
-    words::forgotten(&wiped, sound)
+    words::forgotten(&wiped, sound, command.caller.locale())
 }
 
 /// What is kept about the caller, as a sentence and as a document.
 pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
     let kept = find(parts, command).await;
     let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
-    (words::exported(&kept.counts(), is_sound(parts)), document.into_bytes())
+    (words::exported(&kept.counts(), is_sound(parts), command.caller.locale()), document.into_bytes())
 }
 
 /// The communities in which somebody was ever counted, and the one they are in.

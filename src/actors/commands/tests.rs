@@ -10,6 +10,7 @@ use crate::domain::command::{Callback, CallbackToken, Caller};
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::domain::limits;
+use crate::domain::locale::Locale;
 use crate::ports::{StoreStatus, Write};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -195,7 +196,7 @@ async fn a_command_that_takes_too_long_is_given_up_with_a_word() {
     let mut world = world(LONG, false).await;
     world.runs(command("10", "new", "7"));
     world.defers(Ok(PostResult::Done)).await;
-    assert_eq!(world.says().await, words::too_slow());
+    assert_eq!(world.says().await, words::too_slow(Locale::English));
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +205,7 @@ async fn a_panic_is_told_to_its_member_and_to_nobody_else() {
     let mut world = world(Duration::ZERO, true).await;
     world.runs(command("10", "new", "7"));
     world.defers(Ok(PostResult::Done)).await;
-    assert_eq!(world.says().await, words::broken());
+    assert_eq!(world.says().await, words::broken(Locale::English));
     assert_eq!(log.column("command.panicked", "command"), ["new"]);
     // The next one is served: nothing holds its place.
     world.runs(command("11", "tools", "7"));
@@ -262,7 +263,7 @@ async fn more_than_a_few_at_once_are_told_to_wait() {
     for _ in 0..=OWN_MAX {
         world.defers(Ok(PostResult::Done)).await;
     }
-    assert_eq!(world.says().await, words::still_running());
+    assert_eq!(world.says().await, words::still_running(Locale::English));
     for _ in 0..OWN_MAX {
         world.says().await;
     }
@@ -281,7 +282,7 @@ async fn all_together_are_bounded_too() {
     for _ in 0..=RUNNING_MAX {
         world.defers(Ok(PostResult::Done)).await;
     }
-    assert_eq!(world.says().await, words::busy());
+    assert_eq!(world.says().await, words::busy(Locale::English));
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ impl Journal {
                 }
                 Ok(Custody::Closed { .. }) => {
                     if let Some(id) = keys::parse_turn(&key) {
-                        state.closed.insert(id);
+                        state.closed.insert(&id);
                     }
                 }
                 Err(error) => {

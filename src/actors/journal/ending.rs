@@ -84,7 +84,7 @@ impl Journal {
         mut writes: Vec<Write>,
     ) {
         let id = &entry.turn.id;
-        state.closed.insert(id.clone());
+        state.closed.insert(id);
         if let Some(answer) = &entry.answer {
             let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));

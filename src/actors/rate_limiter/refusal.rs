@@ -88,14 +88,14 @@ impl RateLimiter {
             locale: turn.locale(),
             channel_id: channel.as_deref(),
             user: &turn.name,
-            until: if restricts && !restriction.duration.is_zero() {
-                Some(after(restriction.duration))
-            } else {
-                retry_at
+            until: match restriction.duration {
+                _ if !restricts => retry_at,
+                Duration::ZERO => None,
+                duration => Some(after(duration)),
             },
             retry_at,
         };
-        notice::over(&running.settings.rate_limiter.notice, &filling)
+        notice::over(&running.settings.rate_limiter.notice, &filling, restricts)
     }
 
     fn drop_turn(&self, turn: TurnId, reason: &'static str) {

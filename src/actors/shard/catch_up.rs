@@ -1,7 +1,7 @@
 //! Reading a gap back: after a fresh session, what was posted since the stored watermark is read over the request API.
 //!
 //! The journal knows by message id what was answered, so reading too much does no harm; reading is bounded by age and count.
-//! Messages that are read do not tell the roles of their authors, so those are asked for where they may matter.
+//! Messages that are read tell neither their guild nor the roles of their authors; those are asked for where they may matter.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -136,6 +136,7 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<Sha
         }
         for posted in &mut messages {
             posted.guild = Some(guild.to_owned());
+            parts.source.complete(posted);
             roles.complete(parts, posted).await;
         }
         tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");

@@ -85,6 +85,7 @@ impl ShardActor {
                 for pending in state.unsettled.values_mut() {
                     pending.sequence = None;
                 }
+                state.catching_up.values_mut().for_each(|told_at| *told_at = None);
                 self.parts.board.up(PartKind::Shard, &self.name());
                 drop(self.save(state));
             }
@@ -100,11 +101,13 @@ impl ShardActor {
             StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
             StreamEvent::Places { sequence, guild, newest } => {
                 state.latest = state.latest.max(sequence);
-                if state.catching_up.insert(guild.clone()) {
+                let under_way = state.catching_up.contains_key(&guild);
+                state.catching_up.entry(guild.clone()).or_default().get_or_insert(sequence);
+                if under_way {
+                    state.further.insert(guild, newest);
+                } else {
                     state.gaps.push_back((guild, Gap { newest, again: false }));
                     self.catch_up(me, state);
-                } else {
-                    state.further.insert(guild, newest);
                 }
             }
             StreamEvent::Closed(closed) => self.closed(me, state, &closed),

@@ -72,11 +72,6 @@ impl ScriptedFaults {
     pub fn inject(&self, path: &str, fault: Fault) {
         self.0.lock().entry(path.to_owned()).or_default().push_back(fault);
     }
-
-    /// The faults that nobody has met yet.
-    pub fn left(&self) -> usize {
-        self.0.lock().values().map(VecDeque::len).sum()
-    }
 }
 
 impl Faults for ScriptedFaults {
@@ -503,6 +498,11 @@ pub struct Connections(mpsc::UnboundedReceiver<Connection>);
 impl Connections {
     pub async fn next(&mut self) -> Connection {
         tokio::time::timeout(LONG, self.0.recv()).await.expect("nobody connected").expect("the source ended")
+    }
+
+    /// The next one, however long it takes; none once nobody can connect any more.
+    pub async fn ever(&mut self) -> Option<Connection> {
+        self.0.recv().await
     }
 
     pub async fn now(&mut self) -> Option<Connection> {

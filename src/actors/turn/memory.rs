@@ -8,7 +8,7 @@ use crate::actors::journal::JournalMsg;
 use crate::actors::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::domain::command::preferences::{self, Preferences};
-use crate::domain::history::History;
+use crate::domain::history::{Entry, History};
 use crate::domain::ids::{MessageId, Person, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Quoted, Seen};
 use crate::domain::keys;
@@ -22,8 +22,10 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 
 /// What is known before the model is asked.
 pub(super) struct Recalled {
-    /// The conversation so far, with the exchange that the trigger replies to.
+    /// The conversation so far, with the exchange that the trigger replies to if there is room for it.
     pub history: History,
+    /// That exchange.
+    pub referred: Vec<Entry>,
     /// The message that the trigger replies to, unless its exchange is now part of the history.
     pub quoted: Option<Quoted>,
     /// Before what else was forgotten this was read.
@@ -52,7 +54,8 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
     };
     // A turn that is resumed may have got as far as its memory in an earlier life.
     history.forget(&turn.asked(), turn.at);
-    let Some(quoted) = &turn.quoted else { return Recalled { history, quoted: None, read } };
+    let referred = Vec::new();
+    let Some(quoted) = &turn.quoted else { return Recalled { history, referred, quoted: None, read } };
     let seen = match &quoted.seen {
         Some(seen) => Some(seen.clone()),
         None => fetch(parts, turn, &quoted.id).await,
@@ -62,10 +65,10 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
         && let Some(known) = answered(parts, &turn.place, &quoted.id, seen).await
         && let Ok(exchange) = serde_json::from_str(&known)
     {
-        history.merge(&exchange, &turn.person, running.settings.history.max_messages);
-        return Recalled { history, quoted: None, read };
+        let referred = history.merge(&exchange, &turn.person, running.settings.history.max_messages);
+        return Recalled { history, referred, quoted: None, read };
     }
-    Recalled { history, quoted: Some(Quoted { id: quoted.id.clone(), seen }), read }
+    Recalled { history, referred, quoted: Some(Quoted { id: quoted.id.clone(), seen }), read }
 }
 
 /// The record of the exchange that a message of ours answered. Whoever replies very quickly sees our message before we have

@@ -1,5 +1,8 @@
 //! The whole tree on ports in memory: a question comes in as an event and goes out as a post, whoever fails on the way.
 
+mod failures;
+mod simulation;
+
 use std::collections::BTreeSet;
 
 use super::*;
@@ -8,12 +11,12 @@ use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
-    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, NoVitals, ScriptedFaults, ScriptedListener,
-    ScriptedModels, ScriptedPoster, ScriptedSource,
+    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, NoVitals, ScriptedListener, ScriptedModels,
+    ScriptedPoster, ScriptedSource,
 };
 use crate::actors::testing::{DOOR, mention, place, settle};
-use crate::domain::incoming::Incoming;
-use crate::ports::{Fault, Session, StreamEvent};
+use crate::domain::incoming::{Incoming, Posted};
+use crate::ports::{NoFaults, Session, StreamEvent};
 
 /// Files that never change.
 struct Still;
@@ -28,21 +31,37 @@ impl Files for Still {
     }
 }
 
+/// What several lives of one process share.
+struct Outside {
+    poster: Arc<ScriptedPoster>,
+    store: Arc<MemoryStore>,
+    /// What people said, in the order of the platform's session; the first is number two.
+    said: Mutex<Vec<Posted>>,
+}
+
+impl Outside {
+    fn new() -> Self {
+        Self { poster: Arc::new(ScriptedPoster::new()), store: Arc::new(MemoryStore::new()), said: Mutex::default() }
+    }
+
+    /// What we said in the channel of the question.
+    fn answers(&self) -> Vec<String> {
+        self.poster.ours(&place("42"))
+    }
+}
+
 struct World {
     tree: Tree,
-    poster: Arc<ScriptedPoster>,
     models: Arc<ScriptedModels>,
     store: Arc<MemoryStore>,
-    faults: Arc<ScriptedFaults>,
     roster: Arc<Roster>,
     connections: Connections,
 }
 
-async fn world() -> World {
+async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
     let (source, connections) = ScriptedSource::new();
     let models = Arc::new(ScriptedModels::new(&["main"]));
-    let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(MemoryStore::new()));
-    let (faults, roster) = (Arc::new(ScriptedFaults::default()), Arc::new(Roster::default()));
+    let roster = Arc::new(Roster::default());
     let parts = Parts {
         terminal_door: Door::new("terminal"),
         terminal: Arc::new(ScriptedPoster::new()),
@@ -53,11 +72,11 @@ async fn world() -> World {
         files: Arc::new(Still),
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
-        faults: Arc::clone(&faults) as _,
-        store: Arc::clone(&store) as _,
+        faults,
+        store: Arc::clone(&outside.store) as _,
         door: DOOR,
         source: Arc::new(source),
-        poster: Arc::clone(&poster) as _,
+        poster: Arc::clone(&outside.poster) as _,
         attachments: Arc::new(NoFiles),
         listener: Arc::new(ScriptedListener::default()),
         vitals: Arc::new(NoVitals),
@@ -66,26 +85,27 @@ async fn world() -> World {
         exit: Arc::new(tokio::sync::watch::channel(None).0),
     };
     let tree = Tree::start(parts).await.unwrap();
-    World { tree, poster, models, store, faults, roster, connections }
+    World { tree, models, store: Arc::clone(&outside.store), roster, connections }
 }
 
 impl World {
     async fn connected(&mut self) -> Connection {
         let connection = self.connections.next().await;
         assert_eq!((connection.shard.number, connection.shard.total), (0, 1));
-        if connection.session.is_none() {
-            let session = Session { id: "s".into(), sequence: 1, resume_url: None, total: 1 };
-            connection.events.send(StreamEvent::Ready(session)).unwrap();
-        }
+        greet(&connection);
         connection
     }
 
     fn paths(&self) -> BTreeSet<String> {
         self.roster.all().iter().map(|stats| stats.path.to_string()).collect()
     }
+}
 
-    fn answers(&self) -> Vec<String> {
-        self.poster.ours(&place("42"))
+/// The platform begins a session, unless one goes on.
+fn greet(connection: &Connection) {
+    if connection.session.is_none() {
+        let session = Session { id: "s".into(), sequence: 1, resume_url: None, total: 1 };
+        connection.events.send(StreamEvent::Ready(session)).unwrap();
     }
 }
 
@@ -103,7 +123,7 @@ async fn every_row_that_is_no_template_lives_after_the_start() {
         }
         found.insert(path);
     }
-    let world = world().await;
+    let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     settle().await;
     let mut expected = BTreeSet::new();
     names(&TREE, "", &mut expected);
@@ -112,43 +132,41 @@ async fn every_row_that_is_no_template_lives_after_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_answered_once_whoever_fails_on_its_way() {
-    let mut paths: Vec<String> = {
-        let world = world().await;
-        settle().await;
-        world.paths().into_iter().filter(|path| path != TREE.name).collect()
-    };
-    paths.push("staffai/conversations/conversation:discord:42".to_owned());
-    for path in paths {
-        for fault in [Fault::Panic, Fault::Error] {
-            let log = Log::capture();
-            let mut world = world().await;
-            let connection = world.connected().await;
-            settle().await;
-            world.faults.inject(&path, fault);
-            ask(&connection, 2, "10");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            // A shard that failed comes back with a new connection, on which the platform replays.
-            let again = world.connections.now().await;
-            if let Some(again) = &again {
-                ask(again, 2, "10");
-            }
-            tokio::time::sleep(Duration::from_secs(90)).await;
-            if world.faults.left() == 0 {
-                assert_eq!(log.column("actor.failed", "actor"), std::slice::from_ref(&path), "{fault:?}");
-            } else {
-                let idle = ["staffai/discord", "staffai/discord/identify_queue", "staffai/config_watcher"];
-                assert!(idle.contains(&path.as_str()), "{path} met no message");
-            }
-            assert_eq!(world.answers(), ["fine"], "{path} {fault:?}");
-            assert!(log.of("actor.escalated").is_empty());
+async fn actors_start_as_the_tree_says_and_stop_in_reverse() {
+    /// Whoever supervises is there when those below it are, and goes after them.
+    fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
+        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
+        for child in row.children.iter().filter(|child| !child.is_template()) {
+            starts(child, &path, found);
         }
+        found.push(path);
     }
+    fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
+        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
+        for child in row.children.iter().rev().filter(|child| !child.is_template()) {
+            stops(child, &path, found);
+        }
+        found.push(path);
+    }
+    let log = Log::capture();
+    let world = life(&Outside::new(), Arc::new(NoFaults)).await;
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    starts(&TREE, "", &mut up);
+    stops(&TREE, "", &mut down);
+    assert_eq!(log.column("actor.started", "actor"), up);
+    settle().await;
+    world.tree.stop().await;
+    let stopped = log.column("actor.stopped", "actor");
+    let (shards, stopped): (Vec<String>, Vec<String>) = stopped.into_iter().partition(|path| path.contains("/shard:"));
+    assert_eq!((shards, stopped), (vec!["staffai/discord/shard:0".to_owned()], down));
+    let reasons = log.column("actor.stopped", "reason");
+    assert!(reasons.iter().all(|reason| reason.is_empty() || reason == "stopped in order"), "{reasons:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_finishes_what_runs_and_leaves_the_rest_in_the_journal() {
-    let mut world = world().await;
+    let outside = Outside::new();
+    let mut world = life(&outside, Arc::new(NoFaults)).await;
     let connection = world.connected().await;
     world.models.takes(Duration::from_secs(10));
     ask(&connection, 2, "10");
@@ -158,7 +176,7 @@ async fn a_drain_finishes_what_runs_and_leaves_the_rest_in_the_journal() {
     let begun = Instant::now();
     assert_eq!(world.tree.drain(Duration::from_secs(25)).await, Drained { finished: true, left: Some(1) });
     assert_eq!(begun.elapsed().as_secs(), 9);
-    assert_eq!(world.answers(), ["fine"]);
+    assert_eq!(outside.answers(), ["fine"]);
     world.tree.stop().await;
     let state = |id: &str| world.store.json(&format!("staffai:turn:discord:{id}")).unwrap()["state"].clone();
     assert_eq!((state("10"), state("11")), ("closed".into(), "open".into()));

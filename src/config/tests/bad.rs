@@ -113,6 +113,11 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
         "discord.direct_messages = \"maybe\" (STAFFAI_DISCORD__DIRECT_MESSAGES in the environment): must be ignore or answer",
     ),
     (
+        "STAFFAI_DISCORD__ALLOWED_MENTIONS",
+        "users, everyone",
+        "discord.allowed_mentions = \"users, everyone\" (STAFFAI_DISCORD__ALLOWED_MENTIONS in the environment): must be a comma list of replied_user and users, or empty",
+    ),
+    (
         "STAFFAI_HTTP_ADDR",
         "8420",
         "http.addr = \"8420\" (STAFFAI_HTTP_ADDR in the environment): must be an address and port such as 127.0.0.1:8420 or 0.0.0.0:8420",

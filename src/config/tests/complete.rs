@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::super::defaults::{DEFAULT_TOML, entries};
-use super::super::edges::{DirectMessages, LogFormat, Shards};
+use super::super::edges::{AllowedMentions, DirectMessages, LogFormat, Shards};
 use super::super::env::{VARIABLES, general_name};
 use super::super::{Settings, show};
 use super::{good, settings};
@@ -209,6 +209,9 @@ fn our_own_defaults_are_as_promised() {
     let ours = settings(&[]);
     assert_eq!(ours.discord.api_url, "https://discord.com");
     assert_eq!((ours.discord.shards, ours.discord.direct_messages), (Shards::Auto, DirectMessages::Ignore));
+    assert_eq!(ours.discord.allowed_mentions, AllowedMentions::default());
+    let allowed = settings(&[("STAFFAI_DISCORD__ALLOWED_MENTIONS", "replied_user, Users")]).discord.allowed_mentions;
+    assert_eq!(allowed, AllowedMentions { replied_user: true, users: true });
     assert_eq!(ours.discord.requests_per_second, 50);
     assert_eq!(ours.turn.deadline, Duration::from_secs(120));
     assert_eq!((ours.turn.open, ours.turn.lane, ours.llm.concurrent), (2000, 8, 64));

@@ -1,12 +1,15 @@
 //! Commands over the request API: what is offered, and how one is answered. Discord counts answers against no budget.
 
+use std::collections::BTreeMap;
+
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::message::{self, Body};
+use super::super::message::{self, Body, Pings};
 use super::{Rest, foreign, number};
 use crate::domain::command::{CHOICES_MAX, Callback, Choice, OptionKind, Spec};
+use crate::domain::locale::{InEach, Locale};
 use crate::domain::outgoing::Piece;
 use crate::ports::{PostError, PostReply, PostResult};
 
@@ -25,6 +28,9 @@ struct WireCommand {
     name: String,
     #[serde(default)]
     description: String,
+    /// The same for clients in other languages, by Discord's tags for them.
+    #[serde(default)]
+    description_localizations: BTreeMap<String, String>,
     #[serde(default = "chat_input", rename = "type")]
     kind: u8,
     #[serde(default)]
@@ -41,6 +47,8 @@ struct WireOption {
     name: String,
     #[serde(default)]
     description: String,
+    #[serde(default)]
+    description_localizations: BTreeMap<String, String>,
     #[serde(rename = "type")]
     kind: u8,
     #[serde(default)]
@@ -57,7 +65,8 @@ impl From<&Spec> for WireCommand {
     fn from(spec: &Spec) -> Self {
         let option = spec.option.map(|option| WireOption {
             name: option.name.to_owned(),
-            description: option.description.to_owned(),
+            description: everywhere(&option.descriptions),
+            description_localizations: translated(&option.descriptions),
             kind: match option.kind {
                 OptionKind::Suggested => 3,
                 OptionKind::Member => 6,
@@ -67,13 +76,34 @@ impl From<&Spec> for WireCommand {
         });
         Self {
             name: spec.name.to_owned(),
-            description: spec.description.to_owned(),
+            description: everywhere(&spec.descriptions),
+            description_localizations: translated(&spec.descriptions),
             kind: chat_input(),
             options: option.into_iter().collect(),
             default_member_permissions: spec.administrators.then(|| ADMINISTRATOR.to_owned()),
             contexts: Some(if spec.direct { vec![0, 1] } else { vec![0] }),
         }
     }
+}
+
+/// What clients show whose language is not listed.
+fn everywhere(descriptions: &InEach) -> String {
+    descriptions[0].1.to_owned()
+}
+
+/// What clients in the other languages show.
+fn translated(descriptions: &InEach) -> BTreeMap<String, String> {
+    let tags = |locale: Locale| -> &[&str] {
+        match locale {
+            Locale::English => &[],
+            Locale::Spanish => &["es-ES", "es-419"],
+            Locale::German => &["de"],
+        }
+    };
+    let text = |(locale, text): &(Locale, &str)| {
+        tags(*locale).iter().map(|tag| ((*tag).to_owned(), (*text).to_owned())).collect::<Vec<_>>()
+    };
+    descriptions.iter().flat_map(text).collect()
 }
 
 /// The order in which Discord lists commands is its own.
@@ -87,7 +117,8 @@ impl Rest {
     pub(super) async fn register(&self, specs: &[Spec]) -> Result<PostReply, PostError> {
         let path = format!("/applications/{}/commands", self.application().await?);
         let wanted = sorted(specs.iter().map(WireCommand::from).collect());
-        let listed = self.send(Method::GET, &path, None).await?;
+        let whole = format!("{path}?with_localizations=true");
+        let listed = self.send(Method::GET, &whole, None).await?;
         // What cannot be read is replaced.
         if listed.json().is_ok_and(|offered| sorted(offered) == wanted) {
             return Ok(listed.reply(PostResult::Already));
@@ -134,11 +165,11 @@ impl Rest {
         }
     }
 
-    /// What stands in the place of the first answer from then on.
+    /// What stands in the place of the first answer from then on. Only its caller sees it, so it notifies nobody.
     pub(super) async fn respond(&self, to: &Callback, piece: &Piece) -> Result<PostReply, PostError> {
         let application = number(&to.application).ok_or_else(|| foreign("the application"))?;
         let path = format!("/webhooks/{application}/{}/messages/@original", token(to)?);
-        let body = message::edit(piece)?;
+        let body = message::edit(piece, Pings::default())?;
         Ok(self.send(Method::PATCH, &path, Some(body)).await?.reply(PostResult::Done))
     }
 }

@@ -62,6 +62,29 @@ async fn a_post_pings_nobody_and_carries_its_nonce() {
 }
 
 #[tokio::test]
+async fn whom_the_operator_allows_may_be_notified_and_nobody_else() {
+    let edit = || PostRequest::Edit { place: here(), message: message("900"), piece: Piece::text("new") };
+    for (pings, expected) in [
+        (
+            Pings { answered: true, mentioned: false },
+            json!({"parse": [], "users": [], "roles": [], "replied_user": true}),
+        ),
+        (
+            Pings { answered: false, mentioned: true },
+            json!({"parse": ["users"], "users": [], "roles": [], "replied_user": false}),
+        ),
+    ] {
+        for request in [create(Some("77")), edit()] {
+            let (base, mut seen) = serve(vec![answer(200, "", r#"{"id":"900"}"#)]).await;
+            let rest = Rest::new(&access(&base)).unwrap().pinging(pings);
+            rest.perform(&request).await.unwrap();
+            let body: Value = serde_json::from_str(&seen.recv().await.unwrap().body).unwrap();
+            assert_eq!(body["allowed_mentions"], expected);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_post_without_a_reply_has_no_reference() {
     let (outcome, seen) = one(create(None), answer(200, "", r#"{"id":"900"}"#)).await;
     assert_eq!(outcome.unwrap().bucket, None);

@@ -36,7 +36,11 @@ fn commands_of_operators_are_hidden_only_where_nobody_else_could_run_them() {
     assert_eq!(hidden(specs(&[], false)), 4);
     assert_eq!(hidden(specs(&[9], false)), 0);
     for spec in specs(&[], true) {
-        assert!(spec.direct && (1..=100).contains(&spec.description.chars().count()), "{}", spec.name);
+        let option = spec.option.iter().flat_map(|option| option.descriptions);
+        for (locale, text) in spec.descriptions.into_iter().chain(option) {
+            assert!((1..=100).contains(&text.chars().count()), "{} in {locale:?}", spec.name);
+        }
+        assert!(spec.direct);
     }
 }
 

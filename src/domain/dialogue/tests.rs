@@ -91,6 +91,16 @@ fn a_bad_answer_gets_one_repair_call_that_names_the_fault() {
 }
 
 #[test]
+fn a_repair_shows_the_words_of_the_bad_answer_and_nothing_else_of_it() {
+    let raw = json!({"role": "assistant", "content": "Wait.", "reasoning": "hm", "tool_calls": [{"id": "1"}]});
+    let (_, requests) = play(
+        ReplyContract::Typed,
+        vec![Event::Completed(Completion { raw, ..completion("Wait.") }), Event::Completed(completion(GOOD))],
+    );
+    assert_eq!(requests[1].messages[2], Item::new(Role::Assistant, "Wait."));
+}
+
+#[test]
 fn an_empty_answer_is_repaired_without_echo_and_a_long_one_is_capped() {
     let (_, requests) = play(ReplyContract::Typed, answers(&["  ", GOOD]));
     assert_eq!(
@@ -124,6 +134,20 @@ fn failures_give_up_unless_there_are_words_already() {
     );
     let [first] = <[Event; 1]>::try_from(answers(&[""])).unwrap();
     assert_eq!(play(ReplyContract::Typed, vec![first, failed()]).0, Step::GiveUp(Reason::Failed("timeout")));
+}
+
+#[test]
+fn a_prompt_that_does_not_fit_loses_its_oldest_messages() {
+    let talk: Vec<Item> = (0..5).map(|number| Item::new(Role::User, number.to_string())).collect();
+    let mut dialogue = Dialogue::new([&opening()[..1], &talk].concat(), ReplyContract::Typed, schema());
+    let mut step = dialogue.next(Event::Begin);
+    let mut asked = Vec::new();
+    while let Step::AskModel(request) = step {
+        asked.push(request.messages.iter().map(|item| item.content.as_str()).collect::<Vec<_>>().join(" "));
+        step = dialogue.next(Event::Failed { kind: OVERFLOW });
+    }
+    assert_eq!(asked, ["be kind 0 1 2 3 4", "be kind 2 3 4", "be kind 3 4", "be kind 4"]);
+    assert_eq!(step, Step::GiveUp(Reason::Failed(OVERFLOW)));
 }
 
 #[test]

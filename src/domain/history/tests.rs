@@ -143,12 +143,43 @@ fn a_referred_exchange_is_merged_in_time_order_once_and_marked() {
     let other = exchange(&bob(), 5, "what is rust", "a language");
     let unprompted = Exchange { answered_at: Timestamp(7_000), ..exchange(&bob(), 7, "", "by the way") };
     for _ in 0..2 {
-        history.merge(&other, &ada(), 20);
-        history.merge(&unprompted, &ada(), 20);
-        history.merge(&exchange(&ada(), 1, "q1", "a1"), &ada(), 20);
+        let told = history.merge(&other, &ada(), 20);
+        assert_eq!(told[0].content, "[asked by member 43] what is rust");
+        assert_eq!(history.merge(&unprompted, &ada(), 20).len(), 1);
+        assert_eq!(history.merge(&exchange(&ada(), 1, "q1", "a1"), &ada(), 20).len(), 2);
     }
     let expected = ["q1", "a1", "[asked by member 43] what is rust", "a language", "by the way", "q9", "a9"];
     assert_eq!(said(&history), expected);
+}
+
+#[test]
+fn what_a_question_refers_to_outlives_what_was_said_before_it() {
+    let mut history = History::default();
+    for second in [10, 20, 30] {
+        history.add(&exchange(&ada(), second, &format!("q{second}"), &format!("a{second}")), 6);
+    }
+    history.merge(&exchange(&bob(), 5, "q5", "a5"), &ada(), 6);
+    history.add(&exchange(&ada(), 40, "q40", "a40"), 6);
+    assert_eq!(said(&history), ["q30", "a30", "[asked by member 43] q5", "a5", "q40", "a40"]);
+}
+
+#[test]
+fn what_a_question_refers_to_is_shown_once_however_old_it_is() {
+    let mut history = History::default();
+    for second in [10, 20, 30] {
+        history.add(&exchange(&ada(), second, &format!("q{second}"), &format!("a{second}")), 6);
+    }
+    let old = history.merge(&exchange(&bob(), 5, "q5", "a5"), &ada(), 6);
+    let recent = history.merge(&exchange(&ada(), 20, "q20", "a20"), &ada(), 6);
+    let shown = |most: usize, referred: &[Entry]| {
+        let shown = history.shown(Timestamp(31_000), Duration::from_secs(15), most, referred);
+        shown.into_iter().map(|entry| entry.content.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(shown(6, &[]), "q20 a20 q30 a30");
+    assert_eq!(shown(6, &recent), "q20 a20 q30 a30");
+    assert_eq!(shown(6, &old), "q20 a20 q30 a30 [asked by member 43] q5 a5");
+    assert_eq!(shown(3, &recent), "q30 a30 q20 a20");
+    assert_eq!(shown(0, &recent), "q20 a20");
 }
 
 proptest! {

@@ -54,6 +54,20 @@ fn code_is_a_block_of_its_own_message_or_a_file() {
 }
 
 #[test]
+fn a_text_that_would_bury_the_channel_is_a_file_behind_its_beginning() {
+    let door = Capabilities { file_bytes: 2_000, ..DOOR };
+    let long = "word ".repeat(10 * 20);
+    assert_eq!(shown(&[text(long.trim())], &door).len(), 10);
+    let longer = format!("{long}{}", "word ".repeat(20));
+    let pieces = lay_out(&[text(&longer), card("A")], &door);
+    assert_eq!((pieces.len(), pieces[0].cards.len()), (1, 1));
+    assert_eq!(pieces[0].text, split(&longer, 100)[0]);
+    assert_eq!((pieces[0].files[0].name.as_str(), &*pieces[0].files[0].bytes), ("answer.txt", longer.as_bytes()));
+    assert!(lay_out(&[text(&longer)], &Capabilities::text_only(100)).len() > 10);
+    assert!(lay_out(&[text(&longer)], &DOOR).len() > 10, "a door that takes no file of this length");
+}
+
+#[test]
 fn files_and_cards_go_with_the_last_words_and_overflow_into_further_posts() {
     let long = "word ".repeat(30);
     let pieces = lay_out(&[text(&long), file("a.png", 9)], &DOOR);

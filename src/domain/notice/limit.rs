@@ -5,16 +5,22 @@ use super::words;
 use crate::domain::locale::Locale;
 
 /// Tells a member that they are over a limit, and when the next message will be accepted: in the operator's words where there
-/// are any. Where there is no channel that they could name, or nothing is ever allowed, it says so in ours.
+/// are any. Where those name a channel that there is not, or nothing is ever allowed, it says so in ours. `restricts` says that
+/// the breach restricts the member.
 #[must_use]
-pub fn over(template: &str, filling: &Filling<'_>) -> String {
-    let (words, ours) = (words(filling.locale), words(Locale::English).limit_over);
+pub fn over(template: &str, filling: &Filling<'_>, restricts: bool) -> String {
+    let (words, ours) = (words(filling.locale), template == words(Locale::English).limit_over);
     if filling.retry_at.is_none() {
         return words.limit_never.to_owned();
     }
-    let template = if template == ours { words.limit_over } else { template };
     let names_none = filling.channel_id.is_none() && template.contains("{channel_id}");
-    fill(if names_none { words.limit_over_without_channel } else { template }, filling)
+    let text = match (restricts, filling.channel_id) {
+        _ if !ours && !names_none => template,
+        (true, Some(_)) => words.limit_over,
+        (true, None) => words.limit_over_nowhere,
+        (false, _) => words.limit_over_for_now,
+    };
+    fill(text, filling)
 }
 
 /// Tells a member that their earlier messages may use up all that is left.
@@ -33,12 +39,13 @@ mod tests {
         let retry_at = Some(Timestamp(1_800_000_000_000));
         let german =
             Filling { channel_id: Some("42"), user: "Ada", retry_at, locale: Locale::German, ..Filling::default() };
-        let told = over(words(Locale::English).limit_over, &german);
+        let ours = words(Locale::English).limit_over;
+        let told = over(ours, &german, true);
         assert!(
             told.starts_with("Du hast das Limit") && told.contains("<#42>") && told.contains("<t:1800000000:R>"),
             "{told}"
         );
-        assert_eq!(over("My own, {user}.", &german), "My own, Ada.");
+        assert_eq!(over("My own, {user}.", &german, true), "My own, Ada.");
     }
 
     #[test]
@@ -46,11 +53,37 @@ mod tests {
         let template = "Enough, {user}. Go to <#{channel_id}>; again {retry_at}.";
         let retry_at = Some(Timestamp(1_800_000_000_000));
         let known = Filling { channel_id: Some("42"), user: "Ada", retry_at, ..Filling::default() };
-        assert_eq!(over(template, &known), "Enough, Ada. Go to <#42>; again <t:1800000000:R>.");
+        assert_eq!(over(template, &known, true), "Enough, Ada. Go to <#42>; again <t:1800000000:R>.");
         let nowhere = Filling { channel_id: None, ..known };
         let said = "You have reached the limit for now; I can answer again <t:1800000000:R>.";
-        assert_eq!(over(template, &nowhere), said);
-        assert_eq!(over("Enough, {user}.", &nowhere), "Enough, Ada.");
-        assert_eq!(over(template, &Filling { retry_at: None, ..known }), "I may not answer you here.");
+        assert_eq!(over(template, &nowhere, false), said);
+        assert_eq!(over("Enough, {user}.", &nowhere, true), "Enough, Ada.");
+        assert_eq!(over(template, &Filling { retry_at: None, ..known }, true), "I may not answer you here.");
+    }
+
+    #[test]
+    fn the_notice_that_nobody_wrote_promises_only_what_will_be() {
+        let ours = words(Locale::English).limit_over;
+        let (retry_at, until) = (Some(Timestamp(1_800_000_000_000)), Some(Timestamp(1_800_086_400_000)));
+        let confined = Filling { channel_id: Some("42"), user: "Ada", retry_at, until, ..Filling::default() };
+        let nowhere = Filling { channel_id: None, ..confined };
+        let moderator = Filling { until: None, ..confined };
+        for (filling, restricts, said) in [
+            (
+                &confined,
+                true,
+                "You have reached the limit for now. I can answer you again <t:1800000000:R>, but only in <#42>, until 2027-01-16 08:00 UTC.",
+            ),
+            (
+                &moderator,
+                true,
+                "You have reached the limit for now. I can answer you again <t:1800000000:R>, but only in <#42>, until a moderator lifts it.",
+            ),
+            (&nowhere, true, "You have reached the limit; I cannot answer you until 2027-01-16 08:00 UTC."),
+            (&confined, false, "You have reached the limit for now; I can answer again <t:1800000000:R>."),
+            (&nowhere, false, "You have reached the limit for now; I can answer again <t:1800000000:R>."),
+        ] {
+            assert_eq!(over(ours, filling, restricts), said);
+        }
     }
 }

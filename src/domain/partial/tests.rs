@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::reply::Schema;
+use crate::domain::split::is_blank;
 
 /// What is shown after each piece.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -59,6 +60,7 @@ fn nothing_is_shown_that_is_not_sure() {
         r#"[{"response":"hi"}]"#,
         r#""{\"response\":\"hi\"}""#,
         r#"<think>so <think>x</think> {"response":"hi"}"#,
+        r#"<think>so <reasoning>x</think> {"response":"hi"}"#,
         r#"<think>a `</think>` {"response":"hi"}"#,
         r#"<tool_call>{"response":"hi"}"#,
         "```json\nsee {\"response\":\"hi\"}",
@@ -129,7 +131,7 @@ proptest! {
         data in r#"(.|"response":"|[\{\}\\"]){0,12}"#,
         mask in any::<u64>(),
         order in 0..3_usize,
-        around in 0..5_usize,
+        around in 0..8_usize,
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..24),
     ) {
         let mut fields = [r#""type": "text""#.to_owned(),
@@ -142,6 +144,10 @@ proptest! {
             1 => format!("\n  {object}\n"),
             2 => format!("```json\n{object}\n```"),
             3 => format!("<think>so {{\"response\":\"no\"}}</think>\n{object}"),
+            4 => format!("<Reasoning>so</reasoning><think></think>```\n{object}"),
+            5 => format!("<think>so <thinking>no</think>{object}"),
+            // A blank reply is none, so the second object would be the first good one.
+            6 if !is_blank(&response) => format!("```json\n{object}\n```\nor ```\n{{\"type\":\"text\",\"response\":\"no\",\"data\":\"\"}}\n```"),
             _ => format!("{object}\n\nI hope that helps."),
         };
         let pieces = cut(&text, &cuts);
@@ -150,8 +156,8 @@ proptest! {
         for shown in &shown {
             prop_assert!(reply.response.starts_with(shown.as_str()), "{shown:?} of {:?}", reply.response);
         }
-        // What begins like markup or JSON is held back as a whole; all else is there in the end.
-        let held = response.trim_start().starts_with(UNSURE);
+        // What begins like markup or JSON is held back as a whole, as is what follows nested thoughts; all else is there in the end.
+        let held = around == 5 || response.trim_start().starts_with(UNSURE);
         let last = shown.last().map(String::as_str).unwrap_or_default();
         prop_assert_eq!(last, if held { "" } else { reply.response.as_str() });
     }

@@ -93,6 +93,30 @@ pub fn without_leading_thoughts(text: &str) -> &str {
     rest
 }
 
+/// The object that an answer begins with, behind thoughts and an opening fence, as far as braces and strings tell. None where
+/// marks of thoughts are nested or quoted: nobody knows then where a thought ends.
+#[must_use]
+pub fn leading_object(text: &str) -> Option<&str> {
+    let rest = past_thoughts(text)?;
+    let rest = rest.strip_prefix(FENCE).map_or(rest, |inner| after_language(inner).trim_start());
+    object_length(rest).map(|length| &rest[..length])
+}
+
+fn past_thoughts(text: &str) -> Option<&str> {
+    let mut rest = text.trim_start();
+    while let Some((open, close)) = THOUGHTS.iter().find(|(open, _)| starts_with_ignoring_case(rest, open)) {
+        let thought = &rest[open.len()..];
+        let end = find_ignoring_case(thought, close, 0)?;
+        let inside = &thought[..end];
+        let opens = |(open, _): &(&str, &str)| find_ignoring_case(inside, open, 0).is_some();
+        if inside.ends_with('`') || THOUGHTS.iter().any(opens) {
+            return None;
+        }
+        rest = thought[end + close.len()..].trim_start();
+    }
+    Some(rest)
+}
+
 /// What stands inside a code fence that is the whole text.
 #[must_use]
 pub fn whole_fence(text: &str) -> Option<&str> {
@@ -110,7 +134,7 @@ pub fn fenced(text: &str) -> Option<&str> {
 }
 
 fn after_language(inner: &str) -> &str {
-    let word = inner.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(inner.len());
+    let word = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
     &inner[word..]
 }
 
@@ -362,7 +386,7 @@ fn without_objects(text: &str) -> String {
     for (index, piece) in text.split(FENCE).enumerate() {
         let in_fence = index % 2 == 1;
         if in_fence {
-            if !is_call(after_language(piece)) {
+            if !is_tool_block(piece) && !is_call(after_language(piece)) {
                 kept.extend([FENCE, piece, FENCE]);
             }
             continue;
@@ -382,10 +406,15 @@ fn without_objects(text: &str) -> String {
     kept
 }
 
-/// Whether a text is the JSON of a tool call.
+/// Whether a text is a tool call and nothing else: its JSON, or a code block that says so.
 #[must_use]
 pub fn is_call(text: &str) -> bool {
-    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(text.trim()) else {
+    let text = text.trim();
+    let block = text.strip_prefix(FENCE).and_then(|inner| inner.strip_suffix(FENCE));
+    if block.is_some_and(is_tool_block) {
+        return true;
+    }
+    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(text) else {
         return false;
     };
     let has = |name: &str| fields.contains_key(name);
@@ -393,6 +422,12 @@ pub fn is_call(text: &str) -> bool {
         || has("function_call")
         || ((has("name") || has("tool") || has("function"))
             && (has("arguments") || has("parameters") || has("args") || has("input")))
+}
+
+/// Whether the language of a code block, which its inside begins with, is that of tool calls.
+fn is_tool_block(inner: &str) -> bool {
+    let language = &inner[..inner.len() - after_language(inner).len()];
+    TOOL_ELEMENTS.iter().any(|name| name.eq_ignore_ascii_case(language))
 }
 
 /// The words that are left, unless they are only the punctuation around what was taken out.

@@ -93,6 +93,37 @@ fn marks_inside_a_good_answer_stay() {
 }
 
 #[test]
+fn the_object_that_an_answer_begins_with_is_the_reply() {
+    let object = |response: &str| json!({"type": "text", "response": response, "data": ""}).to_string();
+    let response = "a ```<think> b</think> c";
+    for content in [
+        format!("<think>so</think>{}", object(response)),
+        format!("<think>so</think>\n```json\n{}\n```", object(response)),
+        format!("{}\n\nI hope that helps.", object(response)),
+        format!("{}\nor\n```json\n{}\n```", object(response), object("another")),
+    ] {
+        assert_eq!(schema().read(&content), Ok(Reply::text(response)), "{content}");
+    }
+}
+
+#[test]
+fn a_draft_inside_a_thought_never_wins() {
+    let object = |response: &str| json!({"type": "text", "response": response, "data": ""}).to_string();
+    let (draft, real) = (object("draft"), object("real"));
+    for content in [
+        format!("<think>{draft}</think>{real}"),
+        format!("<think>so <think>x</think> {draft}</think>{real}"),
+        format!("<think>so <reasoning>x</think> {draft}</reasoning>{real}"),
+        format!("<think>it ends with `</think>` {draft}</think>{real}"),
+        format!("Well. <think>{draft}</think>{real}"),
+        format!("<think>a</think> Well. <think>{draft}</think>{real}"),
+    ] {
+        let read = schema().read(&content);
+        assert!(!matches!(&read, Ok(reply) if reply.response == "draft"), "{content}: {read:?}");
+    }
+}
+
+#[test]
 fn json_that_is_the_answer_itself_never_stands_bare() {
     let content = json!({"type": "text", "response": "{\"a\": 1}", "data": ""}).to_string();
     assert_eq!(schema().read(&content), Ok(Reply::text("```json\n{\"a\": 1}\n```")));
@@ -112,6 +143,7 @@ fn faults_say_what_to_mend_and_never_repeat_the_answer() {
     insta::assert_snapshot!(refused(r#"{"type":"text","response":" ","data":""}"#), @"/response: must not be empty");
     insta::assert_snapshot!(refused(r#"{"type":"text","response":"<tool_call>{}</tool_call>","data":""}"#), @"/response: must be words for the person, not a tool call");
     insta::assert_snapshot!(refused(r#"{"type":"text","response":"{\"name\":\"roll\",\"arguments\":{}}","data":""}"#), @"/response: must be words for the person, not a tool call");
+    insta::assert_snapshot!(refused(r#"{"type":"text","response":"```tool_code\nroll()\n```","data":""}"#), @"/response: must be words for the person, not a tool call");
     insta::assert_snapshot!(refused(r#"{"type":"text","response":"hi","data":"","x":1}"#), @"/: Additional properties are not allowed ('x' was unexpected)");
 }
 
@@ -183,6 +215,8 @@ fn only_words_are_left_of_answers_without_form() {
     check(r#"Let me roll. {"name":"roll","arguments":{"dice":"2d6"}}"#, Some("Let me roll."));
     check(r#"Let me roll. {"name":"roll","argum"#, Some("Let me roll."));
     check("Let me roll.\n```json\n{\"name\":\"roll\",\"arguments\":{}}\n```", Some("Let me roll."));
+    check("```tool_code\nprint(roll())\n```", None);
+    check("Let me roll.\n```tool_code\nprint(roll())\n```", Some("Let me roll."));
     check("Wait <tool_call>{\"name\":\"roll\"}</tool_call> done", Some("Wait  done"));
     check("<function=roll>{\"dice\": \"2d6\"}</function>", None);
     check("Ok <x:function_calls><x:invoke name=\"roll\">1</x:invoke></x:function_calls>", Some("Ok"));

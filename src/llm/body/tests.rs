@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::completion::{Role, ToolCall};
 
 fn sent(request: &Request, sees: bool) -> Value {
-    let model = Model { name: "m", temperature: None, sees };
+    let model = Model { name: "m", temperature: None, takes_form: true, sees };
     serde_json::to_value(Body::new(&model, request, false)).unwrap()
 }
 

@@ -528,26 +528,55 @@ async fn a_stream_that_stands_still_or_breaks_is_named() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_to_stream_is_asked_in_one_piece_for_a_while() {
-    for (status, words) in
-        [(400, "Streaming is not supported"), (422, "stream_options: extra fields"), (501, "no stream")]
-    {
+async fn what_a_provider_refuses_and_we_can_do_without_is_left_out_for_a_while() {
+    for (status, part, words) in [
+        (400, "stream", "Streaming is not supported"),
+        (422, "stream", "stream_options: extra fields"),
+        (501, "stream", "no stream"),
+        (400, "response_format", "This response_format type is unavailable now"),
+        (400, "response_format", "json_validate_failed: no json"),
+        (400, "temperature", "Unsupported value: 'temperature' does not support 0.5 with this model."),
+    ] {
         let (tell, mut told) = mpsc::unbounded_channel();
         let handler = move |body: Bytes| async move {
-            let streamed = serde_json::from_slice::<Value>(&body).unwrap()["stream"] == true;
-            tell.send(streamed).unwrap();
+            let there = serde_json::from_slice::<Value>(&body).unwrap().get(part).is_some();
+            tell.send(there).unwrap();
             let refusal = json!({"error": {"message": words}}).to_string();
             let status = StatusCode::from_u16(status).unwrap();
-            if streamed { (status, refusal) } else { (StatusCode::OK, ANSWER.to_owned()) }
+            if there { (status, refusal) } else { (StatusCode::OK, ANSWER.to_owned()) }
         };
         let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
-        let client = client("m", format!("http://{address}"), LONG);
+        let client = warm(format!("http://{address}"));
+        let formed = Request { response_format: Some(Arc::new(json!({"type": "json_schema"}))), ..request() };
         for _ in 0..2 {
-            assert_eq!(client.stream("m", &request(), sink().0).await.unwrap().content, "hello");
+            assert_eq!(client.stream("m", &formed, sink().0).await.unwrap().content, "hello", "{words}");
         }
+        assert_eq!(client.complete("m", &formed).await.unwrap().content, "hello", "{words}");
         let asked: Vec<bool> = std::iter::from_fn(|| told.try_recv().ok()).collect();
-        assert_eq!(asked, [true, false, false]);
+        assert_eq!(asked, [true, false, false, false], "{words}");
     }
+}
+
+/// A client whose model has a temperature.
+fn warm(base_url: String) -> Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let text = r#"{"models": {"m": {"temperature": 0.5}}}"#;
+    let default = DefaultRow { model: "m".into(), base_url, key: None, timeout: LONG };
+    let file = registry::File { path: "models.json", text };
+    Client::new(registry::build(Some(file), &default, &|_| None).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_refused_upstream_is_not_asked_for_in_one_piece() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = move || async move {
+        tell.send(()).unwrap();
+        (StatusCode::BAD_REQUEST, json!({"error": {"message": "Upstream says no"}}).to_string())
+    };
+    let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
+    let error = client("m", format!("http://{address}"), LONG).stream("m", &request(), sink().0).await.unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::BadRequest);
+    assert!(told.try_recv().is_ok() && told.try_recv().is_err());
 }
 
 #[tokio::test]

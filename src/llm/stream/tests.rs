@@ -157,7 +157,6 @@ async fn errors_inside_a_stream_are_errors() {
             Provider,
         ),
         ("data: not json\n\n", Malformed),
-        ("data: [DONE]\n\n", Connection),
         ("", Connection),
     ] {
         let Read { heard, result } = run(pieces([half.as_str(), rest])).await;
@@ -165,6 +164,21 @@ async fn errors_inside_a_stream_are_errors() {
     }
     let first = run(pieces(["data: {\"error\": {\"message\": \"no\"}}\n\n"])).await;
     assert_eq!((first.heard.as_str(), first.result.unwrap_err().kind), ("", Provider));
+}
+
+#[tokio::test]
+async fn a_closing_mark_ends_an_answer_without_a_finish_reason() {
+    for mark in ["data: [DONE]\n\n", "data: [DONE]"] {
+        let Read { heard, result } = run(pieces([content("Hello").as_str(), mark])).await;
+        let completion = result.unwrap();
+        assert_eq!((heard.as_str(), completion.content.as_str()), ("Hello", "Hello"));
+        assert_eq!(completion.finish, Finish::Other("none".to_owned()));
+    }
+    for nothing in
+        ["data: [DONE]\n\n", "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\ndata: [DONE]\n\n"]
+    {
+        assert_eq!(run(pieces([nothing])).await.result.unwrap_err().kind, ModelErrorKind::Connection);
+    }
 }
 
 #[tokio::test]

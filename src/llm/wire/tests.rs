@@ -120,6 +120,8 @@ fn finish_reasons() {
         (json!("max_tokens"), Finish::Length),
         (json!("tool_calls"), Finish::ToolCalls),
         (json!("content_filter"), Finish::Filtered),
+        (json!("content_filter: PROHIBITED_CONTENT"), Finish::Filtered),
+        (json!("RECITATION"), Finish::Filtered),
         (json!("insufficient_system_resource"), Finish::Other("insufficient_system_resource".into())),
         (json!(long), Finish::Other("x".repeat(REASON_CHARS))),
         (json!(null), Finish::Other("none".into())),

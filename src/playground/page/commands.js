@@ -21,6 +21,15 @@ export function commandOffers(text, commands) {
   }));
 }
 
+/** Whether a text runs a command as it stands: its name is whole, nothing of an option is begun, and none is missing. */
+export function isWhole(text, commands) {
+  const match = text.match(/^\/([\w-]+)(?:\s(?:.*\s)?)?$/s);
+  const command = match && commands.find((known) => known.name === match[1]);
+  if (!command || (text === `/${match[1]}` && commands.some((known) => known !== command && known.name.startsWith(match[1])))) return false;
+  const given = parse(text, command).options;
+  return (command.options ?? []).every((option) => !option.required || option.name in given);
+}
+
 /** The option that is being typed and has choices of the bot's own: `{name, option, typed}`; nothing otherwise. */
 export function beingTyped(before, commands) {
   const inside = before.match(/^\/([\w-]+)\s+(?:.*\s)?([\w-]+):([^:]*)$/s);

@@ -1,6 +1,6 @@
 // The message box: mentions with suggestions, replies, edits, and what is sent in the end.
 
-import { beingTyped, commandOffers, memberTyped, parseCommand } from "./commands.js";
+import { beingTyped, commandOffers, isWhole, memberTyped, parseCommand } from "./commands.js";
 import { dropFiles, encodedFiles, startFiles, waitingFiles } from "./files.js";
 import { avatar } from "./message.js";
 import { make } from "/dashboard/dom.js";
@@ -25,6 +25,7 @@ let hooks;
 /** What the box is for at the moment: nothing, or `{kind: "reply" | "edit", id, label}`. */
 let aim = null;
 let options = [];
+/** Which of them Enter takes; below zero none, and Enter sends. */
 let chosen = 0;
 let typedAt = 0;
 let kept = "";
@@ -52,6 +53,7 @@ export function startComposer(with_) {
   document.getElementById("answering-cancel").addEventListener("click", cancel);
   mentionButton.addEventListener("click", () => insert(`${mentionButton.textContent} `));
   window.addEventListener("resize", grow);
+  document.addEventListener("keydown", typedElsewhere);
   startFiles(grow, complain);
   grow();
 }
@@ -147,6 +149,13 @@ export function complain(text) {
   problem.hidden = false;
 }
 
+/** What is typed while no field has the focus goes into the box, as in any chat. A space scrolls or presses, as it always does. */
+function typedElsewhere(event) {
+  const plain = event.key.length === 1 && event.key !== " " && !event.ctrlKey && !event.metaKey && !event.altKey;
+  const field = event.target.closest?.("input:not([type=radio]), textarea, select, [contenteditable], dialog");
+  if (plain && !field && !event.isComposing && !event.defaultPrevented) draft.focus();
+}
+
 function onKey(event) {
   if (!suggest.hidden && onSuggestKey(event)) return;
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -167,10 +176,10 @@ function onKey(event) {
 function onSuggestKey(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step) {
-    chosen = (chosen + step + options.length) % options.length;
+    chosen = chosen < 0 && step < 0 ? options.length - 1 : (chosen + step + options.length) % options.length;
     drawOptions();
-  } else if (event.key === "Enter" || event.key === "Tab") {
-    take(options[chosen]);
+  } else if (event.key === "Tab" || (event.key === "Enter" && chosen >= 0)) {
+    take(options[Math.max(chosen, 0)]);
   } else if (event.key === "Escape") {
     close();
   } else {
@@ -211,7 +220,7 @@ function offer() {
 
 function offerCommands(before) {
   options = commandOffers(before, hooks.commands()).slice(0, SUGGESTIONS);
-  chosen = 0;
+  chosen = isWhole(before, hooks.commands()) ? -1 : 0;
   if (options.length === 0) close();
   else drawOptions();
   return options.length > 0;
@@ -252,7 +261,8 @@ function drawOptions() {
     return item;
   }));
   suggest.hidden = false;
-  draft.setAttribute("aria-activedescendant", `suggest-${chosen}`);
+  if (chosen < 0) draft.removeAttribute("aria-activedescendant");
+  else draft.setAttribute("aria-activedescendant", `suggest-${chosen}`);
 }
 
 function close() {

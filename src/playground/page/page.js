@@ -582,7 +582,8 @@ function watchTreePanel() {
 
 startComposer({
   people,
-  commands: () => world.commands,
+  // A member is offered what their permissions allow; nothing named allows everybody.
+  commands: () => world.commands.filter((command) => command.default_member_permissions == null || mayManage(view.me, BigInt(command.default_member_permissions))),
   learn: async () => (world.commands = await ask("GET", "/playground/commands").catch(() => world.commands)),
   choices,
   run: (command) => interact("/playground/commands", command),

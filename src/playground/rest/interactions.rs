@@ -26,8 +26,21 @@ const EPHEMERAL: u64 = 1 << 6;
 const LOADING: u64 = 1 << 7;
 
 /// Lists commands.
-pub fn commands(world: &World, scope: Option<GuildId>) -> Answer {
-    Answer::ok(world.interactions.commands(scope).to_vec().into())
+pub fn commands(world: &World, scope: Option<GuildId>, asked: &Asked) -> Answer {
+    let mut commands = world.interactions.commands(scope).to_vec();
+    if asked.parameter("with_localizations") != Some("true") {
+        commands.iter_mut().for_each(without_localizations);
+    }
+    Answer::ok(commands.into())
+}
+
+/// Whoever does not ask for translations gets the command, and its options, without them.
+fn without_localizations(command: &mut Value) {
+    if let Some(fields) = command.as_object_mut() {
+        fields.retain(|name, _| !name.ends_with("_localizations"));
+    }
+    let options = command.get_mut("options").and_then(Value::as_array_mut);
+    options.into_iter().flatten().for_each(without_localizations);
 }
 
 /// Replaces all commands.
@@ -38,7 +51,7 @@ pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &Asked) ->
     if !named || !world.set_commands(scope, list) {
         return Err(Refusal::new(400, 50_035, "Invalid Form Body"));
     }
-    Ok(commands(world, scope))
+    Ok(Answer::ok(world.interactions.commands(scope).to_vec().into()))
 }
 
 /// The first answer to an interaction.

@@ -1,5 +1,6 @@
-//! Histories as they were last seen, for the time in which the backend cannot be read. Without it a conversation would begin
-//! anew in every outage, and the short new history would replace the long one afterwards. Plain data, bounded, no waiting.
+//! Histories as they were last seen. A conversation that goes on need not ask the backend again for what was written here, where
+//! nobody else writes; and in the time in which the backend cannot be read nothing begins anew, or the short new history would
+//! replace the long one afterwards. Plain data, bounded, no waiting.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,22 +31,28 @@ pub struct Recent {
 
 struct Entry {
     number: u64,
-    value: String,
+    value: Box<str>,
     expires: Option<Timestamp>,
+    /// It was written here, so its end is known; else it was read.
+    written: bool,
 }
 
 impl Recent {
     /// A value was written, to live so long. Keys of other kinds are ignored: their owners remember them.
     pub fn wrote(&mut self, key: &str, value: &str, ttl: Option<Duration>, now: Timestamp) {
-        self.keep(key, value, ttl.map(|ttl| after(now, ttl)));
+        let expires = ttl.map(|ttl| after(now, ttl));
+        self.keep(key, Entry { number: 0, value: value.into(), expires, written: true });
     }
 
     /// A key was read from the backend.
     pub fn read(&mut self, key: &str, value: Option<&str>, now: Timestamp) {
         match value {
             // What we wrote ourselves has a known end.
-            Some(value) if self.entries.get(key).is_some_and(|entry| entry.value == value) => {}
-            Some(value) => self.keep(key, value, Some(after(now, READ_LIFE))),
+            Some(value) if self.entries.get(key).is_some_and(|entry| &*entry.value == value) => {}
+            Some(value) => {
+                let expires = Some(after(now, READ_LIFE));
+                self.keep(key, Entry { number: 0, value: value.into(), expires, written: false });
+            }
             None => self.forget(key),
         }
     }
@@ -60,25 +67,36 @@ impl Recent {
 
     /// What a key held when it was last seen, unless its life is over.
     pub fn get(&self, key: &str, now: Timestamp) -> Option<String> {
-        let entry = self.entries.get(key)?;
-        entry.expires.is_none_or(|end| end > now).then(|| entry.value.clone())
+        self.entries.get(key).and_then(|entry| entry.living(now))
     }
 
-    fn keep(&mut self, key: &str, value: &str, expires: Option<Timestamp>) {
+    /// What was written to a key here, unless its life is over. Where nobody else writes this is what the backend holds, or soon
+    /// will.
+    pub fn written(&self, key: &str, now: Timestamp) -> Option<String> {
+        self.entries.get(key).filter(|entry| entry.written).and_then(|entry| entry.living(now))
+    }
+
+    fn keep(&mut self, key: &str, entry: Entry) {
         if keys::essential(key) {
             return;
         }
         self.forget(key);
         let key: Arc<str> = key.into();
         self.last += 1;
-        self.bytes += key.len() + value.len();
+        self.bytes += key.len() + entry.value.len();
         self.order.insert(self.last, Arc::clone(&key));
-        self.entries.insert(key, Entry { number: self.last, value: value.to_owned(), expires });
+        self.entries.insert(key, Entry { number: self.last, ..entry });
         while self.entries.len() > ENTRIES || self.bytes > BYTES {
             let Some((_, oldest)) = self.order.first_key_value() else { break };
             let oldest = Arc::clone(oldest);
             self.forget(&oldest);
         }
+    }
+}
+
+impl Entry {
+    fn living(&self, now: Timestamp) -> Option<String> {
+        self.expires.is_none_or(|end| end > now).then(|| self.value.to_string())
     }
 }
 
@@ -99,9 +117,12 @@ mod tests {
         recent.wrote(&key(1), "b", Some(Duration::from_millis(10)), NOW);
         recent.read(&key(1), Some("b"), NOW);
         assert_eq!(recent.get(&key(1), Timestamp(1_009)).as_deref(), Some("b"));
+        assert_eq!(recent.written(&key(1), Timestamp(1_009)).as_deref(), Some("b"));
+        assert_eq!(recent.written(&key(1), Timestamp(1_010)), None);
         assert_eq!(recent.get(&key(1), Timestamp(1_010)), None);
         recent.read(&key(2), Some("c"), NOW);
         assert_eq!(recent.get(&key(2), NOW).as_deref(), Some("c"));
+        assert_eq!(recent.written(&key(2), NOW), None);
         assert_eq!(recent.get(&key(2), after(NOW, READ_LIFE)), None);
         recent.read(&key(2), None, NOW);
         assert_eq!(recent.get(&key(2), NOW), None);

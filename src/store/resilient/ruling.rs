@@ -115,7 +115,7 @@ impl<B: Backend> Shared<B> {
     pub fn unkept(&self, writes: &mut Vec<Write>) -> (Vec<Changes>, u64, bool) {
         let state = self.lock();
         let book = &state.ruling.book;
-        if B::RULES {
+        if B::SHARED {
             return (book.changes(), book.last(), false);
         }
         writes.extend(book.changed().into_iter().map(|(member, log, window)| {

@@ -239,6 +239,18 @@ async fn histories_that_were_seen_are_known_while_nothing_can_be_read() {
 }
 
 #[tokio::test]
+async fn a_history_that_was_written_here_is_not_asked_for_where_nobody_else_writes() {
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put("discord_context:1:1", "long"), put("a", "1")]).await);
+    world.switches.set(Mood::Fails, Mood::Well);
+    assert_eq!(world.store.get("discord_context:1:1").await.as_deref(), Some("long"));
+    assert!(!world.degraded());
+    assert_eq!(world.store.get("a").await, None);
+    assert!(world.degraded(), "what memory does not know is asked for");
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
 async fn a_hanging_backend_stalls_one_read_and_then_none() {
     let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
     assert!(world.store.write(vec![put("a", "1")]).await);

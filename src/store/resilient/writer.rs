@@ -92,7 +92,7 @@ impl<B: Backend> Writer<B> {
     /// # Errors
     /// Only [`OpenError::InUse`].
     pub async fn first_open(&mut self, deadline: Duration) -> Result<(), OpenError> {
-        let first = Job::Commit { batch: Batch::default(), changes: Vec::new(), probe: true, load: !B::RULES };
+        let first = Job::Commit { batch: Batch::default(), changes: Vec::new(), probe: true, load: !B::SHARED };
         let mut flight = self.launch(first, (0, 0), None);
         match timeout(deadline, &mut flight.task).await {
             Ok(Ok(Landed { result: Err(Trouble::Open(error @ OpenError::InUse(_))), .. })) => return Err(error),

@@ -36,6 +36,26 @@ async fn an_answer_is_told_in_order_and_only_once() {
     assert_eq!(events.into_iter().map(|event| event.what).collect::<Vec<_>>(), expected);
 }
 
+#[tokio::test]
+async fn the_answer_to_a_command_is_told_where_it_was_run() {
+    let sessions = Sessions::new(Arc::new(Still));
+    let command = sessions.runs("s1", "help".to_owned(), Vec::new()).unwrap();
+    sessions.runs("s2", "help".to_owned(), Vec::new()).unwrap();
+    let to = command.callback.clone();
+    assert_eq!(sessions.perform(&PostRequest::Defer(to.clone())).await.unwrap().result, PostResult::Done);
+    let piece = Piece::text("again <t:3:R>");
+    sessions.perform(&PostRequest::Respond { to, piece }).await.unwrap();
+    let told: Vec<What> = sessions.events("s1", 0).unwrap().0.into_iter().map(|event| event.what).collect();
+    let [What::Posted { text, .. }, What::Done { trigger }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((text.as_str(), trigger), ("again in 2 s", &command.callback.id.id));
+    assert!(sessions.events("s2", 0).unwrap().0.is_empty());
+    assert_eq!(sessions.runs("a b", "help".to_owned(), Vec::new()), Err(NotTaken::BadName));
+    let elsewhere = sessions.runs("s3", "help".to_owned(), Vec::new()).unwrap().callback;
+    sessions.inner.lock().sessions.remove("s3");
+    let lost = sessions.perform(&PostRequest::Respond { to: elsewhere, piece: Piece::text("x") }).await;
+    assert!(matches!(lost, Err(PostError::Refused { status: 404, .. })));
+}
+
 #[test]
 fn what_is_no_session_or_says_nothing_is_not_taken() {
     let sessions = Sessions::new(Arc::new(Still));

@@ -106,7 +106,7 @@ async fn commands_are_replaced_only_when_they_differ() {
         lines,
         [
             "GET /api/v10/applications/@me",
-            "GET /api/v10/applications/5/commands",
+            "GET /api/v10/applications/5/commands?with_localizations=true",
             "PUT /api/v10/applications/5/commands"
         ]
     );

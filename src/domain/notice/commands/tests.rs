@@ -1,7 +1,10 @@
 use super::*;
 use crate::domain::command::ToolServer;
+use crate::domain::ids::Timestamp;
 use crate::domain::ledger::Sums;
 use crate::domain::limits::Standing;
+
+const EN: Locale = Locale::English;
 
 #[test]
 fn durations_and_numbers_are_short() {
@@ -9,14 +12,15 @@ fn durations_and_numbers_are_short() {
     assert_eq!(span(Duration::from_secs(61)), "1 min 1 s");
     assert_eq!(span(Duration::from_secs(86_400 + 60)), "1 d");
     assert_eq!(span(Duration::from_secs(7_325)), "2 h 2 min");
-    assert_eq!([number(0), number(999), number(20_000), number(1_234_567)], ["0", "999", "20,000", "1,234,567"]);
+    let written = |locale| number(1_234_567, words(locale));
+    assert_eq!(Locale::ALL.map(written), ["1,234,567", "1\u{202f}234\u{202f}567", "1.234.567"]);
 }
 
 #[test]
 fn forgetting_names_what_went_and_what_stays() {
     let wiped =
         Wiped { conversations: 2, messages: 8, answers: 1, preferences: true, in_flight: 1, ..Wiped::default() };
-    insta::assert_snapshot!(forgotten(&wiped, true), @r"
+    insta::assert_snapshot!(forgotten(&wiped, true, EN), @r"
     **Forgotten**
     - 2 conversations with 8 messages
     - what you asked behind 1 message of mine
@@ -29,22 +33,22 @@ fn forgetting_names_what_went_and_what_stays() {
     - for an hour, the bare ids of messages that I answered: so that none is answered twice
     - the messages in the channels: they stay where they were said, and yours are yours to delete
     ");
-    assert!(forgotten(&Wiped::default(), true).starts_with("I kept nothing"));
-    assert!(forgotten(&wiped, false).contains("run `/forget` again"));
+    assert!(forgotten(&Wiped::default(), true, EN).starts_with("I kept nothing"));
+    assert!(forgotten(&wiped, false, EN).contains("run `/forget` again"));
 }
 
 #[test]
 fn a_choice_whose_row_is_gone_is_said() {
     assert_eq!(
-        models(&["fast"], "fast", None),
+        models(&["fast"], "fast", None, EN),
         "You are answered by the default model, `fast`. There is no other to choose."
     );
-    insta::assert_snapshot!(models(&["fast", "deep"], "fast", Some("gone")), @r"
+    insta::assert_snapshot!(models(&["fast", "deep"], "fast", Some("gone"), EN), @r"
     You chose `gone`, which is not there any more. You are answered by the default model, `fast`. You can choose with `/model row:`
     - `fast` (default)
     - `deep`
     ");
-    assert!(models(&["fast", "deep"], "fast", Some("deep")).starts_with("You chose `deep`."));
+    assert!(models(&["fast", "deep"], "fast", Some("deep"), EN).starts_with("You chose `deep`."));
 }
 
 #[test]
@@ -59,14 +63,14 @@ fn usage_shows_windows_and_sums() {
     let today = Tally { tokens: 1_250, messages: 3, micros: 2_100, ..Tally::default() };
     let total = Tally { tokens: 91_250, messages: 1, micros: 3_002_100, unpriced: 7, ..Tally::default() };
     let own = Usage { standing: Some(standing), sums: Sums { today, week: today, total } };
-    insta::assert_snapshot!(usage(&own, None), @r"
+    insta::assert_snapshot!(usage(&own, None, EN), @r"
     You have used 3 of 15 messages and 1,250 of 20,000 tokens in the last 1 min.
     The next message will be accepted <t:1800000001:R>.
     Today: 1,250 tokens for 3 messages, $0.0021
     Seven days: 1,250 tokens for 3 messages, $0.0021
-    In all: 91,250 tokens for 1 message, $3.0021 and more that has no price
+    In all: 91,250 tokens for 1 message, $3.00 and more that has no price
     ");
-    insta::assert_snapshot!(usage(&Usage::default(), Some("<@8>")), @r"
+    insta::assert_snapshot!(usage(&Usage::default(), Some("<@8>"), EN), @r"
     I cannot tell at the moment how much of the limits is used.
     Today: nothing
     Seven days: nothing
@@ -92,9 +96,9 @@ fn status_says_what_is_wrong_first() {
         ..Overview::default()
     };
     assert_eq!(status_title(&overview), "staffai 1.0.0: degraded");
-    assert_eq!(status_text(&overview), "**store is down**: connection refused");
+    assert_eq!(status_text(&overview, EN), "**store is down**: connection refused");
     let facts: Vec<String> =
-        status_facts(&overview).into_iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
+        status_facts(&overview, EN).into_iter().map(|(name, fact)| format!("{name}: {fact}")).collect();
     insta::assert_snapshot!(facts.join("\n"), @r"
     Up for: 1 h 1 min
     Configuration: abc
@@ -113,13 +117,13 @@ fn status_says_what_is_wrong_first() {
 #[test]
 fn tools_and_approvals_are_told_as_they_are() {
     let none = Tooling::default();
-    assert!(tools(&none).starts_with("No tool server"));
-    assert_eq!(approvals(&none), "Nothing waits for approval.");
+    assert!(tools(&none, EN).starts_with("No tool server"));
+    assert_eq!(approvals(&none, EN), "Nothing waits for approval.");
     let server = ToolServer { name: "time".to_owned(), state: "ready".to_owned(), tools: vec!["now".to_owned()] };
     let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
-    assert_eq!(tools(&some), "**Tools**\n- **time** (ready): now");
-    assert!(tools_refreshed(&some).contains("1 tool server:"));
-    assert_eq!(approvals(&some), "**Waiting for approval**\n- one");
+    assert_eq!(tools(&some, EN), "**Tools**\n- **time** (ready): now");
+    assert!(tools_refreshed(&some, EN).contains("1 tool server:"));
+    assert_eq!(approvals(&some, EN), "**Waiting for approval**\n- one");
 }
 
 #[test]
@@ -127,9 +131,92 @@ fn every_answer_fits_one_message() {
     let long = "x".repeat(5_000);
     let wiped =
         Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
-    for text in
-        [help(&Kind::ALL, true), forgotten(&wiped, false), exported(&wiped, false), no_such_model(&long, &["a"])]
-    {
-        assert!(text.chars().count() < 2_000, "{text}");
+    for locale in Locale::ALL {
+        for text in [
+            help(&Kind::ALL, true, locale),
+            forgotten(&wiped, false, locale),
+            exported(&wiped, false, locale),
+            no_such_model(&long, &["a"], locale),
+        ] {
+            assert!(text.chars().count() < 2_000, "{text}");
+        }
     }
+}
+
+#[test]
+fn every_language_says_everything_and_says_it_otherwise() {
+    let standing = Standing {
+        messages: (3, 15),
+        tokens: (1_250, 20_000),
+        frees_at: Some(Timestamp(1_800_000_000_001)),
+        window: Duration::from_secs(60),
+        exempt: false,
+    };
+    let total = Tally { tokens: 1_091_250, messages: 1, micros: 1_003_002_100, unpriced: 7, ..Tally::default() };
+    let own = Usage { standing: Some(standing), sums: Sums { total, ..Sums::default() } };
+    insta::assert_snapshot!(usage(&own, None, Locale::German), @r"
+    Du hast 3 von 15 Nachrichten und 1.250 von 20.000 Token verbraucht (Zeitfenster: 1 min).
+    Die nächste Nachricht wird <t:1800000001:R> angenommen.
+    Heute: nichts
+    Sieben Tage: nichts
+    Insgesamt: 1.091.250 Token für 1 Nachricht, $1.003,00 und mehr, das keinen Preis hat
+    ");
+    let spanish = usage(&own, Some("<@8>"), Locale::Spanish).replace('\u{202f}', "_");
+    insta::assert_snapshot!(spanish, @r"
+    <@8> ha usado 3 de 15 mensajes y 1_250 de 20_000 tokens (intervalo: 1 min).
+    El próximo mensaje se aceptará <t:1800000001:R>.
+    Hoy: nada
+    Siete días: nada
+    En total: 1_091_250 tokens por 1 mensaje, $1_003,00 y más que no tiene precio
+    ");
+    let counts = Wiped { conversations: 1, messages: 2, answers: 1, usage: true, ..Wiped::default() };
+    insta::assert_snapshot!(
+        exported(&counts, true, Locale::German),
+        @"Alles, was ich über dich aufbewahre: 1 Gespräch mit 2 Nachrichten, 1 Antwort, für Erwiderungen aufgehoben, wie viele Token du verbraucht hast. Deine Limits zählen in Zeitfenstern, die von selbst enden."
+    );
+    let said: Vec<Vec<String>> = Locale::ALL.map(everything).into();
+    for (index, english) in said[0].iter().enumerate() {
+        let [spanish, german] = [&said[1][index], &said[2][index]];
+        assert!(english != spanish && english != german && spanish != german, "the same in two languages: {english}");
+    }
+}
+
+/// One of each answer.
+fn everything(locale: Locale) -> Vec<String> {
+    let wiped =
+        Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
+    let server = ToolServer { name: "time".to_owned(), state: "ready".to_owned(), tools: Vec::new() };
+    let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
+    let mut said = vec![
+        row(locale).to_owned(),
+        user(locale).to_owned(),
+        operators_only(Kind::Status, locale),
+        forgotten(&wiped, false, locale),
+        forgotten(&Wiped::default(), true, locale),
+        exported(&wiped, false, locale),
+        models(&["fast"], "fast", None, locale),
+        models(&["fast", "deep"], "fast", Some("gone"), locale),
+        models(&["fast", "deep"], "fast", Some("deep"), locale),
+        model_chosen("fast", false, locale),
+        model_default("fast", locale),
+        no_such_model("slow", &["fast"], locale),
+        usage(&Usage::default(), None, locale),
+        status_text(&Overview::default(), locale),
+        tools(&Tooling::default(), locale),
+        tools(&some, locale),
+        tools_refreshed(&Tooling::default(), locale),
+        tools_refreshed(&some, locale),
+        approvals(&Tooling::default(), locale),
+        approvals(&some, locale),
+        refreshed("abc", locale),
+        help(&[], true, locale),
+    ];
+    let plain = [usage_of_others, unknown, broken, too_slow, busy, still_running];
+    said.extend(plain.map(|say| say(locale).to_owned()));
+    said.extend(
+        [(true, true), (false, true), (true, false)]
+            .map(|(known, sound)| new_conversation(known, sound, locale).to_owned()),
+    );
+    said.extend(Kind::ALL.map(|kind| description(kind, locale).to_owned()));
+    said
 }

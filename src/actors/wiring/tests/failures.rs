@@ -1,0 +1,261 @@
+//! Each actor of the tree breaks, once and for ever. The rows of the tree are walked, so a new actor is among them by itself.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::domain::restart::Restart;
+use crate::ports::Fault;
+
+/// Breaks the actor at one path.
+struct Breaks {
+    path: String,
+    fault: Fault,
+    /// How many of its next messages break it.
+    left: AtomicUsize,
+    /// How many did.
+    met: AtomicUsize,
+}
+
+impl Breaks {
+    fn new(path: &str, fault: Fault) -> Arc<Self> {
+        Arc::new(Self { path: path.to_owned(), fault, left: AtomicUsize::new(0), met: AtomicUsize::new(0) })
+    }
+
+    fn next(&self, times: usize) {
+        self.left.store(times, Ordering::SeqCst);
+    }
+
+    fn error(&self) -> &'static str {
+        match self.fault {
+            Fault::Panic => "injected panic",
+            Fault::Error => "injected error",
+            Fault::Hang => "none",
+        }
+    }
+}
+
+impl Faults for Breaks {
+    fn before(&self, path: &str) -> Option<Fault> {
+        let less = |left: usize| left.checked_sub(1);
+        if path != self.path || self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err() {
+            return None;
+        }
+        self.met.fetch_add(1, Ordering::SeqCst);
+        Some(self.fault)
+    }
+}
+
+/// When an actor breaks.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// At the first message of its first life.
+    Start,
+    /// At the first message after a question came.
+    Question,
+    /// At the first message while the model thinks.
+    Thinking,
+}
+
+/// How often somebody says something that is not for us: whoever is on its way has something to do.
+const CHATTER_EVERY: Duration = Duration::from_secs(3);
+
+/// The platform: it replays to each connection what its session has not got past, and brings what is said from then on.
+async fn platform(connections: &mut Connections, said: &Mutex<Vec<Posted>>) {
+    let tell = |connection: &Connection, number: u64, posted: &Posted| {
+        let event = StreamEvent::Incoming { sequence: number, incoming: Box::new(Incoming::Posted(posted.clone())) };
+        // Whoever went down hears it on the next connection.
+        let _ = connection.events.send(event);
+    };
+    let mut present = None;
+    loop {
+        let next = tokio::time::timeout(CHATTER_EVERY, connections.ever()).await;
+        match next {
+            Ok(Some(connection)) => {
+                greet(&connection);
+                let known = connection.session.as_ref().map_or(1, |session| session.sequence);
+                let said = said.lock();
+                let numbered = (2..).zip(said.iter()).filter(|(number, _)| *number > known);
+                numbered.for_each(|(number, posted)| tell(&connection, number, posted));
+                present = Some(connection);
+            }
+            Ok(None) => std::future::pending().await,
+            Err(_) => {
+                let mut said = said.lock();
+                let chatter = Posted { mentions_us: false, ..mention(&(100 + said.len()).to_string(), "8", "43") };
+                present.iter().for_each(|connection| tell(connection, 2 + said.len() as u64, &chatter));
+                said.push(chatter);
+            }
+        }
+    }
+}
+
+impl World {
+    /// Time passes with the platform at work; true when the tree gave up.
+    async fn passes(&mut self, time: Duration, outside: &Outside) -> bool {
+        let Self { tree, connections, .. } = self;
+        tokio::select! {
+            biased;
+            () = tree.gave_up() => true,
+            () = platform(connections, &outside.said) => unreachable!("it never ends"),
+            () = tokio::time::sleep(time) => false,
+        }
+    }
+}
+
+impl Outside {
+    /// Somebody asked something.
+    fn asked() -> Self {
+        let outside = Self::new();
+        outside.said.lock().push(mention("10", "7", "42"));
+        outside
+    }
+}
+
+/// Every row but the root, and the path of one of its actors while a question is being answered.
+async fn every_actor() -> Vec<(&'static Row, String)> {
+    fn walk(row: &'static Row, above: &str, living: &BTreeSet<String>, found: &mut Vec<(&'static Row, String)>) {
+        for child in row.children {
+            let (stem, template) = child.name.split_once('<').map_or((child.name, false), |(stem, _)| (stem, true));
+            let stem = format!("{above}/{stem}");
+            let is_of = |path: &&String| match path.strip_prefix(&stem) {
+                Some(rest) if template => !rest.contains('/'),
+                rest => rest == Some(""),
+            };
+            let path = living.iter().find(is_of);
+            found.push((child, path.unwrap_or_else(|| panic!("nobody lives at {stem}")).clone()));
+            walk(child, &stem, living, found);
+        }
+    }
+    let outside = Outside::asked();
+    let mut world = life(&outside, Arc::new(NoFaults)).await;
+    world.models.takes(Duration::from_secs(10));
+    assert!(!world.passes(Duration::from_secs(1), &outside).await);
+    let mut found = Vec::new();
+    walk(&TREE, TREE.name, &world.paths(), &mut found);
+    world.tree.stop().await;
+    found
+}
+
+/// The actor at this path breaks once. Gives how often it did, because it may have nothing to do at that moment.
+async fn breaks_once(row: &'static Row, path: &str, fault: Fault, moment: Moment) -> usize {
+    let told = format!("{path} {fault:?} {moment:?}");
+    let (log, outside, breaks) = (Log::capture(), Outside::asked(), Breaks::new(path, fault));
+    if let Moment::Start = moment {
+        breaks.next(1);
+    }
+    let mut world = life(&outside, Arc::clone(&breaks) as _).await;
+    world.models.takes(Duration::from_secs(10));
+    match moment {
+        Moment::Start => {}
+        Moment::Question => {
+            let connection = world.connected().await;
+            settle().await;
+            breaks.next(1);
+            ask(&connection, 2, "10");
+            settle().await;
+        }
+        Moment::Thinking => {
+            assert!(!world.passes(Duration::from_secs(1), &outside).await, "{told}");
+            breaks.next(1);
+        }
+    }
+    assert!(!world.passes(Duration::from_secs(120), &outside).await, "{told}");
+    let met = breaks.met.load(Ordering::SeqCst);
+    let broken: &[&str] = if met == 1 { &[path] } else { &[] };
+    let errors: &[&str] = if met == 1 { &[breaks.error()] } else { &[] };
+    let again = if row.restart == Restart::Temporary { &[] } else { broken };
+    assert_eq!(log.column("actor.failed", "actor"), broken, "{told}");
+    assert_eq!(log.column("actor.failed", "error"), errors, "{told}");
+    assert_eq!(log.column("actor.restarted", "actor"), again, "{told}");
+    assert!(log.of("actor.escalated").is_empty(), "{told}");
+    assert_eq!(outside.answers(), ["fine"], "{told}");
+    assert_eq!(outside.store.json("staffai:turn:discord:10").unwrap()["state"], "closed", "{told}");
+    let holds = matches!(row.kind, Kind::Journal | Kind::Conversation) && matches!(moment, Moment::Thinking);
+    if holds {
+        assert_eq!(log.column("turn.resumed", "turn"), ["discord:10"], "{told}");
+    }
+    world.tree.stop().await;
+    met
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_breaks_once_nobody_else_does_and_the_question_is_answered_once() {
+    for (row, path) in every_actor().await {
+        for fault in [Fault::Panic, Fault::Error] {
+            let mut met = 0;
+            for moment in [Moment::Start, Moment::Question, Moment::Thinking] {
+                met += breaks_once(row, &path, fault, moment).await;
+            }
+            assert!(met > 0, "{path} met no message");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_breaks_for_ever_takes_only_those_above_along_and_the_next_life_answers() {
+    for (row, path) in every_actor().await {
+        for fault in [Fault::Panic, Fault::Error] {
+            let told = format!("{path} {fault:?}");
+            let (log, outside, breaks) = (Log::capture(), Outside::asked(), Breaks::new(&path, fault));
+            breaks.next(usize::MAX);
+            let mut world = life(&outside, Arc::clone(&breaks) as _).await;
+            let gave_up = world.passes(Duration::from_secs(600), &outside).await;
+            let above: BTreeSet<String> = path.match_indices('/').map(|(at, _)| path[..at].to_owned()).collect();
+            let distinct = |event: &str| log.column(event, "actor").into_iter().collect::<BTreeSet<_>>();
+            let mut failed = distinct("actor.failed");
+            assert!(failed.remove(&path), "{told}");
+            assert!(failed.is_subset(&above), "{told}: {failed:?}");
+            if gave_up {
+                assert_eq!(distinct("actor.escalated"), above, "{told}");
+                let mut next = life(&outside, Arc::new(NoFaults)).await;
+                assert!(!next.passes(Duration::from_secs(120), &outside).await, "{told}");
+                next.tree.stop().await;
+                assert_eq!(outside.answers(), ["fine"], "{told}");
+            } else {
+                assert!(log.of("actor.escalated").is_empty(), "{told}");
+                assert_eq!(outside.answers().len(), 1, "{told}");
+                world.tree.stop().await;
+            }
+            if row.restart == Restart::Temporary {
+                let lost = log.column("turn.failed", "reason");
+                assert_eq!((gave_up, lost), (false, vec!["crashed again and again".to_owned()]), "{told}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_hangs_is_killed_at_its_deadline_and_the_others_stop_in_order() {
+    for (row, path) in every_actor().await {
+        let (log, outside, breaks) = (Log::capture(), Outside::asked(), Breaks::new(&path, Fault::Hang));
+        breaks.next(1);
+        let mut world = life(&outside, Arc::clone(&breaks) as _).await;
+        assert!(!world.passes(Duration::from_secs(30), &outside).await, "{path}");
+        assert_eq!(breaks.met.load(Ordering::SeqCst), 1, "{path}");
+        let begun = Instant::now();
+        world.tree.stop().await;
+        let took = begun.elapsed();
+        assert!(took >= row.stop_within && took < row.stop_within + Duration::from_secs(1), "{path}: {took:?}");
+        let stopped = log.of("actor.stopped").into_iter();
+        let killed = stopped.filter(|line| line.get("reason").is_some_and(|reason| reason == "killed at its deadline"));
+        assert_eq!(killed.map(|line| line["actor"].clone()).collect::<Vec<_>>(), [path], "{took:?}");
+    }
+}
+
+/// Breaks every actor of the tree.
+struct AllHang;
+
+impl Faults for AllHang {
+    fn before(&self, _path: &str) -> Option<Fault> {
+        Some(Fault::Hang)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_hangs_as_a_whole_is_killed_at_the_deadline_of_its_root() {
+    let world = life(&Outside::new(), Arc::new(AllHang)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let begun = Instant::now();
+    world.tree.stop().await;
+    assert_eq!(begun.elapsed().as_secs(), TREE.stop_within.as_secs());
+}

@@ -1,0 +1,101 @@
+//! What a language must have to answer commands.
+
+use crate::domain::command::Kind;
+
+/// All that the answers say in one language. What has a fact in it is a function of that fact.
+pub(super) struct Words {
+    /// What a command does, in at most 100 characters.
+    pub(super) describe: fn(Kind) -> &'static str,
+    /// What the option of `/model` means; then that of `/usage`.
+    pub(super) row: &'static str,
+    pub(super) user: &'static str,
+    /// How a number is written: its English commas and points become these.
+    pub(super) digit: fn(char) -> char,
+
+    pub(super) operators_only: fn(&str) -> String,
+    pub(super) usage_of_others: &'static str,
+    pub(super) unknown: &'static str,
+    pub(super) broken: &'static str,
+    pub(super) too_slow: &'static str,
+    pub(super) busy: &'static str,
+    pub(super) still_running: &'static str,
+
+    pub(super) begun_anew: &'static str,
+    pub(super) fresh_already: &'static str,
+    pub(super) begun_unsure: &'static str,
+
+    pub(super) conversations: fn(usize, usize) -> String,
+    pub(super) choice: &'static str,
+    pub(super) tokens_used: &'static str,
+    pub(super) forgotten: &'static str,
+    pub(super) nothing_kept: &'static str,
+    pub(super) asked_behind: fn(usize) -> String,
+    pub(super) quoted_in: fn(usize) -> String,
+    pub(super) still_answered: fn(usize) -> String,
+    /// A headline and a line for each thing.
+    pub(super) kept: &'static [&'static str; 4],
+    pub(super) forget_again: &'static str,
+    pub(super) kept_for_replies: fn(usize) -> String,
+    pub(super) exported: fn(&str) -> String,
+    pub(super) export_again: &'static str,
+
+    pub(super) default_answers: fn(&str) -> String,
+    pub(super) chose: fn(&str) -> String,
+    pub(super) choice_gone: fn(&str) -> String,
+    pub(super) no_other: &'static str,
+    pub(super) can_choose: &'static str,
+    pub(super) default_mark: &'static str,
+    pub(super) model_chosen: fn(&str) -> String,
+    pub(super) may_be_lost: &'static str,
+    pub(super) model_default: fn(&str) -> String,
+    pub(super) no_such_model: fn(&str, &str) -> String,
+
+    /// Whose, or the caller's own; messages and tokens, each with their limit; the length of the window.
+    pub(super) window: fn(Option<&str>, [&str; 2], [&str; 2], &str) -> String,
+    pub(super) exempt: &'static str,
+    pub(super) accepted: fn(&str) -> String,
+    pub(super) standing_unknown: &'static str,
+    /// What was used today, in seven days, in all.
+    pub(super) sums: [&'static str; 3],
+    pub(super) nothing: &'static str,
+    pub(super) tokens: fn(&str) -> String,
+    pub(super) for_messages: fn(usize) -> String,
+    pub(super) unpriced: &'static str,
+
+    pub(super) down: fn(&str, &str) -> String,
+    pub(super) rejected: fn(&str) -> String,
+    pub(super) all_up: &'static str,
+    pub(super) up_for: &'static str,
+    pub(super) configuration: &'static str,
+    pub(super) shards: &'static str,
+    pub(super) connected: fn(usize, usize) -> String,
+    pub(super) models: &'static str,
+    pub(super) left_alone: fn(&str) -> String,
+    pub(super) store: &'static str,
+    pub(super) store_works: &'static str,
+    pub(super) store_fails: &'static str,
+    pub(super) turns: &'static str,
+    pub(super) turns_so_far: fn(usize, &str) -> String,
+    pub(super) in_use: &'static str,
+    pub(super) queues: &'static str,
+    pub(super) empty: &'static str,
+    pub(super) restarts: &'static str,
+    pub(super) none: &'static str,
+    pub(super) limits: &'static str,
+    pub(super) limits_are: fn(&str, &str, &str) -> String,
+    pub(super) memory: &'static str,
+
+    pub(super) no_tools: &'static str,
+    pub(super) tools: &'static str,
+    pub(super) without_tools: &'static str,
+    pub(super) no_lists: &'static str,
+    pub(super) reading_lists: fn(usize) -> String,
+    pub(super) nothing_waits: &'static str,
+    pub(super) waiting: &'static str,
+    pub(super) refreshed: fn(&str) -> String,
+
+    pub(super) help: &'static str,
+    pub(super) help_direct: &'static str,
+    pub(super) help_commands: &'static str,
+    pub(super) help_kept: &'static str,
+}
