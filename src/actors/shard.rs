@@ -105,6 +105,8 @@ pub struct ShardActor {
 #[derive(Default)]
 pub struct ShardState {
     session: Option<Session>,
+    /// The session is of an earlier life, and nobody knows yet whether it can go on.
+    inherited: bool,
     generation: u64,
     failures: u32,
     /// When the present session began or went on.
@@ -157,6 +159,7 @@ impl Actor for ShardActor {
         match message {
             ShardMsg::Loaded(session) => {
                 state.session = session.filter(|session| session.total == self.shard.total);
+                state.inherited = state.session.is_some();
                 state.latest = state.session.as_ref().map_or(0, |session| session.sequence);
                 self.connect(me, state);
             }

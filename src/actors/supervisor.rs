@@ -114,7 +114,7 @@ impl<M: Send + 'static> Me<M> {
         self.spawn(async move {
             let message = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(message) => message,
-                Err(payload) => on_panic(panic::text(payload.as_ref()).to_owned()),
+                Err(payload) => on_panic(panic::text(payload.as_ref())),
             };
             let _ = handle.cast(message);
         });

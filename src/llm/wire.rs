@@ -17,6 +17,9 @@ const REASON_CHARS: usize = 40;
 /// The most calls that are read of one answer.
 const CALLS_MAX: usize = 64;
 
+/// The longest code of a complaint that is taken for a name.
+const CODE_MAX: usize = 64;
+
 /// How many characters make a token when we have to estimate.
 const CHARS_PER_TOKEN: u64 = 4;
 
@@ -54,6 +57,15 @@ pub struct Complaint {
     pub code: Option<String>,
     /// Its words.
     pub message: String,
+}
+
+impl Complaint {
+    /// Its code, when that is a name or a number: nothing that anybody wrote.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        self.code.as_deref().filter(|code| code.len() <= CODE_MAX && code.bytes().all(plain))
+    }
 }
 
 impl std::fmt::Display for Complaint {
@@ -240,5 +252,5 @@ fn estimate(chars: usize) -> u64 {
 }
 
 fn malformed(message: &str) -> ModelError {
-    ModelError { kind: ModelErrorKind::Malformed, message: message.to_owned(), retry_after: None }
+    ModelError::new(ModelErrorKind::Malformed, message)
 }

@@ -96,7 +96,8 @@ impl Courier {
         match self.renderer.formula(formula).await {
             Ok(png) => Some(File { description: formula.to_owned(), ..File::new("formula.png", "image/png", png) }),
             Err(reason) => {
-                tracing::info!(event = "outbox.no_picture", reason = %reason, "a formula is shown as text");
+                // What cannot be drawn is named in the formula's own words.
+                tracing::info!(event = "outbox.no_picture", reason = reason.label(), text = %reason, "a formula is shown as text");
                 None
             }
         }

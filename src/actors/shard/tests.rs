@@ -196,6 +196,22 @@ async fn a_session_that_the_platform_forgot_is_begun_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stored_session_that_is_over_is_no_trouble() {
+    let (log, store) = (Log::capture(), MemoryStore::new());
+    store.put(SESSION.into(), json!({"id": "old", "sequence": 5, "resume_url": null, "total": 1}).to_string());
+    let mut world = world(store).await;
+    let connection = world.connections.next().await;
+    assert!(connection.session.is_some());
+    close(&connection, AfterClose::Identify);
+    let connection = world.connections.next().await;
+    assert!(connection.session.is_none());
+    ready(&connection);
+    close(&connection, AfterClose::Identify);
+    world.connections.next().await;
+    assert_eq!(log.column("gateway.closed", "message"), ["the stored session is over", "connection closed"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn failing_connections_back_off_to_a_bound() {
     let mut world = world(MemoryStore::new()).await;
     let mut waits = Vec::new();

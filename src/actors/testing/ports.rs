@@ -257,7 +257,7 @@ impl Models for ScriptedModels {
                 usage: Usage::default(),
                 raw: Value::Null,
             }),
-            Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
+            Say::Fail(kind) => Err(ModelError::new(kind, "scripted")),
             Say::Panic => panic!("the model panicked"),
         }
     }
