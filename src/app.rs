@@ -6,6 +6,8 @@ pub mod system;
 
 mod chat;
 
+mod begun;
+
 mod check;
 
 mod commands;
@@ -26,12 +28,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
 use self::assemble::{Assembled, Launch, StartError};
+use self::begun::Begun;
 use crate::actors::running::Exit;
-use crate::actors::wiring::Tree;
+use crate::actors::wiring::{Drained, Tree};
 use crate::ports::Store;
 
 /// How long the store may take to write down what is left when the process ends.
@@ -41,14 +44,30 @@ const STORE_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Parser)]
 #[command(name = "staffai", version)]
 pub struct Cli {
-    /// A TOML file of settings, in place of staffai.toml; may be given more than once, later ones win.
-    #[arg(long = "config", value_name = "FILE", global = true)]
-    config: Vec<PathBuf>,
-    /// The form of log lines: json unless on a terminal.
-    #[arg(long, value_name = "FORMAT", global = true)]
-    log_format: Option<Format>,
+    #[command(flatten)]
+    options: Options,
     #[command(subcommand)]
     command: Command,
+}
+
+/// What may stand before the command and behind it.
+#[derive(Debug, Clone, Args)]
+struct Options {
+    /// A TOML file of settings, in place of staffai.toml; may be given more than once, later ones win.
+    #[arg(long = "config", value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// The form of log lines: json unless on a terminal.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<Format>,
+}
+
+impl Cli {
+    /// The options of both places, in the order in which they were written.
+    fn options(&self) -> Options {
+        let (before, behind) = (&self.options, self.command.options());
+        let config = before.config.iter().chain(&behind.config).cloned().collect();
+        Options { config, log_format: behind.log_format.or(before.log_format) }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -60,9 +79,9 @@ enum Format {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The service: answers in Discord until it is told to stop.
-    Run,
+    Run(Options),
     /// Everything on this machine alone, with a page to chat on and a demo model. Needs no account.
-    Playground,
+    Playground(Options),
     /// Tries the configuration, Discord, the model and the store, and says what is wrong; exits 0 or 1.
     Check {
         /// Contacts nobody.
@@ -71,19 +90,37 @@ enum Command {
         /// Asks every model row, or those of `LITELLM_MODELS`, not just the default one.
         #[arg(long)]
         models: bool,
+        #[command(flatten)]
+        options: Options,
     },
     /// A conversation in the terminal, with the running service or one of its own.
-    Chat,
+    Chat(Options),
     /// Asks the running service how it is; exits 0 or 1.
-    Health,
+    Health(Options),
     /// Prints the supervision tree.
     Tree {
         /// As the block of actors.md.
         #[arg(long)]
         markdown: bool,
+        #[command(flatten)]
+        options: Options,
     },
     /// Prints the effective configuration and where each value came from, secrets masked.
-    Config,
+    Config(Options),
+}
+
+impl Command {
+    fn options(&self) -> &Options {
+        match self {
+            Self::Run(options)
+            | Self::Playground(options)
+            | Self::Chat(options)
+            | Self::Health(options)
+            | Self::Config(options)
+            | Self::Check { options, .. }
+            | Self::Tree { options, .. } => options,
+        }
+    }
 }
 
 /// Runs one command and gives the process its exit code.
@@ -101,13 +138,13 @@ pub fn main(cli: &Cli) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match cli.command {
-            Command::Run => commands::run(cli).await,
-            Command::Chat => chat::run(cli).await,
-            Command::Playground => playground::run(cli).await,
-            Command::Check { offline, models } => check::run(cli, check::Scope { offline, models }).await,
-            Command::Health => commands::health(cli).await,
-            Command::Tree { markdown } => commands::tree(markdown),
-            Command::Config => commands::config(cli),
+            Command::Run(_) => commands::run(cli).await,
+            Command::Chat(_) => chat::run(cli).await,
+            Command::Playground(_) => playground::run(cli).await,
+            Command::Check { offline, models, .. } => check::run(cli, check::Scope { offline, models }).await,
+            Command::Health(_) => commands::health(cli).await,
+            Command::Tree { markdown, .. } => commands::tree(markdown),
+            Command::Config(_) => commands::config(cli),
         }
     });
     // Blocking work that is still under way (a file that hangs) must not keep the process alive.
@@ -142,7 +179,9 @@ impl App {
     /// See [`StartError`].
     pub async fn start(launch: Launch) -> Result<Self, StartError> {
         let drain = launch.settings.drain.timeout;
+        let begun = Begun::of(&launch);
         let Assembled { parts, exited: exit, bound } = assemble::assemble(launch).await?;
+        begun.tell(&parts.live.now().version);
         let store = Arc::clone(&parts.store);
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
         Ok(Self { tree, store, drain, exit, bound })
@@ -172,14 +211,18 @@ impl App {
         self.tree.reload()
     }
 
-    /// Finishes what is in flight, stops the tree in order, and writes everything down. True when nothing was left open.
+    /// Finishes what is in flight, stops the tree in order, and writes everything down. True when all that was begun is answered.
     pub async fn drain(self) -> bool {
         let within_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(event = "drain.started", within_ms, "draining");
-        let finished = self.tree.drain(self.drain).await;
+        let Drained { finished, left } = self.tree.drain(self.drain).await;
         self.stop().await;
-        let left = if finished { "drained; nothing is left" } else { "drained; what is left stays in the journal" };
-        tracing::info!(event = "drain.finished", finished, "{left}");
+        let words = match (finished, left) {
+            (true, Some(0)) => "drained; nothing is left",
+            (true, _) => "drained; what came meanwhile stays in the journal",
+            (false, _) => "drained; what is left stays in the journal",
+        };
+        tracing::info!(event = "drain.finished", finished, left, "{words}");
         finished
     }
 

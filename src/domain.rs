@@ -64,3 +64,4 @@ pub mod limits;
 pub mod restart;
 
 pub mod panic;
+pub mod unquoted;

@@ -57,7 +57,8 @@ pub trait Faults: Send + Sync {
 // === Store ===
 
 /// Text by key, with a life. Reads see every write that was begun before them, durable or not. A failing backend never
-/// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers.
+/// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers. Every wait
+/// ends within a deadline of the store's own, also while the backend hangs.
 pub trait Store: Send + Sync {
     /// The value of a live key. While the backend is away a counter tells only what was added since.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;

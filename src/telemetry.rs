@@ -101,7 +101,7 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
 /// Checks a log filter without starting anything.
 ///
 /// # Errors
-/// Says which filter cannot be read, and what would be right.
+/// Says what would be right.
 pub fn check_filter(text: &str) -> Result<(), String> {
     targets(text).map(drop)
 }
@@ -109,9 +109,8 @@ pub fn check_filter(text: &str) -> Result<(), String> {
 fn targets(text: &str) -> Result<Targets, String> {
     let normal: Vec<String> = text.split(',').map(|part| python_level(part.trim()).to_ascii_lowercase()).collect();
     let wrong = || {
-        format!(
-            "log filter '{text}' is neither a level (error, warn, info, debug, trace, off) nor a list of target=level"
-        )
+        "must be a level (error, warn, info, debug, trace, off) or a list of target=level such as info,staffai=debug"
+            .to_owned()
     };
     // A bare word that is no level is a mistyped level, not a target that wants everything.
     if normal.iter().any(|part| !part.contains('=') && !is_own(part) && LevelFilter::from_str(part).is_err()) {

@@ -173,9 +173,19 @@ async fn a_broken_schema_and_a_missing_token_are_told_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_that_cannot_be_read_is_usage() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = program(folder.path()).args(["check"]).env("STAFFAI_TURN__DEADLINE", "soon").output().unwrap();
-    assert_eq!(output.status.code(), Some(64), "{}", text(&output));
-    assert!(text(&output).contains("turn.deadline"), "{}", text(&output));
+async fn a_configuration_that_cannot_be_read_is_told_with_all_else_that_is_wrong() {
+    let bench = Bench::start(|_| {}).await;
+    std::fs::write(bench.folder.path().join("response_schema.json"), "{").unwrap();
+    let outcome = bench
+        .check(&[], &[("STAFFAI_TURN__DEADLINE", "soon"), ("LOG_LEVEL", "info,staffai=loud"), ("LITELLM_MODEL", "")])
+        .await;
+    outcome
+        .has("wrong", "configuration", "turn.deadline = \"soon\" (STAFFAI_TURN__DEADLINE in the environment)")
+        .has("wrong", "configuration", "log.level = \"info,staffai=loud\" (LOG_LEVEL in the environment)")
+        .has("wrong", "configuration", "llm.model (LITELLM_MODEL): is not set")
+        .has("wrong", "schema", "response_schema.json: not json")
+        .has("skipped", "discord", "the configuration above is wrong");
+    assert_eq!(outcome.code, 1);
+    let asked = bench.service.stats().by_status;
+    assert!(asked.is_empty(), "nobody is asked with settings that are not what was meant: {asked:?}");
 }

@@ -111,6 +111,52 @@ async fn a_broken_file_is_a_matter_of_configuration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_mistakes_of_a_run_are_told_at_once() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    std::fs::create_dir(folder.path().join("prompts")).unwrap();
+    for (file, text) in [
+        ("prompts/personality_prompt.txt", " "),
+        ("response_schema.json", "{"),
+        ("models.json", r#"{"models": {"demo": {"env_key": "GONE"}}}"#),
+    ] {
+        std::fs::write(folder.path().join(file), text).unwrap();
+    }
+    let mut command = run(folder.path(), &service);
+    command.env_remove("DISCORD_BOT_TOKEN").env("RATE_LIMIT_COUNT", "many").env("STAFFAI_MODELS", "models.json");
+    command.env("LOG_LEVEL", "info,staffai=loud").env("LITELLM_API_URL", "http://me:hunter2@127.0.0.1:1");
+    let (code, text) = end_of(command).await;
+    assert_eq!(code, i32::from(exit::USAGE), "{text}");
+    for words in [
+        "rate_limiter.messages = \"many\" (RATE_LIMIT_COUNT in the environment)",
+        "log.level = \"info,staffai=loud\" (LOG_LEVEL in the environment)",
+        "llm.url = \"http://***@127.0.0.1:1\" (LITELLM_API_URL in the environment)",
+        "discord.token (DISCORD_BOT_TOKEN): is not set",
+        "personality_prompt.txt: the prompt is empty",
+        "response_schema.json: not json",
+        "the variable GONE is not set",
+    ] {
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_settings_add_up_wherever_they_are_named() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    for (file, text) in [("a.toml", "[turn]\nlane = 1\nopen = 5\n"), ("b.toml", "[turn]\nlane = 2\n")] {
+        std::fs::write(folder.path().join(file), text).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command.args(["--config", "a.toml", "config", "--config", "b.toml"]).env_clear().current_dir(folder.path());
+    let (code, text) = end_of(command).await;
+    assert_eq!(code, i32::from(exit::FINE), "{text}");
+    for words in ["turn.open = 5  # a.toml:3", "turn.lane = 2  # b.toml:2"] {
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
+    drop(service);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_taken_port_does_not_end_a_run() {
     let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -83,7 +83,7 @@ fn the_metrics_are_those_that_are_scraped() {
     head(&mut text, &["metric", "kind", "meaning"]);
     for metric in METRICS {
         let kind = match metric.kind {
-            Kind::Counter | Kind::ZeroCounter => "counter",
+            Kind::Counter | Kind::ZeroCounter | Kind::ZeroCounters(..) => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram(_) => "histogram",
         };

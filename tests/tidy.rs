@@ -151,6 +151,18 @@ fn the_ten_stops_of_a_turn_exist() {
 }
 
 #[test]
+fn the_tree_in_the_readme_is_the_tree() {
+    let page = include_str!("../README.md");
+    let (_, rest) = page.split_once("<!-- tree -->\n").expect("README.md marks where the tree begins");
+    let (picture, _) = rest.split_once("\n<!-- /tree -->").expect("README.md marks where the tree ends");
+    let block = staffai::actors::tree::markdown();
+    assert!(
+        block.starts_with(&format!("{picture}\n\n|")),
+        "put the picture of `staffai tree --markdown` between the marks"
+    );
+}
+
+#[test]
 fn every_actor_of_the_tree_is_explained_in_actors_md() {
     fn check(row: &staffai::actors::tree::Row, page: &str) {
         let line = format!("\n| `{}` | ", row.name);

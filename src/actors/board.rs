@@ -12,6 +12,9 @@ pub struct Board {
     phase: Mutex<Phase>,
 }
 
+/// The name of the store.
+pub const STORE: &str = "store";
+
 /// What kind of part it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartKind {

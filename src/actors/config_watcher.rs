@@ -8,6 +8,8 @@
 //! All or nothing: settings, prompts, schema and model rows are read and checked together. A mistake anywhere leaves everything
 //! as it was.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +19,20 @@ use super::supervisor::{Actor, Crash, Me};
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// The most changed files that a line of the log names.
+const NAMED_MAX: usize = 10;
+
+/// How files look: a number for each, which changes whenever the file does.
+pub type Looks = BTreeMap<PathBuf, u64>;
+
 /// The files behind what runs. Both calls may block on the disk.
 pub trait Files: Send + Sync {
-    /// Changes whenever one of the files does.
-    fn fingerprint(&self) -> u64;
+    /// How the files look.
+    fn looks(&self) -> Looks;
 
     /// Reads everything anew. Gives how the files looked just before they were read, and what was in them, or each mistake as a
-    /// sentence with its place and fix. What changed since then changes the fingerprint.
-    fn read(&self) -> (u64, Result<Running, Vec<String>>);
+    /// sentence with its place and fix. What changed since then changes the looks.
+    fn read(&self) -> (Looks, Result<Running, Vec<String>>);
 }
 
 /// What the watcher is told.
@@ -32,11 +40,11 @@ pub enum ConfigWatcherMsg {
     /// Time to look at the files.
     Look,
     /// The files look like this now.
-    Looked(Option<u64>),
+    Looked(Option<Looks>),
     /// The operator wants the files to be read, changed or not.
     Reload,
     /// The files were read; just before that they looked like this.
-    Read(Option<u64>, Result<Box<Running>, Vec<String>>),
+    Read(Option<Looks>, Result<Box<Running>, Vec<String>>),
 }
 
 /// The behaviour and its arguments.
@@ -50,7 +58,10 @@ pub struct ConfigWatcher {
 /// What the watcher holds.
 #[derive(Default)]
 pub struct ConfigWatcherState {
-    known: Option<u64>,
+    /// How the files looked when they were last looked at.
+    known: Option<Looks>,
+    /// How they looked when what runs was read.
+    in_force: Option<Looks>,
 }
 
 impl Actor for ConfigWatcher {
@@ -74,19 +85,23 @@ impl Actor for ConfigWatcher {
                 if seen.is_some() && state.known.is_some() && seen != state.known {
                     self.read(me);
                 }
-                state.known = seen.or(state.known);
+                if let Some(seen) = seen {
+                    state.in_force.get_or_insert_with(|| seen.clone());
+                    state.known = Some(seen);
+                }
                 me.after(LOOK_EVERY, ConfigWatcherMsg::Look);
             }
             ConfigWatcherMsg::Reload => self.read(me),
-            ConfigWatcherMsg::Read(seen, Ok(running)) => {
-                state.known = seen.or(state.known);
-                self.put_in_force(*running);
-            }
-            ConfigWatcherMsg::Read(seen, Err(mistakes)) => {
-                state.known = seen.or(state.known);
-                let reason = mistakes.join("; ");
-                tracing::error!(event = "config.rejected", reason, "the changed files are wrong; what runs goes on");
-                self.live.reject(reason);
+            ConfigWatcherMsg::Read(seen, result) => {
+                let files = changed(state.in_force.as_ref(), seen.as_ref());
+                if result.is_ok() {
+                    state.in_force.clone_from(&seen);
+                }
+                state.known = seen.or(state.known.take());
+                match result {
+                    Ok(running) => self.put_in_force(*running, files.as_deref()),
+                    Err(mistakes) => self.reject(&mistakes, files.as_deref()),
+                }
             }
         }
         Ok(())
@@ -96,7 +111,7 @@ impl Actor for ConfigWatcher {
 impl ConfigWatcher {
     fn look(&self, me: &mut Me<ConfigWatcherMsg>) {
         let files = Arc::clone(&self.files);
-        let looked = tokio::task::spawn_blocking(move || files.fingerprint());
+        let looked = tokio::task::spawn_blocking(move || files.looks());
         me.task(async move { ConfigWatcherMsg::Looked(looked.await.ok()) }, |_| ConfigWatcherMsg::Looked(None));
     }
 
@@ -114,17 +129,62 @@ impl ConfigWatcher {
         );
     }
 
-    fn put_in_force(&self, running: Running) {
+    fn reject(&self, mistakes: &[String], files: Option<&str>) {
+        let reason = mistakes.join("; ");
+        tracing::error!(event = "config.rejected", files, reason, "the changed files are wrong; what runs goes on");
+        self.live.reject(reason);
+    }
+
+    fn put_in_force(&self, running: Running, files: Option<&str>) {
         let old = self.live.now();
         for key in running.fixed_at_start(&old) {
             tracing::warn!(event = "config.warning", key, "this setting changed; it takes effect at the next start");
         }
         tracing::info!(
             event = "config.reloaded",
+            files,
             version = running.version,
             before = old.version,
             "configuration in force"
         );
         self.live.replace(running);
+    }
+}
+
+/// The files that look different, came or went; none when there are none, or nobody knows.
+fn changed(before: Option<&Looks>, after: Option<&Looks>) -> Option<String> {
+    let (before, after) = (before?, after?);
+    let went = before.keys().filter(|path| !after.contains_key(*path));
+    let other = after.iter().filter(|(path, look)| before.get(*path) != Some(look)).map(|(path, _)| path);
+    let mut names: Vec<String> = went.chain(other).map(|path| path.display().to_string()).collect();
+    names.sort();
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    let named = names.join(", ");
+    match (names.len(), more) {
+        (0, _) => None,
+        (_, 0) => Some(named),
+        (_, more) => Some(format!("{named} and {more} more")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(files: &[(&str, u64)]) -> Looks {
+        files.iter().map(|(path, look)| (PathBuf::from(path), *look)).collect()
+    }
+
+    #[test]
+    fn changed_files_are_named_and_many_are_counted() {
+        let before = looks(&[("a", 1), ("b", 1), ("c", 1)]);
+        let after = looks(&[("a", 1), ("b", 2), ("d", 1)]);
+        assert_eq!(changed(Some(&before), Some(&after)).as_deref(), Some("b, c, d"));
+        assert_eq!(changed(Some(&before), Some(&before)), None);
+        assert_eq!(changed(None, Some(&before)), None);
+        let many: Looks = (0..15).map(|number| (PathBuf::from(format!("{number:02}")), 1)).collect();
+        let told = changed(Some(&Looks::default()), Some(&many)).unwrap();
+        assert!(told.starts_with("00, 01") && told.ends_with("09 and 5 more"), "{told}");
     }
 }

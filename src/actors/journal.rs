@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use self::entry::{Entry, record};
+pub use self::report::Left;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, Outboxes};
@@ -71,8 +72,8 @@ pub enum JournalMsg {
     Sweep,
     /// From now on nothing is offered; what comes is only recorded.
     Drain,
-    /// How many known answers are not posted yet.
-    Undelivered(Reply<usize>),
+    /// How much is left to do.
+    Left(Reply<Left>),
     /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
 }
@@ -171,7 +172,7 @@ impl JournalMsg {
             | Self::Dropped(..)
             | Self::Unheard(_)
             | Self::Forget(..)
-            | Self::Undelivered(_)
+            | Self::Left(_)
             | Self::TellWhenClosed(..) => true,
             Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
         }
@@ -217,9 +218,10 @@ impl Journal {
                 me.after(SWEEP_EVERY, JournalMsg::Sweep);
             }
             JournalMsg::Drain => state.draining = true,
-            JournalMsg::Undelivered(reply) => {
+            JournalMsg::Left(reply) => {
+                let undelivered = state.open.values().filter(|entry| entry.answer.is_some()).count();
                 // Whoever asked may have stopped waiting.
-                let _ = reply.send(state.open.values().filter(|entry| entry.answer.is_some()).count());
+                let _ = reply.send(Left { open: state.open.len(), undelivered });
             }
             // Of a turn that is not open the question is dropped here, which answers it.
             JournalMsg::TellWhenClosed(id, reply) => {

@@ -86,7 +86,7 @@ pub enum NoModel {
 
 /// How one call went.
 pub struct Report {
-    /// For which turn; none for what no member asked for.
+    /// For which turn; none for a line of status.
     pub turn: Option<TurnId>,
     /// Which row was asked.
     pub row: String,
@@ -258,6 +258,7 @@ impl LlmDispatcher {
         let cost = usage.ok().and_then(|usage| self.cost(row, usage));
         let turn = turn.as_ref();
         self.timeline.called(&Called { turn, row, result: usage, cost });
+        let purpose = if turn.is_some() { "turn" } else { "status" };
         let turn = turn.map(tracing::field::display);
         let change = match result {
             Ok(summary) => {
@@ -265,6 +266,7 @@ impl LlmDispatcher {
                 tracing::info!(
                     event = "llm.called",
                     turn,
+                    purpose,
                     model = row,
                     finish_reason = summary.finish,
                     tool_calls = summary.calls,
@@ -284,9 +286,11 @@ impl LlmDispatcher {
                 tracing::warn!(
                     event = "llm.called",
                     turn,
+                    purpose,
                     model = row,
                     error = error.kind.as_str(),
-                    reason = error.message,
+                    reason = error.gist,
+                    text = error.quoted(),
                     tries,
                     duration_ms = ms,
                     "model call failed"

@@ -24,6 +24,7 @@ mod drawing;
 mod found;
 mod job;
 mod pace;
+mod pacer;
 mod queue;
 mod typing;
 
@@ -41,8 +42,8 @@ use self::drafts::{Drafts, Drawn};
 pub use self::job::Delivery;
 use self::job::{Job, Task};
 use self::pace::Pace;
-pub use self::pace::Pacer;
-use self::queue::{CLOSED_FOR, PlaceQueue};
+pub use self::pacer::Pacer;
+use self::queue::PlaceQueue;
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::recent::Recent;
@@ -121,8 +122,8 @@ pub enum OutboxMsg {
     Sample,
     /// Time to show typing again.
     ShowTyping,
-    /// The typing indicator of this place cannot be shown.
-    TypingRefused(Place),
+    /// Typing may not be shown in this place before then.
+    NoTyping(Place, Instant),
 }
 
 /// The behaviour and its arguments.
@@ -150,7 +151,7 @@ pub struct OutboxState {
     /// The timer of samples runs.
     sampling: bool,
     typing: HashMap<Place, HashMap<TurnId, Instant>>,
-    /// Places that refused us: no typing is shown there until then.
+    /// Places that refused us, or have shown it often enough: no typing is shown there until then.
     mute: HashMap<Place, Instant>,
     /// Turns whose answer came: nothing is drafted for them any more.
     answered: Answered,
@@ -179,12 +180,11 @@ impl Actor for Outbox {
             }
             OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(me, state, name, outgoing, reply),
-            OutboxMsg::Typing { place, .. } if state.mute.contains_key(&place) => {}
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
                 turns.insert(turn, until);
                 if turns.len() == 1 {
-                    self.show_typing(me, place);
+                    self.show_typing(me, state, place);
                 }
             }
             // Nothing may be drawn over an answer.
@@ -217,14 +217,11 @@ impl Actor for Outbox {
                 state.tidy(now);
                 state.mute.retain(|_, until| *until > now);
                 for place in state.still_typing(now) {
-                    self.show_typing(me, place);
+                    self.show_typing(me, state, place);
                 }
                 me.after(TYPING_EVERY, OutboxMsg::ShowTyping);
             }
-            OutboxMsg::TypingRefused(place) => {
-                state.typing.remove(&place);
-                state.mute.insert(place, Instant::now() + CLOSED_FOR);
-            }
+            OutboxMsg::NoTyping(place, until) => drop(state.mute.insert(place, until)),
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ mod saved;
 mod surroundings;
 mod unsettled;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,6 +105,8 @@ pub struct ShardActor {
 #[derive(Default)]
 pub struct ShardState {
     session: Option<Session>,
+    /// The session is of an earlier life, and nobody knows yet whether it can go on.
+    inherited: bool,
     generation: u64,
     failures: u32,
     /// When the present session began or went on.
@@ -117,8 +119,10 @@ pub struct ShardState {
     saved: Option<(String, u64)>,
     /// The newest settled message of each guild, not yet written down.
     watermarks: HashMap<String, Timestamp>,
-    /// Guilds whose gap is still being read back: their watermark stays.
-    catching_up: HashSet<String>,
+    /// Guilds whose gap is still being read back, each with the place in the session where it was told of; none when that was in
+    /// an earlier session. Their watermark stays, and so does the stored sequence: whoever takes the session up hears of the
+    /// gap again.
+    catching_up: HashMap<String, Option<u64>>,
     /// Those of them that wait for their turn.
     gaps: VecDeque<(String, Gap)>,
     /// Further gaps of those that are being read back already: they come next.
@@ -155,6 +159,7 @@ impl Actor for ShardActor {
         match message {
             ShardMsg::Loaded(session) => {
                 state.session = session.filter(|session| session.total == self.shard.total);
+                state.inherited = state.session.is_some();
                 state.latest = state.session.as_ref().map_or(0, |session| session.sequence);
                 self.connect(me, state);
             }
@@ -167,8 +172,9 @@ impl Actor for ShardActor {
             ShardMsg::HandOn(ticket) => self.hand_on(me, state, ticket),
             ShardMsg::CaughtUp(guild, CatchUp::Read(messages)) => {
                 tracing::debug!(guild, messages = messages.len(), "a place was read back");
+                let told_at = state.catching_up.get(&guild).copied().flatten();
                 for posted in messages {
-                    self.take(me, state, Incoming::Posted(posted), None);
+                    self.take(me, state, Incoming::Posted(posted), told_at);
                 }
             }
             ShardMsg::CaughtUp(guild, CatchUp::Done) => {

@@ -114,7 +114,7 @@ impl<M: Send + 'static> Me<M> {
         self.spawn(async move {
             let message = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(message) => message,
-                Err(payload) => on_panic(panic::text(payload.as_ref()).to_owned()),
+                Err(payload) => on_panic(panic::text(payload.as_ref())),
             };
             let _ = handle.cast(message);
         });
@@ -282,6 +282,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
             None => {}
             Some(Fault::Panic) => panic!("injected panic"),
             Some(Fault::Error) => return Err("injected error".into()),
+            Some(Fault::Hang) => std::future::pending().await,
         }
         me.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
         self.actor.handle(me, message, state).instrument(span.clone()).await?;

@@ -58,6 +58,9 @@ const QUICK: Backoff = Backoff { base: Duration::from_millis(20), cap: Duration:
 /// Deep in the tree failures are kept local for longer than at its root, so that intensities do not multiply.
 const BRANCH: Intensity = Intensity { restarts: 10, period: Duration::from_secs(60) };
 
+/// A supervisor waits for its children when it stops, so it has longer than any one of them.
+const BRANCH_STOPS: Duration = Duration::from_secs(5);
+
 /// A leaf has no children whose failures could be counted.
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
@@ -85,6 +88,7 @@ pub static TREE: Row = Row {
         leaf(Kind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {
             intensity: BRANCH,
+            stop_within: BRANCH_STOPS,
             children: &[Row {
                 restart: Restart::Temporary,
                 ..leaf(
@@ -114,7 +118,7 @@ pub static TREE: Row = Row {
         leaf(Kind::Gateway, "gateway", "the one way in: triage, permit, journal"),
         Row {
             intensity: BRANCH,
-            stop_within: Duration::from_secs(5),
+            stop_within: BRANCH_STOPS,
             children: &[
                 leaf(
                     Kind::IdentifyQueue,
@@ -211,5 +215,39 @@ fn table(row: &'static Row, text: &mut String) {
     let _ = writeln!(text, "| `{}` | {} | {backoff} | {children} | {stop} s |", row.name, row.restart.as_str());
     for child in row.children {
         table(child, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every(row: &'static Row, check: &impl Fn(&'static Row)) {
+        check(row);
+        row.children.iter().for_each(|child| every(child, check));
+    }
+
+    #[test]
+    fn a_supervisor_has_longer_to_stop_than_any_of_its_children() {
+        every(&TREE, &|row| {
+            let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();
+            assert!(row.stop_within > longest, "{}", row.name);
+        });
+    }
+
+    #[test]
+    fn a_branch_bears_more_than_the_root_so_that_failures_stay_in_it() {
+        for branch in TREE.children.iter().filter(|row| !row.children.is_empty()) {
+            assert!(branch.intensity.restarts > TREE.intensity.restarts, "{}", branch.name);
+            assert!(branch.intensity.period >= TREE.intensity.period, "{}", branch.name);
+        }
+    }
+
+    #[test]
+    fn whoever_is_restarted_waits_a_bounded_while_before() {
+        every(&TREE, &|row| {
+            let Backoff { base, cap } = row.backoff;
+            assert!(base > Duration::ZERO && base <= cap && cap < TREE.intensity.period, "{}", row.name);
+        });
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::board::{Board, PartKind, PartState, Phase};
+use super::board::{Board, PartKind, PartState, Phase, STORE};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
@@ -68,8 +68,8 @@ impl Vitals for TreeVitals {
 #[must_use]
 pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status, Vec<(PartKind, String, PartState)>) {
     match store.status() {
-        StoreStatus::Ready => board.up(PartKind::Store, "store"),
-        StoreStatus::Degraded(reason) => board.down(PartKind::Store, "store", &reason),
+        StoreStatus::Ready => board.up(PartKind::Store, STORE),
+        StoreStatus::Degraded(reason) => board.down(PartKind::Store, STORE, &reason),
     }
     let rows = running.models.rows();
     for row in rows {

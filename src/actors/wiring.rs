@@ -42,8 +42,6 @@ use crate::ports::{Attachments, Clock, Dice, EventSource, Faults, Listener, Post
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const INVALID_REQUESTS_MAX: u32 = 1_000;
-/// How long the root may take to stop beyond the deadlines of its children.
-const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -89,6 +87,15 @@ pub struct Parts {
     pub exit: ExitSender,
 }
 
+/// How a drain ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// All that was begun is answered and posted.
+    pub finished: bool,
+    /// Turns that stay in the journal for the next start; none when the journal did not say.
+    pub left: Option<usize>,
+}
+
 /// A running tree.
 pub struct Tree {
     handles: Handles,
@@ -130,22 +137,25 @@ impl Tree {
     }
 
     /// Takes nothing new, and waits until what is in flight is answered and posted, at most `within`. Whatever is left then
-    /// stays in the journal. True when nothing is left.
-    pub async fn drain(&self, within: Duration) -> bool {
+    /// stays in the journal, as does what came meanwhile.
+    pub async fn drain(&self, within: Duration) -> Drained {
         let deadline = Instant::now() + within;
+        let mut drained = Drained { finished: false, left: None };
         self.board.drain();
         // An actor that is down holds nothing to be drained.
         let _ = self.handles.journal.cast(JournalMsg::Drain);
         let _ = self.handles.conversations.cast(ConversationsMsg::Drain);
         while Instant::now() < deadline {
             let running = self.in_flight.now();
-            let undelivered = self.handles.journal.call(JournalMsg::Undelivered, Duration::from_secs(1)).await;
-            if running == 0 && undelivered == Ok(0) && self.in_flight.now() == 0 {
-                return true;
+            let left = self.handles.journal.call(JournalMsg::Left, Duration::from_secs(1)).await.ok();
+            drained.left = left.map(|left| left.open);
+            let delivered = left.is_some_and(|left| left.undelivered == 0);
+            if running == 0 && delivered && self.in_flight.now() == 0 {
+                return Drained { finished: true, ..drained };
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        false
+        drained
     }
 
     /// Reads the configuration again, as when a file changed.
@@ -157,9 +167,9 @@ impl Tree {
         }
     }
 
-    /// Stops all actors in the reverse of their start order.
+    /// Stops all actors in the reverse of their start order, within the root's deadline; who is left then is killed.
     pub async fn stop(self) {
-        if self.root.drain_and_wait(Some(STOP_WITHIN)).await.is_err() {
+        if self.root.drain_and_wait(Some(TREE.stop_within)).await.is_err() {
             self.root.kill();
         }
         tracing::info!(event = "actor.stopped", actor = TREE.name, "actor stopped");

@@ -7,7 +7,7 @@ use axum::Router;
 use tokio::sync::watch;
 
 use super::reload::{self, Configured, Lookup, Watched};
-use crate::actors::board::Board;
+use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
@@ -106,6 +106,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         clock: Arc::clone(&clock),
         live: live.clone(),
     });
+    board.meet(PartKind::Store, STORE);
     let handles = Handles::new();
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
@@ -201,7 +202,7 @@ fn door(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Resul
         reactions: settings.interjection.backoff_after > 0,
         lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
     };
-    let attachments = ContentServers::new(&access).map_err(|error| error.to_string())?;
+    let attachments = ContentServers::new(&access, &rest).map_err(|error| error.to_string())?;
     let source = Gateway::new(access, interests, Arc::clone(&rest));
     Ok(Platform { source: Arc::new(source), poster: rest, attachments: Arc::new(attachments) })
 }

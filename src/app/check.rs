@@ -1,7 +1,6 @@
 //! `staffai check`: tries everything that a run needs and says what is wrong with it, in one table. It answers nobody, posts
 //! nothing, and prints no secret.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -9,10 +8,9 @@ use tokio::time::timeout;
 
 use self::report::{Report, Verdict};
 use super::commands::Reading;
-use super::reload::Lookup;
 use super::{Cli, commands, exit, files};
 use crate::config::problem::Layer;
-use crate::config::{Loaded, Settings};
+use crate::config::{Examined, Loaded, Settings};
 use crate::llm::registry::Registry;
 
 mod door;
@@ -39,11 +37,15 @@ pub struct Scope {
 
 /// Checks everything and prints the table.
 pub async fn run(cli: &Cli, scope: Scope) -> u8 {
-    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let variables = loaded.variables.clone();
-    let lookup: Lookup = Arc::new(move |name| variables.get(name));
-    let mut secrets = commands::secrets(&loaded.settings);
-    let report = examine(&loaded, &lookup, scope, &mut secrets).await;
+    let Examined { loaded, problems, .. } = Reading::new(cli, |sources| sources).examine();
+    let (mut report, mut secrets) = (Report::default(), Vec::new());
+    for problem in &problems {
+        report.wrong_with("configuration", problem.to_string());
+    }
+    if let Some(loaded) = loaded {
+        secrets = commands::secrets(&loaded.settings);
+        report.append(examine(&loaded, problems.is_empty(), scope, &mut secrets).await);
+    }
     print!("{}", report.table(&secrets));
     if report.wrong() == 0 {
         println!("everything that was tried is well");
@@ -53,14 +55,21 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
     exit::NEGATIVE
 }
 
-/// Tries everything. Keys that only model rows name are added to `secrets`.
-async fn examine(loaded: &Loaded, lookup: &Lookup, scope: Scope, secrets: &mut Vec<SecretString>) -> Report {
-    let settings = &loaded.settings;
+/// Tries everything, or only the files when the values of settings are not what was meant. Keys that only model rows name are
+/// added to `secrets`.
+async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Vec<SecretString>) -> Report {
+    let (settings, lookup) = (&loaded.settings, &commands::lookup(loaded));
     let mut report = Report::default();
-    configuration(loaded, &mut report);
+    configuration(loaded, readable, &mut report);
     prompts(settings, &mut report);
     let registry = models::rows(settings, lookup, &mut report);
     secrets.extend(registry.iter().flat_map(Registry::secrets));
+    if !readable {
+        for part in ["store", "discord", "model"] {
+            report.skipped(part, "not tried: the configuration above is wrong");
+        }
+        return report;
+    }
     storage::check(settings, scope.offline, &mut report).await;
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");
@@ -85,13 +94,13 @@ async fn examine(loaded: &Loaded, lookup: &Lookup, scope: Scope, secrets: &mut V
     report
 }
 
-fn configuration(loaded: &Loaded, report: &mut Report) {
+fn configuration(loaded: &Loaded, readable: bool, report: &mut Report) {
     let set = loaded.origins.values().filter(|origin| origin.layer > Layer::Default).count();
     let missing = loaded.settings.require_for_run();
     for problem in &missing {
         report.wrong_with("configuration", problem.to_string());
     }
-    if missing.is_empty() {
+    if missing.is_empty() && readable {
         let all = loaded.origins.len();
         report.ok("configuration", format!("{set} of {all} settings are set, the others have their defaults"));
     }

@@ -11,11 +11,11 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Launch, StartError};
-use super::reload::{Configured, Watched};
-use super::signals::{self, Ends};
+use super::reload::{self, Configured, Lookup, Watched};
+use super::signals::{Ends, Hangups};
 use super::system::{SystemClock, SystemDice};
 use super::traces::{self, Traces};
-use super::{App, Cli, Ended, Format, STORE_WITHIN, exit};
+use super::{App, Cli, Ended, Format, Options, STORE_WITHIN, exit};
 use crate::actors::tree;
 use crate::api;
 use crate::config::problem::Problem;
@@ -30,14 +30,7 @@ const HEALTH_WITHIN: Duration = Duration::from_secs(5);
 /// The service.
 pub async fn run(cli: &Cli) -> u8 {
     let reading = Reading::new(cli, |sources| sources);
-    let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let missing = loaded.settings.require_for_run();
-    if !missing.is_empty() {
-        for problem in missing {
-            eprintln!("{problem}");
-        }
-        return exit::USAGE;
-    }
+    let Ok(loaded) = reading.load_with(Settings::require_for_run) else { return exit::USAGE };
     let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
     let code = serve(launch(loaded, reading, None)).await;
     log.close().await;
@@ -148,12 +141,12 @@ pub(super) struct Reading {
 impl Reading {
     /// The configuration as the command line names it, its sources changed by `sources`.
     pub fn new(cli: &Cli, sources: fn(Sources) -> Sources) -> Self {
-        let (config, redaction) = (cli.config.clone(), Redaction::default());
-        Self { config, format: cli.log_format, sources, redaction, adapt: Arc::new(|_| {}) }
+        let (Options { config, log_format: format }, redaction) = (cli.options(), Redaction::default());
+        Self { config, format, sources, redaction, adapt: Arc::new(|_| {}) }
     }
 
     /// Reads it, and stops at no mistake.
-    fn examine(&self) -> Examined {
+    pub fn examine(&self) -> Examined {
         let mut sources = Sources::from_process(self.config.clone());
         if let Some(format) = self.format {
             let format = match format {
@@ -177,11 +170,28 @@ impl Reading {
 
     /// Reads it; when there are mistakes, prints every one, and what is odd beside them.
     pub fn load(&self) -> Result<Loaded, ()> {
-        let Examined { loaded, problems, warnings } = self.examine();
-        loaded.filter(|_| problems.is_empty()).ok_or_else(|| {
+        self.load_with(|_| Vec::new())
+    }
+
+    /// The same for a command that has needs of its own.
+    fn load_with(&self, missing: fn(&Settings) -> Vec<Problem>) -> Result<Loaded, ()> {
+        let Examined { loaded, mut problems, warnings } = self.examine();
+        problems.extend(loaded.iter().flat_map(|loaded| missing(&loaded.settings)));
+        let Some(loaded) = loaded else {
             print_warnings(&warnings);
             print_problems(&problems);
-        })
+            return Err(());
+        };
+        if problems.is_empty() {
+            return Ok(loaded);
+        }
+        print_warnings(&warnings);
+        print_problems(&problems);
+        // Who mends these shall not find the next ones after that.
+        for mistake in reload::mistakes(&loaded.settings, &lookup(&loaded)) {
+            eprintln!("{mistake}");
+        }
+        Err(())
     }
 
     /// The files to watch, and how they are read again.
@@ -198,8 +208,14 @@ impl Reading {
 }
 
 fn configured(loaded: Loaded, redaction: Redaction) -> Configured {
-    let variables = loaded.variables;
-    Configured { settings: loaded.settings, lookup: Arc::new(move |name| variables.get(name)), redaction }
+    let lookup = lookup(&loaded);
+    Configured { settings: loaded.settings, lookup, redaction }
+}
+
+/// Variables by name, for files that name one.
+pub(super) fn lookup(loaded: &Loaded) -> Lookup {
+    let variables = loaded.variables.clone();
+    Arc::new(move |name| variables.get(name))
 }
 
 /// The log of this process, and its traces.
@@ -304,14 +320,15 @@ pub(super) async fn serve(launch: Launch) -> u8 {
             return exit::GAVE_UP;
         }
     };
+    // Without a handler for it, SIGHUP would end the process.
+    let Ok(hangups) = Hangups::listen() else { return exit::GAVE_UP };
     let mut app = match App::start(launch).await {
         Ok(app) => app,
         Err(error) => {
             return not_started(&error);
         }
     };
-    // Without a handler for it, SIGHUP would end the process.
-    let Ok(_hangups) = signals::on_hangup(app.reload()) else { return exit::GAVE_UP };
+    let _hangups = hangups.each(app.reload());
     match app.serve(ends.next()).await {
         Ended::Told => {
             tokio::select! {

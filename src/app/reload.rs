@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use secrecy::SecretString;
 
 use super::files;
-use crate::actors::config_watcher::Files;
+use crate::actors::config_watcher::{Files, Looks};
 use crate::actors::running::Running;
 use crate::config::Settings;
 use crate::config::community::LimitFor;
@@ -65,20 +65,24 @@ impl Watched {
 }
 
 impl Files for Watched {
-    fn fingerprint(&self) -> u64 {
-        let sources = looks(&self.sources);
-        whole(sources, looks(&self.named.lock()))
+    fn looks(&self) -> Looks {
+        let mut looked = looks(&self.sources);
+        looked.extend(looks(&self.named.lock()));
+        looked
     }
 
-    fn read(&self) -> (u64, Result<Running, Vec<String>>) {
-        let sources = looks(&self.sources);
+    fn read(&self) -> (Looks, Result<Running, Vec<String>>) {
+        let mut looked = looks(&self.sources);
         let configured = match (self.reread)() {
             Ok(configured) => configured,
-            Err(mistakes) => return (whole(sources, looks(&self.named.lock())), Err(mistakes)),
+            Err(mistakes) => {
+                looked.extend(looks(&self.named.lock()));
+                return (looked, Err(mistakes));
+            }
         };
         // Files that are named for the first time are watched from here on, also when they turn out to be wrong.
         let named = named(&configured.settings);
-        let looked = whole(sources, looks(&named));
+        looked.extend(looks(&named));
         *self.named.lock() = named;
         (looked, running(configured))
     }
@@ -94,20 +98,13 @@ fn named(settings: &Settings) -> BTreeSet<PathBuf> {
     ])
 }
 
-/// How these files look. Whatever changes in one of them changes this.
-fn looks(paths: &BTreeSet<PathBuf>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let mut left = WATCHED_MAX;
+/// How these files look, and those in folders among them.
+fn looks(paths: &BTreeSet<PathBuf>) -> Looks {
+    let mut looks = Looks::new();
     for path in paths {
-        stamp(path, WATCHED_DEPTH, &mut left, &mut hasher);
+        stamp(path, WATCHED_DEPTH, &mut looks);
     }
-    hasher.finish()
-}
-
-fn whole(sources: u64, named: u64) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (sources, named).hash(&mut hasher);
-    hasher.finish()
+    looks
 }
 
 /// Reads and checks everything that belongs to these settings.
@@ -131,6 +128,18 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.document().to_string().len();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
     Ok(Running { settings, prompts, schema, rules, limits, fixed_prompt, models: Arc::new(models), version })
+}
+
+/// Every mistake in the files that these settings name.
+#[must_use]
+pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
+    let mut mistakes = files::prompts(settings).err().unwrap_or_default();
+    mistakes.extend(files::schema(settings).err());
+    // Without a model it is not known which rows are needed.
+    if settings.llm.model.is_some() {
+        mistakes.extend(rows(settings, lookup).err().unwrap_or_default());
+    }
+    mistakes
 }
 
 fn models(settings: &Settings, lookup: &Lookup, redaction: &Redaction) -> Result<(Client, String), Vec<String>> {
@@ -195,22 +204,22 @@ pub(super) fn limits(settings: &Settings) -> limits::rules::Rules {
 }
 
 /// Takes in what shows that a file, or one in a folder, changed.
-fn stamp(path: &Path, depth: usize, left: &mut usize, hasher: &mut DefaultHasher) {
+fn stamp(path: &Path, depth: usize, looks: &mut Looks) {
     let Ok(about) = std::fs::metadata(path) else { return };
     if about.is_dir() {
         if depth == 0 {
             return;
         }
         let Ok(entries) = std::fs::read_dir(path) else { return };
-        let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).take(*left).collect();
-        inside.sort();
-        for path in inside {
-            stamp(&path, depth - 1, left, hasher);
+        let left = WATCHED_MAX.saturating_sub(looks.len());
+        for entry in entries.flatten().take(left) {
+            stamp(&entry.path(), depth - 1, looks);
         }
         return;
     }
-    *left = left.saturating_sub(1);
-    (path, about.len(), about.modified().ok()).hash(hasher);
+    let mut hasher = DefaultHasher::new();
+    (about.len(), about.modified().ok()).hash(&mut hasher);
+    looks.insert(path.to_owned(), hasher.finish());
 }
 
 #[cfg(test)]

@@ -3,17 +3,26 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Calls `reload` on each SIGHUP, for as long as the returned task lives.
-///
-/// # Errors
-/// The system takes no handler.
-pub fn on_hangup(reload: impl Fn() + Send + 'static) -> std::io::Result<AbortOnDropHandle<()>> {
-    let mut hangups = signal(SignalKind::hangup())?;
-    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            reload();
-        }
-    })))
+/// SIGHUP.
+pub struct Hangups(Signal);
+
+impl Hangups {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// The system takes no handler.
+    pub fn listen() -> std::io::Result<Self> {
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Calls `reload` on each, for as long as the returned task lives.
+    pub fn each(mut self, reload: impl Fn() + Send + 'static) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            while self.0.recv().await.is_some() {
+                reload();
+            }
+        }))
+    }
 }
 
 /// SIGTERM and SIGINT.

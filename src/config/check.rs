@@ -11,6 +11,7 @@ use super::edges::is_loopback;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
+use crate::telemetry;
 
 /// Container runtimes kill a program this long after asking it to stop.
 const RUNTIMES_WAIT: Duration = Duration::from_secs(30);
@@ -70,6 +71,10 @@ impl Checks<'_> {
             let fix = "must be https, because the token would travel in the clear; \
                        DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust";
             self.problem("discord.api_url", fix);
+        }
+        let authority = settings.llm.url.parse::<http::Uri>().ok().and_then(|address| address.into_parts().authority);
+        if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+            self.problem("llm.url", "holds a login, which would be shown; put the key into LITELLM_API_KEY");
         }
         if let Some(url) = &settings.redis.url {
             let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
@@ -172,7 +177,13 @@ impl Checks<'_> {
             "" | "notset" => "info".to_owned(),
             "warning" => "warn".to_owned(),
             "critical" | "fatal" => "error".to_owned(),
-            _ if settings.log.level.contains(['=', ',', ':', '[']) => return,
+            _ if settings.log.level.contains(['=', ',', ':', '[']) => {
+                if let Err(mistake) = telemetry::check_filter(&settings.log.level) {
+                    self.problem("log.level", mistake);
+                    "info".clone_into(&mut settings.log.level);
+                }
+                return;
+            }
             _ => {
                 self.warn("log.level is not a level that is known; info is used");
                 "info".to_owned()

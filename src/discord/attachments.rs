@@ -8,15 +8,13 @@ use futures_util::StreamExt;
 use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 use reqwest::Url;
-use reqwest::redirect::Policy;
 
+use super::rest::Rest;
 use super::{Access, BadAccess, address};
 use crate::ports::{Attachments, FetchError};
 
 /// The longest that one file may take, its last byte included.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest that opening a connection may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where Discord keeps the files of messages.
 const CONTENT_SERVERS: [&str; 2] = ["https://cdn.discordapp.com", "https://media.discordapp.net"];
 /// How the paths of files of messages begin.
@@ -35,19 +33,12 @@ impl ContentServers {
     ///
     /// # Errors
     /// The address cannot be used.
-    pub fn new(access: &Access) -> Result<Self, BadAccess> {
+    pub fn new(access: &Access, rest: &Rest) -> Result<Self, BadAccess> {
         let own = address::api(&access.api_url, access.allow_insecure)?;
         let local = address::is_local(&own);
         let others = if local { &[][..] } else { &CONTENT_SERVERS[..] };
         let origins = std::iter::once(own.as_str()).chain(others.iter().copied()).filter_map(|url| url.parse().ok());
-        let client = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(Policy::none())
-            .no_proxy()
-            .build()
-            .map_err(|error| BadAccess::Client(error.to_string()))?;
-        Ok(Self { client, origins: origins.collect() })
+        Ok(Self { client: rest.client(), origins: origins.collect() })
     }
 
     fn allowed(&self, url: &str) -> Option<Url> {
@@ -66,7 +57,7 @@ impl Attachments for ContentServers {
     async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
         let url = self.allowed(url).ok_or(FetchError::Foreign)?;
         let lost = |error: reqwest::Error| FetchError::Lost(error.without_url().to_string());
-        let answer = self.client.get(url).send().await.map_err(lost)?;
+        let answer = self.client.get(url).timeout(TIMEOUT).send().await.map_err(lost)?;
         if answer.status() != StatusCode::OK {
             return Err(FetchError::Gone(answer.status().as_u16()));
         }

@@ -4,8 +4,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The time within which requests are counted: a second, and a little for those that travel faster than the one before.
-pub const WINDOW: Duration = Duration::from_millis(1_020);
+/// The time within which the platform counts requests.
+pub const WINDOW: Duration = Duration::from_secs(1);
+
+/// How long after it was sent a request may arrive, when no answer says that it did.
+pub const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// The largest budget in a second; a larger one counts as this.
 pub const MAX_PER_SECOND: u32 = 1_000;
@@ -13,66 +16,69 @@ pub const MAX_PER_SECOND: u32 = 1_000;
 /// The time within which refused requests are counted.
 pub const INVALID_WINDOW: Duration = Duration::from_secs(600);
 
-/// Hands out moments at which requests may go, first come, first served, so that no [`WINDOW`] holds more than the budget.
+/// Lets requests go so that no [`WINDOW`] of the platform's holds more of them than the budget.
+///
+/// The platform counts a request when it arrives, which is some time between its sending and its answer: one that has to open
+/// its connection first arrives much later than one that is sent after it on an open one. So a request counts here from its
+/// sending until a window after its answer, or after [`ARRIVAL`] when none came by then.
 #[derive(Debug)]
 pub struct RequestBudget {
-    per_second: usize,
-    /// The last reserved moments, oldest first, never falling; at most `per_second` (at least one).
-    slots: VecDeque<Duration>,
+    /// For each request of the budget, when it counts no more; none sets no limit.
+    counts_until: Vec<Duration>,
     blocked_until: Duration,
 }
 
+/// A request that was let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// Which of the budget's requests it is, and until when it counts without an answer; none without a limit.
+    taken: Option<(usize, Duration)>,
+}
+
 impl RequestBudget {
-    /// A budget of `per_second` requests in a second; zero sets no limit.
+    /// A budget of `per_second` requests in a second, at most [`MAX_PER_SECOND`]; zero sets no limit.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
         let per_second = per_second.min(MAX_PER_SECOND) as usize;
-        Self { per_second, slots: VecDeque::with_capacity(per_second.max(1)), blocked_until: Duration::ZERO }
+        Self { counts_until: vec![Duration::ZERO; per_second], blocked_until: Duration::ZERO }
     }
 
-    /// Reserves the next moment, at or after `now`, at which a request may go. The caller waits until then, asks
-    /// [`Self::renew`] once more and sends.
-    pub fn reserve(&mut self, now: Duration) -> Duration {
-        let slot = self.next_slot(now);
-        if self.slots.len() >= self.per_second.max(1) {
-            self.slots.pop_front();
+    /// Lets a request go now. Its answer, or that there will be none, must be told to [`Self::answered`].
+    ///
+    /// # Errors
+    /// It may not go yet: the moment at which to ask again, later than `now` and not later than it may go.
+    pub fn take(&mut self, now: Duration) -> Result<Ticket, Duration> {
+        if now < self.blocked_until {
+            return Err(self.blocked_until);
         }
-        self.slots.push_back(slot);
-        slot
+        let Some(next) = self.counts_until.iter().copied().min() else { return Ok(Ticket { taken: None }) };
+        let free = self.counts_until.iter().position(|until| *until <= now);
+        // An answer that comes from now on frees its place a window later, which may be sooner than all that is known.
+        let Some(place) = free else { return Err(next.min(now + WINDOW)) };
+        let until = now + ARRIVAL + WINDOW;
+        self.counts_until[place] = until;
+        Ok(Ticket { taken: Some((place, until)) })
     }
 
-    /// Reserves for an unimportant request: only if it may go right now and leaves `spare` requests for others in this
-    /// window. It never waits and never makes others wait beyond that.
-    pub fn try_reserve(&mut self, now: Duration, spare: u32) -> bool {
-        let unlimited = self.per_second == 0;
-        let used = self.slots.iter().filter(|slot| **slot + WINDOW > now).count();
-        let left = self.per_second.saturating_sub(used);
-        let fits = self.next_slot(now) == now && (unlimited || left > spare as usize);
-        if fits {
-            self.reserve(now);
+    /// Lets an unimportant request go: only if it may go right now and leaves `spare` requests for others.
+    pub fn try_take(&mut self, now: Duration, spare: u32) -> Option<Ticket> {
+        let free = self.counts_until.iter().filter(|until| **until <= now).count();
+        let fits = self.counts_until.is_empty() || free > spare as usize;
+        fits.then(|| self.take(now).ok()).flatten()
+    }
+
+    /// The request was answered at `now`, or is known to be over without an answer.
+    pub fn answered(&mut self, ticket: Ticket, now: Duration) {
+        if let Some((place, until)) = ticket.taken
+            && self.counts_until[place] == until
+        {
+            self.counts_until[place] = until.min(now + WINDOW);
         }
-        fits
     }
 
     /// Lets nothing go before `at`: the platform closed all routes. An earlier block that lasts longer stays.
     pub fn block_until(&mut self, at: Duration) {
         self.blocked_until = self.blocked_until.max(at);
-    }
-
-    /// Whether a reserved moment still holds when it has come: the same moment, or a later one that was reserved anew because
-    /// a block came in between. Without this, all who waited through a block would go at once.
-    pub fn renew(&mut self, slot: Duration) -> Duration {
-        if slot >= self.blocked_until { slot } else { self.reserve(slot) }
-    }
-
-    fn next_slot(&self, now: Duration) -> Duration {
-        let last = self.slots.back().copied().unwrap_or_default();
-        let earliest = now.max(self.blocked_until).max(last);
-        if self.per_second == 0 || self.slots.len() < self.per_second {
-            return earliest;
-        }
-        // The window that begins with the oldest of a full row must be over.
-        self.slots.front().map_or(earliest, |oldest| earliest.max(*oldest + WINDOW))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::completion::Role;
 use super::ids::{Person, Timestamp};
@@ -33,6 +34,14 @@ pub struct Entry {
     pub content: String,
     /// When it was said. Never changed afterwards: it decides when the message is forgotten.
     pub at: Timestamp,
+}
+
+/// A message as it is stored.
+#[derive(Serialize)]
+struct Stored<'a> {
+    content: &'a str,
+    role: &'static str,
+    timestamp: f64,
 }
 
 /// A stored text that was read.
@@ -84,14 +93,13 @@ impl History {
     /// The stored form: an array of objects with `role`, `content` and `timestamp` (seconds with a fraction).
     #[must_use]
     pub fn to_json(&self) -> String {
-        let items = self.entries.iter().map(|entry| {
-            json!({
-                "role": entry.role.as_str(),
-                "content": entry.content,
-                "timestamp": entry.at.as_seconds(),
-            })
+        let stored = self.entries.iter().map(|entry| Stored {
+            content: &entry.content,
+            role: entry.role.as_str(),
+            timestamp: entry.at.as_seconds(),
         });
-        Value::Array(items.collect()).to_string()
+        // Plain data with string keys always serialises.
+        serde_json::to_string(&stored.collect::<Vec<_>>()).unwrap_or_default()
     }
 
     /// All messages, in order.
@@ -109,7 +117,8 @@ impl History {
     /// that a repeated step changes nothing.
     pub fn add(&mut self, exchange: &Exchange, max_messages: usize) {
         self.forget(&exchange.asked, exchange.asked_at);
-        self.insert(pair(exchange, exchange.asked.clone()), max_messages);
+        let pair = pair(exchange, exchange.asked.clone());
+        self.insert(self.place_in_time(&pair), pair, max_messages);
     }
 
     /// What a model is shown: of the messages that are not older than `max_age` the newest `most`, and behind them what the
@@ -131,9 +140,9 @@ impl History {
         shown
     }
 
-    /// Adds an exchange from elsewhere that `owner` refers to, at its place in time, unless it is already here. What another
-    /// person asked is marked as theirs; an exchange without a question (we spoke up by ourselves) is our message alone. Gives
-    /// the exchange as it is told here.
+    /// Adds an exchange from elsewhere that `owner` refers to, unless it is already here: at its place in time or, where it
+    /// would be among the first to go, as the last. What another person asked is marked as theirs; an exchange without a
+    /// question (we spoke up by ourselves) is our message alone. Gives the exchange as it is told here.
     pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) -> Vec<Entry> {
         let asked = if exchange.person == *owner || exchange.asked.trim().is_empty() {
             exchange.asked.clone()
@@ -142,18 +151,22 @@ impl History {
         };
         let pair = pair(exchange, asked);
         if !pair.iter().any(|entry| self.entries.contains(entry)) {
-            self.insert(pair.clone(), max_messages);
+            let place = self.place_in_time(&pair);
+            // The exchange that refers to it comes next, and is worth little without it.
+            let stays = self.entries.len() - place + pair.len() + EXCHANGE <= max_messages;
+            self.insert(if stays { place } else { self.entries.len() }, pair.clone(), max_messages);
         }
         pair
     }
 
-    /// Puts a pair before the first question that was asked later: never between a question and its answer.
-    fn insert(&mut self, pair: Vec<Entry>, max_messages: usize) {
-        if let Some(first) = pair.first().map(|entry| entry.at) {
-            let later = |entry: &Entry| entry.role == Role::User && entry.at > first;
-            let place = self.entries.iter().position(later).unwrap_or(self.entries.len());
-            self.entries.splice(place..place, pair);
-        }
+    /// Before the first question that was asked later: never between a question and its answer.
+    fn place_in_time(&self, pair: &[Entry]) -> usize {
+        let later = |entry: &Entry| entry.role == Role::User && pair.first().is_some_and(|first| entry.at > first.at);
+        self.entries.iter().position(later).unwrap_or(self.entries.len())
+    }
+
+    fn insert(&mut self, place: usize, pair: Vec<Entry>, max_messages: usize) {
+        self.entries.splice(place..place, pair);
         let excess = self.entries.len().saturating_sub(max_messages);
         self.entries.drain(..excess);
     }
@@ -204,6 +217,9 @@ impl History {
         }
     }
 }
+
+/// The messages of a usual exchange.
+const EXCHANGE: usize = 2;
 
 /// How a question begins that somebody else asked elsewhere; their id and a bracket follow.
 const MARK: &str = "[asked by member ";

@@ -196,7 +196,7 @@ pub fn restricted_until(guild: &str, person: &Person) -> String {
 pub fn parse_restricted(key: &str) -> Option<(String, Person)> {
     let parts: Vec<&str> = key.strip_prefix(RESTRICTED_PREFIX)?.split(':').collect();
     match parts.as_slice() {
-        [guild, person] => member("discord", guild, person),
+        [guild, person] => member(UNNAMED_DOOR.as_str(), guild, person),
         [_, guild, door, person] => member(door, guild, person),
         _ => None,
     }
@@ -282,9 +282,13 @@ pub fn essential(key: &str) -> bool {
     !key.starts_with(HISTORY_PREFIX)
 }
 
-/// An id as a part of a key of the Python bot: bare on Discord, else qualified by the door.
+/// The one door that keys of the Python bot do not name, because that bot knew no other. It belongs to their format, as their
+/// prefixes do.
+const UNNAMED_DOOR: Door = Door::new("discord");
+
+/// An id as a part of a key of the Python bot: bare at the door that such keys do not name, else qualified by the door.
 fn legacy(door: &Door, id: &str) -> String {
-    if door.as_str() == "discord" { part(id) } else { format!("{door}:{}", part(id)) }
+    if *door == UNNAMED_DOOR { part(id) } else { format!("{door}:{}", part(id)) }
 }
 
 /// An id that is followed by another one. Where a door lets clients choose ids, a colon in one could make two people share

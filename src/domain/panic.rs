@@ -2,9 +2,17 @@
 
 use std::any::Any;
 
-/// The text of a panic's payload.
+use super::unquoted::unquoted;
+
+/// The text of a panic's payload without what it quotes.
 #[must_use]
-pub fn text(payload: &(dyn Any + Send)) -> &str {
+pub fn text(payload: &(dyn Any + Send)) -> String {
+    unquoted(whole(payload))
+}
+
+/// The text of a panic's payload, with what it quotes.
+#[must_use]
+pub fn whole(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&'static str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text")
 }
@@ -15,7 +23,7 @@ mod tests {
 
     #[test]
     fn both_kinds_of_text_are_found_and_anything_else_has_none() {
-        let said = |payload: &(dyn Any + Send)| text(payload).to_owned();
+        let said = |payload: &(dyn Any + Send)| text(payload);
         assert_eq!(said(&"plain"), "plain");
         assert_eq!(said(&"formatted".to_owned()), "formatted");
         assert_eq!(said(&7), "a panic without text");

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::model::Row;
 use crate::llm::body::{Body, Model, prompt_chars};
-use crate::llm::http::Transport;
+use crate::llm::http::{Clients, Transport};
 use crate::llm::registry::{Endpoint, Registry};
 use crate::llm::wire;
 use crate::ports::{Heard, ModelError, ModelErrorKind, Models};
@@ -86,10 +86,10 @@ impl Client {
     /// TLS cannot be set up: no provider was installed, or the system has no root certificates.
     pub fn new(registry: Registry) -> Result<Self, String> {
         let (rows, mut endpoints) = registry.into_parts();
-        let mut lines = HashMap::new();
+        let (mut lines, mut clients) = (HashMap::new(), Clients::default());
         for row in &rows {
             let Some(endpoint) = endpoints.remove(&row.key) else { continue };
-            lines.insert(row.key.clone(), Line::new(row, endpoint)?);
+            lines.insert(row.key.clone(), Line::new(row, endpoint, &mut clients)?);
         }
         Ok(Self { rows, lines })
     }
@@ -127,8 +127,8 @@ impl fmt::Debug for Client {
 }
 
 impl Line {
-    fn new(row: &Row, endpoint: Endpoint) -> Result<Self, String> {
-        let transport = Transport::new(&endpoint.base, endpoint.key.clone())?;
+    fn new(row: &Row, endpoint: Endpoint, clients: &mut Clients) -> Result<Self, String> {
+        let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
         let Row { temperature, timeout, stream, vision: sees, .. } = *row;
         let left_out_until = Mutex::default();
@@ -150,12 +150,14 @@ impl Line {
     /// so the same attempt goes on without it, and so do the next ones if that helped.
     async fn ask_streaming(&self, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
         let mut without = self.left_out();
-        let mut refusals: Vec<(Extra, String)> = Vec::new();
+        let mut refusals: Vec<(Extra, ModelError)> = Vec::new();
         loop {
             let plain = !self.stream || without[Extra::Stream as usize];
             let error = match self.ask(request, Some(heard.clone()).filter(|_| !plain), without).await {
                 Ok(completion) => {
-                    refusals.into_iter().for_each(|(extra, reason)| self.leave_out(extra, &reason));
+                    for (extra, refusal) in refusals {
+                        self.leave_out(extra, &refusal);
+                    }
                     return Ok(completion);
                 }
                 Err(error) => error,
@@ -163,17 +165,18 @@ impl Line {
             let refused = |extra: &Extra| !without[*extra as usize] && extra.is_refused_by(&error);
             let Some(extra) = Extra::ALL.into_iter().find(refused) else { return Err(error) };
             without[extra as usize] = true;
-            refusals.push((extra, error.message));
+            refusals.push((extra, error));
         }
     }
 
-    fn leave_out(&self, extra: Extra, reason: &str) {
-        let without = extra.names()[0];
+    fn leave_out(&self, extra: Extra, refusal: &ModelError) {
+        let (without, reason, text) = (extra.names()[0], &refusal.gist, refusal.quoted());
         tracing::warn!(
             event = "llm.plain",
             model = self.model,
             without,
             reason,
+            text,
             "a part of requests is left out for a while"
         );
         self.left_out_until.lock()[extra as usize] = Some(Instant::now() + LEFT_OUT_FOR);
@@ -189,7 +192,7 @@ impl Line {
         let transport = heard.map_or_else(|| self.transport.clone(), |heard| self.transport.streaming(heard));
         let openai = async_openai::Client::build(transport.client(), self.account.clone()).with_http_service(transport);
         let answer = openai.chat().create_byot::<_, Value>(body).await.map_err(named)?;
-        wire::read(answer, prompt_chars(request, self.sees))
+        wire::read(answer, || prompt_chars(request, self.sees))
     }
 
     /// The model as a request sees it.
@@ -262,5 +265,5 @@ fn named(error: OpenAIError) -> ModelError {
 }
 
 fn failure(kind: ModelErrorKind, message: String) -> ModelError {
-    ModelError { kind, message, retry_after: None }
+    ModelError::new(kind, message)
 }

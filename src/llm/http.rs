@@ -2,6 +2,7 @@
 //! what leaves here as a success is a whole JSON object without an error in it, also when the answer was streamed. So the
 //! library above never reads, and never logs, a body that it does not understand.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -59,6 +60,45 @@ const OVERFLOW_WORDS: [&str; 7] = [
     "exceeds the maximum number of tokens",
 ];
 
+/// How an endpoint is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Way {
+    /// On this machine, in the clear.
+    HerePlain,
+    /// On this machine, encrypted.
+    HereEncrypted,
+    /// On another machine.
+    Out,
+}
+
+/// The clients of rows that are reached in the same way: each client that is made reads the system's certificates.
+#[derive(Default)]
+pub struct Clients(HashMap<Way, reqwest::Client>);
+
+impl Way {
+    fn client(self) -> Result<reqwest::Client, String> {
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            return Err("no TLS provider is installed in this process".to_owned());
+        }
+        let builder = reqwest::Client::builder()
+            .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            // A redirect would carry prompt and key to an address that nobody configured.
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .retry(reqwest::retry::never());
+        // A proxy of the environment is for the way out of this machine.
+        let builder = match self {
+            // Nothing here will ever be encrypted, and reading the system's certificates takes a part of the start.
+            Self::HerePlain => builder.no_proxy().tls_certs_only([]),
+            Self::HereEncrypted => builder.no_proxy(),
+            Self::Out => builder,
+        };
+        builder.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(error)))
+    }
+}
+
 /// The way to one model's endpoint.
 #[derive(Clone)]
 pub struct Transport {
@@ -73,26 +113,18 @@ impl Transport {
     ///
     /// # Errors
     /// The TLS library has no provider or no root certificates.
-    pub fn new(base: &str, key: Option<SecretString>) -> Result<Self, String> {
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            return Err("no TLS provider is installed in this process".to_owned());
-        }
-        let builder = reqwest::Client::builder()
-            .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            // A redirect would carry prompt and key to an address that nobody configured.
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .retry(reqwest::retry::never());
-        // A proxy of the environment is for the way out of this machine.
-        let builder = match is_loopback(base) {
-            // Nothing here will ever be encrypted, and reading the system's certificates takes a part of the start.
-            true if base.starts_with("http://") => builder.no_proxy().tls_certs_only([]),
-            true => builder.no_proxy(),
-            false => builder,
+    pub fn new(base: &str, key: Option<SecretString>, clients: &mut Clients) -> Result<Self, String> {
+        let way = if !is_loopback(base) {
+            Way::Out
+        } else if base.starts_with("http://") {
+            Way::HerePlain
+        } else {
+            Way::HereEncrypted
         };
-        let client = builder.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(error)))?;
+        let client = match clients.0.get(&way) {
+            Some(client) => client.clone(),
+            None => clients.0.entry(way).or_insert(way.client()?).clone(),
+        };
         Ok(Self { client, key, heard: None })
     }
 
@@ -116,13 +148,16 @@ impl Transport {
             return Err(refused(status, retry_after, &start_of(response).await));
         }
         let body = match &self.heard {
-            None => whole_of(response).await?,
+            None => {
+                let body = whole_of(response).await?;
+                inspect(&body)?;
+                body
+            }
             Some(heard) => {
                 let source = response.bytes_stream().map(|piece| piece.map_err(broken));
                 stream::read(source, heard).await?.into()
             }
         };
-        inspect(&body)?;
         let mut answer = http::Response::new(reqwest::Body::from(body));
         *answer.status_mut() = status;
         Ok(answer.into())
@@ -130,10 +165,13 @@ impl Transport {
 
     /// Takes the key out of a message, in case a provider echoed it, and makes one short line of it.
     fn clean(&self, mut error: ModelError) -> ModelError {
-        if let Some(key) = self.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| !key.is_empty()) {
-            error.message = error.message.replace(key, "***");
+        let key = self.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| !key.is_empty());
+        for text in [&mut error.message, &mut error.gist] {
+            if let Some(key) = key {
+                *text = text.replace(key, "***");
+            }
+            *text = one_line(text);
         }
-        error.message = one_line(&error.message);
         error
     }
 }
@@ -241,11 +279,11 @@ impl Blanks {
 }
 
 /// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
-fn inspect(body: &[u8]) -> Result<(), ModelError> {
+pub(super) fn inspect(body: &[u8]) -> Result<(), ModelError> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| failure(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}")))?;
     if let Some(complaint) = wire::complaint_inside(&value) {
-        return Err(failure(ModelErrorKind::Provider, format!("an error inside a successful answer: {complaint}")));
+        return Err(complained(ModelErrorKind::Provider, "an error inside a successful answer", &complaint));
     }
     if value.is_object() {
         Ok(())
@@ -267,14 +305,20 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
         400 | 413 | 422 if says_overflow(&text) => ModelErrorKind::ContextOverflow,
         _ => ModelErrorKind::BadRequest,
     };
-    let words = serde_json::from_slice(body)
-        .ok()
-        .and_then(|value| wire::complaint(&value))
-        .map(|complaint| complaint.to_string());
-    let words = words.unwrap_or_else(|| {
-        if status.is_redirection() { "redirects are not followed".to_owned() } else { text.into_owned() }
-    });
-    ModelError { kind, message: format!("status {}: {words}", status.as_u16()), retry_after }
+    let what = format!("status {}", status.as_u16());
+    let complaint = serde_json::from_slice(body).ok().and_then(|value| wire::complaint(&value));
+    let error = match complaint {
+        Some(complaint) => complained(kind, &what, &complaint),
+        None if status.is_redirection() => failure(kind, format!("{what}: redirects are not followed")),
+        None => ModelError { message: format!("{what}: {text}"), ..failure(kind, what) },
+    };
+    ModelError { retry_after, ..error }
+}
+
+/// A failure that the provider told of. Its words may quote what members wrote, so the gist has at most its code.
+pub(super) fn complained(kind: ModelErrorKind, what: &str, complaint: &wire::Complaint) -> ModelError {
+    let name = complaint.name().map_or_else(String::new, |name| format!(": {name}"));
+    ModelError { message: format!("{what}: {complaint}"), ..failure(kind, format!("{what}{name}")) }
 }
 
 pub(super) fn says_overflow(text: &str) -> bool {
@@ -311,7 +355,7 @@ pub(super) fn too_large() -> ModelError {
 }
 
 pub(super) fn failure(kind: ModelErrorKind, message: String) -> ModelError {
-    ModelError { kind, message, retry_after: None }
+    ModelError::new(kind, message)
 }
 
 fn one_line(text: &str) -> String {

@@ -11,7 +11,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, failure, says_overflow, too_large};
+use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, complained, failure, inspect, says_overflow, too_large};
 use crate::llm::merge::Merged;
 use crate::llm::wire;
 use crate::ports::{Heard, ModelError, ModelErrorKind};
@@ -66,6 +66,7 @@ where
         blanks.check(&bytes)?;
         body.extend_from_slice(&bytes);
     }
+    inspect(&body)?;
     Ok(body)
 }
 
@@ -147,7 +148,7 @@ impl Reading<'_> {
     fn chunk(&mut self, chunk: Value) -> Result<(), ModelError> {
         if let Some(complaint) = wire::complaint_inside(&chunk) {
             // A finished answer is not undone by what went wrong behind it.
-            return if self.merged.is_finished() { Ok(()) } else { Err(complained(&complaint)) };
+            return if self.merged.is_finished() { Ok(()) } else { Err(broken_off(&complaint)) };
         }
         let text = self.merged.take(chunk);
         if !text.is_empty() {
@@ -159,14 +160,13 @@ impl Reading<'_> {
 }
 
 /// Names the failure that a frame of a stream tells.
-fn complained(complaint: &wire::Complaint) -> ModelError {
-    let text = complaint.to_string();
+fn broken_off(complaint: &wire::Complaint) -> ModelError {
     let kind = match complaint.code.as_deref() {
-        _ if says_overflow(&text) => ModelErrorKind::ContextOverflow,
+        _ if says_overflow(&complaint.to_string()) => ModelErrorKind::ContextOverflow,
         Some("429" | "rate_limit_error" | "rate_limit_exceeded") => ModelErrorKind::RateLimited,
         _ => ModelErrorKind::Provider,
     };
-    failure(kind, format!("an error inside the stream: {text}"))
+    complained(kind, "an error inside the stream", complaint)
 }
 
 /// Cuts lines into the frames of server-sent events.

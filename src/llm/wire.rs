@@ -17,14 +17,17 @@ const REASON_CHARS: usize = 40;
 /// The most calls that are read of one answer.
 const CALLS_MAX: usize = 64;
 
+/// The longest code of a complaint that is taken for a name.
+const CODE_MAX: usize = 64;
+
 /// How many characters make a token when we have to estimate.
 const CHARS_PER_TOKEN: u64 = 4;
 
-/// Reads an answer. `prompt_chars` is the length of what was sent, for the case that the answer does not tell its tokens.
+/// Reads an answer. `prompt_chars` measures what was sent, for the case that the answer does not tell its tokens.
 ///
 /// # Errors
 /// [`ModelErrorKind::Malformed`] when there is no message in it.
-pub fn read(answer: Value, prompt_chars: usize) -> Result<Completion, ModelError> {
+pub fn read(answer: Value, prompt_chars: impl Fn() -> usize) -> Result<Completion, ModelError> {
     let Value::Object(mut answer) = answer else {
         return Err(malformed("the answer is not a JSON object"));
     };
@@ -54,6 +57,15 @@ pub struct Complaint {
     pub code: Option<String>,
     /// Its words.
     pub message: String,
+}
+
+impl Complaint {
+    /// Its code, when that is a name or a number: nothing that anybody wrote.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        self.code.as_deref().filter(|code| code.len() <= CODE_MAX && code.bytes().all(plain))
+    }
 }
 
 impl std::fmt::Display for Complaint {
@@ -192,14 +204,14 @@ fn finish_of(choice: &Map<String, Value>, message: &Value) -> Finish {
     }
 }
 
-fn usage_of(usage: Option<&Value>, prompt_chars: usize, answer_chars: usize) -> Usage {
+fn usage_of(usage: Option<&Value>, prompt_chars: impl Fn() -> usize, answer_chars: usize) -> Usage {
     let reported = |names: &[&str]| names.iter().find_map(|name| sane(usage?.get(name)?));
     let prompt = reported(&["prompt_tokens", "input_tokens"]);
     let completion = reported(&["completion_tokens", "output_tokens"]);
     // No tokens at all for some text is what servers say that do not count.
-    let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars == 0);
+    let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars() == 0);
     let completion = completion.filter(|tokens| *tokens > 0 || answer_chars == 0);
-    let prompt_tokens = prompt.unwrap_or_else(|| estimate(prompt_chars));
+    let prompt_tokens = prompt.unwrap_or_else(|| estimate(prompt_chars()));
     Usage {
         prompt: prompt_tokens,
         completion: completion.unwrap_or_else(|| estimate(answer_chars)),
@@ -240,5 +252,5 @@ fn estimate(chars: usize) -> u64 {
 }
 
 fn malformed(message: &str) -> ModelError {
-    ModelError { kind: ModelErrorKind::Malformed, message: message.to_owned(), retry_after: None }
+    ModelError::new(ModelErrorKind::Malformed, message)
 }

@@ -76,7 +76,7 @@ impl Options {
         Self {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             seed: Seed::default(),
-            token: "playground".to_owned(),
+            token: "token-of-the-playground".to_owned(),
             shards: 1,
             heartbeat: Duration::from_millis(41_250),
             max_concurrency: 1,

@@ -9,6 +9,8 @@ pub enum Fault {
     Panic,
     /// Return an error from the handler.
     Error,
+    /// Never come back from the handler.
+    Hang,
 }
 
 /// No failure at all.

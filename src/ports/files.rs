@@ -27,3 +27,14 @@ pub enum NotDrawn {
     #[error("it took too long")]
     Late,
 }
+
+impl NotDrawn {
+    /// The label in logs, which quotes nothing.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Unable(_) => "it cannot be drawn",
+            Self::Late => "it took too long",
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! The backend without a server: one redb file in the data directory.
 //!
-//! Two tables: values by key, each with the moment its life ends, and an index by that moment for the sweep. One process at a
-//! time may hold the file. Nothing is ever deleted when the file is damaged: it is put aside under another name.
+//! Two tables: values by key, each with the moment its life ends, and an index by that moment for the sweep. A life that gets
+//! longer, which most do with each write, stays in the index at its earlier end; the sweep finds it there and moves it. One
+//! process at a time may hold the file. Nothing is ever deleted when the file is damaged: it is put aside under another name.
 
 use std::fs;
 use std::io;
@@ -41,7 +42,7 @@ const COMPACT_FACTOR: u64 = 2;
 /// Key to the moment its life ends, in milliseconds since the epoch (0: never), and its text.
 const VALUES: TableDefinition<&str, (u64, &str)> = TableDefinition::new("values");
 
-/// The keys that have an end, by that end.
+/// The keys that have an end, by that end or an earlier one.
 const EXPIRY: TableDefinition<(u64, &str), ()> = TableDefinition::new("expiry");
 
 /// The store that counted here last, and the number of its last batch of increments.
@@ -261,16 +262,23 @@ fn apply_one(
             (key, old, end)
         }
         Write::Add { key, by, ttl } => {
-            let before = values.get(key.as_str())?.map(|old| (old.value().0, old.value().1.to_owned()));
-            let living = before.as_ref().filter(|(end, _)| alive(*end, now));
-            let sum = counted(living.map(|(_, text)| text.as_str()), *by).to_string();
-            let end = counter_end(living.map(|(end, _)| *end), *ttl, now);
-            values.insert(key.as_str(), (end, sum.as_str()))?;
-            (key, before.map(|(end, _)| end), end)
+            let mut row = values.get_mut(key.as_str())?;
+            let before = row.as_ref().map(redb::AccessGuardMut::value);
+            let living = before.filter(|(end, _)| alive(*end, now));
+            let sum = counted(living.map(|(_, text)| text), *by).to_string();
+            let end = counter_end(living.map(|(end, _)| end), *ttl, now);
+            let old = before.map(|(end, _)| end);
+            if let Some(row) = &mut row {
+                row.insert((end, sum.as_str()))?;
+            } else {
+                drop(row);
+                values.insert(key.as_str(), (end, sum.as_str()))?;
+            }
+            (key, old, end)
         }
         Write::Delete { key } => (key, values.remove(key.as_str())?.map(|old| old.value().0), 0),
     };
-    if old == Some(end) {
+    if old.is_some_and(|old| old == end || (old != 0 && old < end)) {
         return Ok(());
     }
     if end != 0 {
@@ -304,9 +312,14 @@ fn sweep(database: &Database, now: Timestamp) -> Result<bool, redb::Error> {
     {
         let mut values = transaction.open_table(VALUES)?;
         let mut expiry = transaction.open_table(EXPIRY)?;
-        for (end, key) in &over {
-            expiry.remove((*end, key.as_str()))?;
-            values.remove(key.as_str())?;
+        for (at, key) in &over {
+            expiry.remove((*at, key.as_str()))?;
+            let end = values.get(key.as_str())?.map(|row| row.value().0);
+            if end.is_some_and(|end| !alive(end, now)) {
+                values.remove(key.as_str())?;
+            } else if let Some(end) = end.filter(|end| *end != 0) {
+                expiry.insert((end, key.as_str()), ())?;
+            }
         }
     }
     transaction.commit()?;

@@ -30,6 +30,9 @@ const VALUES_BYTES: usize = MAX_LINE_BYTES - 4 * 1024;
 /// Fields that hold what members, prompts, models and tools say.
 const CONTENT_FIELDS: [&str; 5] = ["content", "prompt", "text", "arguments", "result"];
 
+/// Who speaks where no actor does: the program itself, which is the root of the tree.
+pub(super) const ROOT: &str = "staffai";
+
 /// How lines look.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
@@ -119,7 +122,9 @@ where
             }
         }
         let target = event.metadata().target();
-        if !super::is_own(target) {
+        if super::is_own(target) {
+            map.entry("actor").or_insert_with(|| Value::String(ROOT.to_owned()));
+        } else {
             map.insert("target".to_owned(), Value::String(target.to_owned()));
         }
         (self.send)(match self.style.format {

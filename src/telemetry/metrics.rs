@@ -42,6 +42,8 @@ pub enum Kind {
     Counter,
     /// Only grows, has no labels, and is there from the start with zero, so that an alert can watch it.
     ZeroCounter,
+    /// The same for each of these values of its one label.
+    ZeroCounters(&'static str, &'static [&'static str]),
     /// Goes up and down.
     Gauge,
     /// Samples in buckets with these upper borders.
@@ -64,11 +66,19 @@ pub const METRICS: &[Metric] = &[
     ),
     row("staffai_turns_lost_total", Kind::ZeroCounter, "turns closed without a reply or an apology"),
     row("staffai_turns_doubled_total", Kind::ZeroCounter, "triggers that were found answered twice"),
-    row("staffai_shed_total", Kind::Counter, "work that was turned away because too much was going on, by where"),
+    row(
+        "staffai_shed_total",
+        Kind::ZeroCounters("where", &["commands", "gateway", "journal", "lane", "log", "outbox", "shard"]),
+        "work that was turned away because too much was going on, by where",
+    ),
     row("staffai_commands_total", Kind::Counter, "commands that ended, by command and outcome"),
     row("staffai_actor_restarts_total", Kind::Counter, "restarts, by actor"),
     row("staffai_mailbox_depth", Kind::Gauge, "messages that wait, by actor"),
-    row("staffai_limit_refused_total", Kind::Counter, "requests over a limit, by tier"),
+    row(
+        "staffai_limit_refused_total",
+        Kind::ZeroCounters("tier", &["messages", "tokens"]),
+        "requests over a limit, by tier",
+    ),
     row("staffai_restrictions_active", Kind::Gauge, "restrictions in force"),
     row("staffai_gateway_events_total", Kind::Counter, "incoming events, by kind"),
     row("staffai_discord_requests_total", Kind::Counter, "requests to Discord, by status"),
@@ -143,6 +153,12 @@ fn describe() {
                 metrics::describe_counter!(*name, *help);
                 metrics::counter!(*name).increment(0);
             }
+            Kind::ZeroCounters(label, values) => {
+                metrics::describe_counter!(*name, *help);
+                for value in *values {
+                    metrics::counter!(*name, *label => *value).increment(0);
+                }
+            }
             Kind::Gauge => metrics::describe_gauge!(*name, *help),
             Kind::Histogram(_) => metrics::describe_histogram!(*name, *help),
         }
@@ -167,6 +183,7 @@ mod tests {
             "# TYPE staffai_shed_total counter",
             "staffai_shed_total{where=\"door\"} 2",
             "staffai_turns_lost_total 0",
+            "staffai_shed_total{where=\"lane\"} 0",
             "# TYPE staffai_turn_seconds histogram",
             "staffai_turn_seconds_bucket{le=\"0.25\"} 0",
             "staffai_turn_seconds_bucket{le=\"0.5\"} 1",
@@ -183,7 +200,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), METRICS.len());
         for metric in METRICS {
-            let counts = matches!(metric.kind, Kind::Counter | Kind::ZeroCounter);
+            let counts = matches!(metric.kind, Kind::Counter | Kind::ZeroCounter | Kind::ZeroCounters(..));
             assert_eq!(metric.name.ends_with("_total"), counts, "{}", metric.name);
         }
     }

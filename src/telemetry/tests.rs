@@ -43,7 +43,7 @@ fn a_line_is_one_flat_object_with_the_time_in_front() {
     });
     let wanted = concat!(
         r#"{"timestamp":"2026-01-01T12:00:00.042Z","level":"INFO","message":"answered","#,
-        r#""cached":true,"event":"turn.replied","ms":12,"ratio":0.5,"reason":"Some(\"x\")"}"#,
+        r#""actor":"staffai","cached":true,"event":"turn.replied","ms":12,"ratio":0.5,"reason":"Some(\"x\")"}"#,
         "\n"
     );
     assert_eq!(written, [wanted]);
@@ -174,7 +174,7 @@ fn filters_are_levels_or_lists_for_own_targets() {
     assert_eq!(found, [3, 2, 1, 5, 0, 4, 3]);
     for wrong in ["loud", "info,loud", "staffai=loud"] {
         let error = check_filter(wrong).unwrap_err();
-        assert!(error.starts_with(&format!("log filter '{wrong}' is neither")), "{error}");
+        assert!(error.starts_with("must be a level"), "{error}");
     }
 }
 

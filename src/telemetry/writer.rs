@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
+use crate::telemetry::line::ROOT;
 
 /// Lines that may wait for the writer. At the longest line this is 64 MiB; at a usual one, 1 MiB.
 const QUEUED_LINES: usize = 4096;
@@ -125,7 +126,7 @@ fn report_shed(out: &mut dyn Write, shed: &AtomicU64, clock: &dyn Clock, format:
     let event = "log.shed";
     drop(match format {
         LogFormat::Json => {
-            let line = serde_json::json!({"timestamp": at, "level": "WARN", "message": "log lines were shed", "event": event, "lines": lines});
+            let line = serde_json::json!({"timestamp": at, "level": "WARN", "message": "log lines were shed", "actor": ROOT, "event": event, "lines": lines});
             writeln!(out, "{line}")
         }
         LogFormat::Pretty { .. } => writeln!(out, "{at}  WARN log lines were shed event={event} lines={lines}"),

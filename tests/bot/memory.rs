@@ -121,13 +121,20 @@ fn what_a_member_replies_to_is_shown_however_old_it_is() {
         let said = world.replies("Ada", &answer, "and at low tide?");
         world.answer_to(said).await;
         insta::assert_snapshot!(world.model.last().talk(), @r"
-        user: one
-        assistant: You said: one
         user: two
         assistant: You said: two
         user: [asked by member 900000000000000003] how deep is the harbour?
         assistant: You said: how deep is the harbour?
         user: and at low tide?
+        ");
+        let said = world.says("Ada", "general", "@staffai sure?");
+        world.answer_to(said).await;
+        insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: [asked by member 900000000000000003] how deep is the harbour?
+        assistant: You said: how deep is the harbour?
+        user: and at low tide?
+        assistant: You said: and at low tide?
+        user: sure?
         ");
     });
 }

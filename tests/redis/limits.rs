@@ -127,6 +127,20 @@ async fn entries_have_the_form_of_the_python_bot_and_its_own_are_read() {
 }
 
 #[tokio::test]
+async fn messages_of_the_python_bot_in_the_same_moment_are_as_many_as_they_were() {
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let now: (u64, u64) = server.ask("TIME");
+    let at = format!("{}.25", now.0 - 30);
+    let _: i64 = server.words(&["RPUSH", KEYS[0], &at, &at, &at]);
+    let _: i64 = server.words(&["RPUSH", KEYS[1], &format!("{at}:70"), &format!("{at}:70")]);
+    assert_eq!(used(&store).await, (3, 140));
+    assert!(!admits(&store, 1, few(3)).await);
+    assert!(admits(&store, 1, few(4)).await);
+    assert_eq!(used(&store).await, (4, 150));
+}
+
+#[tokio::test]
 async fn keys_of_other_types_are_replaced_and_never_an_error() {
     let said = Said::listen();
     let server = Server::start();

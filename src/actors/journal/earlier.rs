@@ -11,6 +11,7 @@ use crate::domain::ids::TurnId;
 use crate::domain::keys;
 use crate::domain::notice;
 use crate::domain::turn::Custody;
+use crate::domain::unquoted::unquoted;
 
 /// The most records read at start.
 const LOAD_MAX: usize = 200_000;
@@ -62,7 +63,13 @@ impl Journal {
                     }
                 }
                 Err(error) => {
-                    tracing::error!(event = "store.corrupt", key, %error, "a journal record cannot be read; it is skipped");
+                    let error = unquoted(&error.to_string());
+                    tracing::error!(
+                        event = "store.corrupt",
+                        key,
+                        error,
+                        "a journal record cannot be read; it is skipped"
+                    );
                 }
             }
         }

@@ -7,6 +7,15 @@ use crate::actors::outbox::Delivery;
 use crate::domain::ids;
 use crate::domain::turn::{Answer, Outcome};
 
+/// How much is left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Turns that are not closed.
+    pub open: usize,
+    /// Those of them whose answer is known and not posted.
+    pub undelivered: usize,
+}
+
 /// Says in the log and the metrics that a turn was answered.
 pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
     let turn = &entry.turn;

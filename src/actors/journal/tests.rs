@@ -231,11 +231,13 @@ async fn records_that_a_failing_store_hid_are_taken_up_when_it_recovers() {
 async fn closed_and_corrupt_records_of_an_earlier_life_are_not_offered() {
     let log = Log::capture();
     let closed = serde_json::to_string(&Custody::Closed { posted: Vec::new() }).unwrap();
-    let records = vec![(keys::turn(&turn_id("10")), closed), (keys::turn(&turn_id("11")), "{nonsense".to_owned())];
+    let corrupt = r#"{"state": "my diary"}"#.to_owned();
+    let records = vec![(keys::turn(&turn_id("10")), closed), (keys::turn(&turn_id("11")), corrupt)];
     let mut world = world(with(records)).await;
     world.accept(&turn("10", "7", "42"));
     assert_eq!(world.offered().await, None);
     assert_eq!(log.column("store.corrupt", "key"), ["staffai:turn:discord:11"]);
+    assert!(log.column("store.corrupt", "error").iter().all(|error| !error.contains("diary")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -418,12 +420,12 @@ async fn while_draining_turns_are_recorded_but_not_begun_and_known_answers_still
     world.accept(&after);
     assert_eq!((world.offered().await, world.record("11").as_str()), (None, "open"));
     world.answered(&before, "in time");
-    let undelivered = world.journal.call(JournalMsg::Undelivered, Duration::from_secs(1));
-    assert_eq!(undelivered.await, Ok(1));
+    let left = world.journal.call(JournalMsg::Left, Duration::from_secs(1));
+    assert_eq!(left.await, Ok(Left { open: 2, undelivered: 1 }));
     assert_eq!(world.delivery().await, Some(("10".into(), "in time".into(), false)));
     world.delivered("10");
-    let undelivered = world.journal.call(JournalMsg::Undelivered, Duration::from_secs(1));
-    assert_eq!(undelivered.await, Ok(0));
+    let left = world.journal.call(JournalMsg::Left, Duration::from_secs(1));
+    assert_eq!(left.await, Ok(Left { open: 1, undelivered: 0 }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -48,7 +48,7 @@ impl World {
         let usage = crate::domain::completion::Usage::default();
         let result = match result {
             Ok(()) => Ok(Summary { finish: "stop".into(), usage, calls: 0 }),
-            Err(kind) => Err(ModelError { kind, message: "no".into(), retry_after: None }),
+            Err(kind) => Err(ModelError::new(kind, "no")),
         };
         let report = Report { turn: Some(turn_id("10")), row: row.into(), tries: 1, took: Duration::ZERO, result };
         self.dispatcher.cast(LlmDispatcherMsg::Report(report)).unwrap();
@@ -63,6 +63,29 @@ impl World {
     fn shown_up(&self, row: &str) -> bool {
         self.board.parts().iter().any(|(_, name, state)| name == row && state.up)
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_said_is_content_and_who_was_asked_for_is_told() {
+    let (log, world) = (Log::capture(), world(1).await);
+    let error = || {
+        let message = "status 500: I cannot answer 'my diary'".to_owned();
+        ModelError { message, ..ModelError::new(ModelErrorKind::Provider, "status 500") }
+    };
+    for turn in std::iter::repeat_n(Some(turn_id("10")), OPEN_AFTER as usize).chain([None]) {
+        let report = Report { turn, row: "main".into(), tries: 1, took: Duration::ZERO, result: Err(error()) };
+        world.dispatcher.cast(LlmDispatcherMsg::Report(report)).unwrap();
+    }
+    settle().await;
+    let calls = log.of("llm.called");
+    let fields = |line: &crate::actors::testing::log::Line| {
+        [&line["purpose"], &line["reason"], &line["text"]].map(String::clone)
+    };
+    assert_eq!(fields(&calls[0]), ["turn", "status 500", &error().message]);
+    assert_eq!(calls.last().map(fields).unwrap()[0], "status");
+    assert_eq!(log.column("breaker.opened", "reason"), ["Provider: status 500"]);
+    let told = world.board.parts().into_iter().find_map(|(_, name, state)| state.last_error.filter(|_| name == "main"));
+    assert_eq!(told.as_deref(), Some("Provider: status 500"), "it stands on an open page");
 }
 
 #[tokio::test(start_paused = true)]

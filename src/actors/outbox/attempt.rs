@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::courier::Courier;
 use super::pace::WAIT_MAX;
+use super::pacer::Slot;
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
 use crate::ports::{PostError, PostReply, PostRequest, PostResult};
@@ -14,8 +15,6 @@ use crate::ports::{PostError, PostReply, PostRequest, PostResult};
 const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(10) };
 /// The most tries of a read.
 const READ_TRIES: u32 = 3;
-/// How many requests of a place's bucket drafts leave for answers.
-const DRAFTS_LEAVE: u32 = 1;
 
 /// Why a request is not tried again.
 pub(super) enum Refusal {
@@ -46,21 +45,10 @@ impl Courier {
 
     /// One attempt, at its slot.
     pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        if let Some(at) = self.pace.not_before {
+        if let Some(at) = self.pace.empty_until() {
             tokio::time::sleep_until(at).await;
         }
-        let mut slot = self.pacer.lock().reserve(Instant::now());
-        loop {
-            // A timer waits for the end of its millisecond, also when its moment has come already.
-            if slot > Instant::now() {
-                tokio::time::sleep_until(slot).await;
-            }
-            let renewed = self.pacer.lock().renew(slot);
-            if renewed <= slot {
-                break;
-            }
-            slot = renewed;
-        }
+        let _slot = Slot::take(&self.pacer).await;
         self.attempt(request).await
     }
 
@@ -73,12 +61,12 @@ impl Courier {
         let now = Instant::now();
         match result {
             Ok(PostReply { result, bucket }) => {
-                let left = |most: u32| bucket.as_ref().filter(|bucket| bucket.remaining <= most);
-                self.pace.not_before = left(0).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
-                self.pace.drafts_after = left(DRAFTS_LEAVE).map(|bucket| now + bucket.reset_after.min(WAIT_MAX));
+                self.pace.left = bucket.map(|bucket| (bucket.remaining, now + bucket.reset_after.min(WAIT_MAX)));
                 Ok(result)
             }
             Err(error) => {
+                // It counts also when nothing told so.
+                self.pace.left = self.pace.left.map(|(left, until)| (left.saturating_sub(1), until));
                 match &error {
                     PostError::RateLimited { retry_after, global } => {
                         self.pacer.lock().limited(now, *retry_after, *global);

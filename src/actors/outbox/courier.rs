@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::attempt::Refusal;
 use super::found::{Found, Shown};
 use super::job::{Delivery, Job, Returned};
-use super::pace::{EDIT_EVERY, Pace, Pacer};
+use super::pace::{EDIT_EVERY, Pace};
+use super::pacer::Pacer;
 use crate::domain::ids::MessageId;
 use crate::domain::layout::lay_out;
 use crate::domain::outgoing::{Capabilities, File, Part, Piece};
@@ -95,7 +96,8 @@ impl Courier {
         match self.renderer.formula(formula).await {
             Ok(png) => Some(File { description: formula.to_owned(), ..File::new("formula.png", "image/png", png) }),
             Err(reason) => {
-                tracing::info!(event = "outbox.no_picture", reason = %reason, "a formula is shown as text");
+                // What cannot be drawn is named in the formula's own words.
+                tracing::info!(event = "outbox.no_picture", reason = reason.label(), text = %reason, "a formula is shown as text");
                 None
             }
         }

@@ -8,6 +8,7 @@ use super::drafts::{Drawn, Step};
 use super::found::Shown;
 use super::job::Task;
 use super::pace::{Pace, WAIT_MAX};
+use super::pacer::Slot;
 use super::{Outbox, OutboxMsg, OutboxState};
 use crate::actors::supervisor::Me;
 use crate::domain::draft;
@@ -37,16 +38,16 @@ impl Outbox {
             if !queue.is_free(now) || !state.drafts.is_due(&place, edit) {
                 continue;
             }
-            if !self.pacer.lock().try_reserve(now, DRAFT_SPARES) {
+            let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES) else {
                 state.drafts.put_back();
                 return;
-            }
+            };
             let Some(step) = state.drafts.take_step(&place, edit) else { continue };
             queue.out = Some(Task::Draft(step.turn.clone()));
             let (courier, pace) = (self.courier(queue.pace), queue.pace);
             let (turn, drawn) = (step.turn.clone(), Drawn { text: String::new(), ..step.drawn.clone() });
             let lost = Drawn { doubtful: drawn.message.is_none(), ..drawn };
-            me.task(async move { OutboxMsg::Drew(courier.draw(step).await) }, move |panic| {
+            me.task(async move { OutboxMsg::Drew(courier.draw(step, slot).await) }, move |panic| {
                 tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
                 OutboxMsg::Drew(Drew { place, turn, drawn: lost, pace })
             });
@@ -70,8 +71,9 @@ impl Outbox {
 }
 
 impl Courier {
-    /// Shows what there is of an unfinished answer: by a message of its own at first, by edits of that one later.
-    pub(super) async fn draw(mut self, step: Step) -> Drew {
+    /// Shows what there is of an unfinished answer: by a message of its own at first, by edits of that one later. The slot is
+    /// for that one request.
+    pub(super) async fn draw(mut self, step: Step, slot: Slot) -> Drew {
         let Step { turn, place, reply_to, text, mut drawn } = step;
         if let Some(text) = draft::draft(&text, self.poster.capabilities().text_limit) {
             if drawn.doubtful && !self.look_for(&place, &turn, &mut drawn).await {
@@ -91,6 +93,7 @@ impl Courier {
                 self.show(&request, text, &mut drawn).await;
             }
         }
+        drop(slot);
         Drew { place, turn, drawn, pace: self.pace }
     }
 
@@ -108,7 +111,7 @@ impl Courier {
             }
             Err(PostError::RateLimited { retry_after, .. }) => {
                 // The answer itself would meet the same limit.
-                self.pace.not_before = Some(now + retry_after.min(WAIT_MAX));
+                self.pace.left = Some((0, now + retry_after.min(WAIT_MAX)));
             }
             Err(PostError::Refused { .. } | PostError::NoReply(_)) => drawn.over = true,
             // It may have worked, and only its answer was lost.

@@ -1,5 +1,6 @@
 mod pieces;
 
+use super::queue::CLOSED_FOR;
 use super::typing::TYPING_SPARES;
 use super::*;
 use crate::actors::draft::Slot;
@@ -168,7 +169,7 @@ async fn a_failure_in_the_middle_of_a_long_answer_goes_on_there() {
     world.deliver("10", "42", &text);
     assert!(world.told().await.1.is_ok());
     let whole = world.poster.ours(&place("42"));
-    world.poster.post_goes(Go::EmptyBucket(Duration::ZERO));
+    world.poster.post_goes(Go::Leaves(0, Duration::ZERO));
     world.poster.post_goes(transient());
     world.deliver("11", "43", &text);
     assert_eq!(world.told().await, ("11".into(), Ok(3)));
@@ -389,7 +390,7 @@ async fn no_second_holds_more_than_the_budget() {
 #[tokio::test(start_paused = true)]
 async fn an_empty_bucket_is_waited_for_in_its_place_only() {
     let mut world = world().await;
-    world.poster.post_goes(Go::EmptyBucket(Duration::from_secs(7)));
+    world.poster.post_goes(Go::Leaves(0, Duration::from_secs(7)));
     world.deliver("10", "42", "one");
     assert!(world.told().await.1.is_ok());
     let begun = Instant::now();
@@ -398,6 +399,20 @@ async fn an_empty_bucket_is_waited_for_in_its_place_only() {
     assert_eq!(world.told().await.0, "20");
     assert!(begun.elapsed() < Duration::from_secs(1));
     assert_eq!(world.told().await.0, "11");
+    assert_eq!(begun.elapsed().as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_answer_is_lost_counts_in_its_bucket_too() {
+    let mut world = world().await;
+    world.poster.post_goes(Go::Leaves(2, Duration::from_secs(7)));
+    world.deliver("10", "42", "one");
+    assert!(world.told().await.1.is_ok());
+    let begun = Instant::now();
+    world.poster.post_goes(Go::LoseAnswer);
+    world.poster.post_goes(transient());
+    world.deliver("11", "42", "two");
+    assert_eq!(world.told().await, ("11".into(), Ok(1)));
     assert_eq!(begun.elapsed().as_secs(), 7);
 }
 
@@ -474,6 +489,25 @@ async fn typing_of_a_turn_that_is_never_heard_of_again_ends_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn typing_waits_for_its_bucket() {
+    let world = world().await;
+    let (begun, until) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+    world.poster.typing_goes(Go::Leaves(0, Duration::from_secs(12)));
+    let empty = PostError::RateLimited { retry_after: Duration::from_secs(20), global: false };
+    world.poster.typing_goes(Go::Fail(empty));
+    for turn in ["10", "11", "12", "13"] {
+        world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id(turn), until }).unwrap();
+        settle().await;
+        world.outbox.cast(OutboxMsg::Quiet(place("42"), turn_id(turn))).unwrap();
+    }
+    assert_eq!(world.typing(), 1, "nothing is left");
+    world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("14"), until }).unwrap();
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    let shown: Vec<u64> = world.poster.requests.lock().iter().map(|(at, _)| (*at - begun).as_secs()).collect();
+    assert_eq!(shown, [0, 16, 40, 48]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn typing_gives_way_when_requests_are_short() {
     let world = world_of(Pacer::new(TYPING_SPARES, 1000)).await;
     let until = Instant::now() + Duration::from_secs(20);
@@ -517,12 +551,12 @@ fn places_where_nothing_waits_are_forgotten() {
     let mut state = OutboxState::default();
     state.lanes.insert(
         place("1"),
-        PlaceQueue { pace: Pace { not_before: Some(now), ..Pace::default() }, ..PlaceQueue::default() },
+        PlaceQueue { pace: Pace { left: Some((0, now)), ..Pace::default() }, ..PlaceQueue::default() },
     );
     state.lanes.insert(place("2"), PlaceQueue { closed: Some((now, "no".into())), ..PlaceQueue::default() });
     state.lanes.insert(
         place("3"),
-        PlaceQueue { pace: Pace { not_before: Some(later), ..Pace::default() }, ..PlaceQueue::default() },
+        PlaceQueue { pace: Pace { left: Some((0, later)), ..Pace::default() }, ..PlaceQueue::default() },
     );
     state.lanes.insert(place("4"), PlaceQueue { closed: Some((later, "no".into())), ..PlaceQueue::default() });
     state.tidy(now);

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::pace::WAIT_MAX;
+use super::pacer::Slot;
+use super::queue::CLOSED_FOR;
 use super::{Outbox, OutboxMsg, OutboxState};
 use crate::actors::supervisor::Me;
 use crate::domain::ids::{Place, TurnId};
@@ -13,25 +16,35 @@ use crate::ports::{PostError, PostRequest};
 pub(super) const TYPING_SPARES: u32 = 20;
 
 impl Outbox {
-    /// Shows typing once, if that takes nothing from answers.
-    pub(super) fn show_typing(&self, me: &mut Me<OutboxMsg>, place: Place) {
-        if !self.pacer.lock().try_reserve(Instant::now(), TYPING_SPARES) {
+    /// Shows typing once, if the place lets us and that takes nothing from answers.
+    pub(super) fn show_typing(&self, me: &mut Me<OutboxMsg>, state: &OutboxState, place: Place) {
+        if state.mute.get(&place).is_some_and(|until| *until > Instant::now()) {
             return;
         }
+        let Some(slot) = Slot::try_take(&self.pacer, TYPING_SPARES) else { return };
         let poster = Arc::clone(&self.poster);
         let pacer = Arc::clone(&self.pacer);
         let handle = me.handle().clone();
         me.background(async move {
-            match poster.perform(&PostRequest::Typing { place: place.clone() }).await {
+            let answer = poster.perform(&PostRequest::Typing { place: place.clone() }).await;
+            drop(slot);
+            let now = Instant::now();
+            let pause = match answer {
+                Ok(reply) => reply.bucket.filter(|bucket| bucket.remaining == 0).map(|bucket| bucket.reset_after),
                 Err(PostError::Refused { status, .. }) => {
-                    pacer.lock().refused(Instant::now(), status);
-                    let _ = handle.cast(OutboxMsg::TypingRefused(place));
+                    pacer.lock().refused(now, status);
+                    Some(CLOSED_FOR)
                 }
                 Err(PostError::RateLimited { retry_after, global }) => {
-                    pacer.lock().limited(Instant::now(), retry_after, global);
+                    pacer.lock().limited(now, retry_after, global);
+                    Some(retry_after)
                 }
                 // Typing is worth no second try.
-                Ok(_) | Err(PostError::Transient(_) | PostError::NoReply(_)) => {}
+                Err(PostError::Transient(_) | PostError::NoReply(_)) => None,
+            };
+            if let Some(pause) = pause {
+                // An outbox that begins anew learns it again.
+                let _ = handle.cast(OutboxMsg::NoTyping(place, now + pause.min(WAIT_MAX)));
             }
         });
     }

@@ -68,6 +68,9 @@ impl ShardActor {
 
     /// Takes what the connection brought.
     pub(super) fn happened(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
+        if matches!(event, StreamEvent::Ready(_) | StreamEvent::Resumed) {
+            state.inherited = false;
+        }
         match event {
             StreamEvent::Ready(session) => {
                 tracing::info!(
@@ -82,6 +85,7 @@ impl ShardActor {
                 for pending in state.unsettled.values_mut() {
                     pending.sequence = None;
                 }
+                state.catching_up.values_mut().for_each(|told_at| *told_at = None);
                 self.parts.board.up(PartKind::Shard, &self.name());
                 drop(self.save(state));
             }
@@ -97,11 +101,13 @@ impl ShardActor {
             StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
             StreamEvent::Places { sequence, guild, newest } => {
                 state.latest = state.latest.max(sequence);
-                if state.catching_up.insert(guild.clone()) {
+                let under_way = state.catching_up.contains_key(&guild);
+                state.catching_up.entry(guild.clone()).or_default().get_or_insert(sequence);
+                if under_way {
+                    state.further.insert(guild, newest);
+                } else {
                     state.gaps.push_back((guild, Gap { newest, again: false }));
                     self.catch_up(me, state);
-                } else {
-                    state.further.insert(guild, newest);
                 }
             }
             StreamEvent::Closed(closed) => self.closed(me, state, &closed),
@@ -110,7 +116,11 @@ impl ShardActor {
 
     fn closed(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, closed: &Closed) {
         let Closed { reason, next } = closed;
-        self.parts.board.down(PartKind::Shard, &self.name(), reason);
+        // Sessions live for minutes: after a longer break a new one is begun, and nothing is wrong.
+        let outlived = *next == AfterClose::Identify && std::mem::take(&mut state.inherited);
+        if !outlived {
+            self.parts.board.down(PartKind::Shard, &self.name(), reason);
+        }
         match next {
             AfterClose::Fatal => {
                 tracing::error!(
@@ -138,7 +148,12 @@ impl ShardActor {
         };
         state.failures = state.failures.saturating_add(1);
         let ms = ids::millis(delay);
-        tracing::warn!(event = "gateway.closed", shard = self.shard.number, reason, next = ?next, again_in_ms = ms, "connection closed");
+        let shard = self.shard.number;
+        if outlived {
+            tracing::info!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "the stored session is over");
+        } else {
+            tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
+        }
         me.after(delay, ShardMsg::Connect);
     }
 }

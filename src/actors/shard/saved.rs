@@ -25,7 +25,7 @@ impl ShardActor {
         let oldest = state.oldest_unsettled();
         let catching_up = &state.catching_up;
         state.watermarks.retain(|guild, at| {
-            if catching_up.contains(guild) {
+            if catching_up.contains_key(guild) {
                 return true;
             }
             // Never past a message that nobody durably owns; what lies behind it is written when that is settled.

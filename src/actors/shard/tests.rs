@@ -196,6 +196,22 @@ async fn a_session_that_the_platform_forgot_is_begun_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stored_session_that_is_over_is_no_trouble() {
+    let (log, store) = (Log::capture(), MemoryStore::new());
+    store.put(SESSION.into(), json!({"id": "old", "sequence": 5, "resume_url": null, "total": 1}).to_string());
+    let mut world = world(store).await;
+    let connection = world.connections.next().await;
+    assert!(connection.session.is_some());
+    close(&connection, AfterClose::Identify);
+    let connection = world.connections.next().await;
+    assert!(connection.session.is_none());
+    ready(&connection);
+    close(&connection, AfterClose::Identify);
+    world.connections.next().await;
+    assert_eq!(log.column("gateway.closed", "message"), ["the stored session is over", "connection closed"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn failing_connections_back_off_to_a_bound() {
     let mut world = world(MemoryStore::new()).await;
     let mut waits = Vec::new();
@@ -434,6 +450,30 @@ async fn only_a_few_communities_are_read_back_at_once() {
     assert_eq!(world.poster.requests.lock().len(), CATCH_UPS);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.poster.requests.lock().len(), 20, "and all in the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_gap_is_read_back_the_stored_session_stays_before_it() {
+    let mut world = world(marked(100)).await;
+    missed(&world, "11", 50);
+    world.poster.slow(place("42"), Duration::from_secs(10));
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    posted(&connection, 3, "20");
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "20");
+    receipt.settle();
+    let sequence = |world: &World| world.store.json(SESSION).unwrap()["sequence"].clone();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(sequence(&world), 1, "it is being read");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(sequence(&world), 1, "it is read, and nobody owns it yet");
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "11");
+    receipt.settle();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(sequence(&world), 3);
 }
 
 // === What a resumed session does not tell ===

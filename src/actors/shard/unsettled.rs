@@ -80,7 +80,8 @@ impl ShardActor {
 impl ShardState {
     /// The newest sequence that may be stored: everything up to it is safely taken.
     pub(super) fn safe_sequence(&self) -> u64 {
-        let oldest = self.unsettled.values().filter_map(|pending| pending.sequence).min();
+        let handed_on = self.unsettled.values().filter_map(|pending| pending.sequence);
+        let oldest = handed_on.chain(self.catching_up.values().copied().flatten()).min();
         oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
     }
 

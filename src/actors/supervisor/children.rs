@@ -13,6 +13,7 @@ use crate::actors::handle::{LifeState, Stats};
 use crate::actors::roomy;
 use crate::actors::tree::Row;
 use crate::domain::restart::{self, Exit, Intensity, Law, Verdict};
+use crate::domain::unquoted::unquoted;
 
 /// How long a killed actor may take to be gone: it ends at its next await.
 const KILL_WITHIN: Duration = Duration::from_secs(1);
@@ -104,6 +105,8 @@ impl Children {
             return Ok(());
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
+        // There from the start, so that the first restart is a rise.
+        metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().kind().to_owned()).increment(0);
         let index = self.list.push(Child { spec, cell: None });
         self.spawn(index).await
     }
@@ -143,7 +146,7 @@ impl Children {
                 (cell, Some("killed".to_owned()))
             }
             SupervisionEvent::ActorTerminated(cell, _, _) => (cell, None),
-            SupervisionEvent::ActorFailed(cell, error) => (cell, Some(error.to_string())),
+            SupervisionEvent::ActorFailed(cell, error) => (cell, Some(unquoted(&error.to_string()))),
             _ => return Ok(()),
         };
         match self.list.by_cell.get(&cell.get_id()).copied() {

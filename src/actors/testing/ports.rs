@@ -257,7 +257,7 @@ impl Models for ScriptedModels {
                 usage: Usage::default(),
                 raw: Value::Null,
             }),
-            Say::Fail(kind) => Err(ModelError { kind, message: "scripted".to_owned(), retry_after: None }),
+            Say::Fail(kind) => Err(ModelError::new(kind, "scripted")),
             Say::Panic => panic!("the model panicked"),
         }
     }
@@ -288,8 +288,8 @@ pub enum Go {
     PanicAfter,
     /// Whom it is about is not there.
     Absent,
-    /// It goes well, and the platform says that its bucket is empty for so long.
-    EmptyBucket(Duration),
+    /// It goes well, and the platform says that so many are left in its bucket for so long.
+    Leaves(u32, Duration),
 }
 
 /// A channel service in memory that remembers nonces, with a script for the next posts and edits.
@@ -302,6 +302,7 @@ pub struct ScriptedPoster {
     posts: Mutex<VecDeque<Go>>,
     reads: Mutex<VecDeque<Go>>,
     roles: Mutex<VecDeque<Go>>,
+    typing: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
     /// What each of our messages carries beside its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
@@ -318,6 +319,7 @@ impl ScriptedPoster {
             posts: Mutex::default(),
             reads: Mutex::default(),
             roles: Mutex::default(),
+            typing: Mutex::default(),
             slow: Mutex::default(),
             carried: Mutex::default(),
             shows: Mutex::new(Capabilities::text_only(100)),
@@ -337,6 +339,11 @@ impl ScriptedPoster {
     /// The next change of a role goes like this.
     pub fn role_goes(&self, go: Go) {
         self.roles.lock().push_back(go);
+    }
+
+    /// The next sign of typing goes like this.
+    pub fn typing_goes(&self, go: Go) {
+        self.typing.lock().push_back(go);
     }
 
     /// Requests to this place take so long.
@@ -444,7 +451,7 @@ impl Poster for ScriptedPoster {
         let (place, script) = match request {
             PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
-            PostRequest::Typing { place } => (Some(place), None),
+            PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
             PostRequest::Learn { .. } => (None, Some(&self.reads)),
@@ -465,8 +472,8 @@ impl Poster for ScriptedPoster {
                 self.perform_now(request);
                 panic!("the poster panicked")
             }
-            Some(Go::EmptyBucket(reset_after)) => {
-                let bucket = Some(crate::ports::Bucket { remaining: 0, reset_after });
+            Some(Go::Leaves(remaining, reset_after)) => {
+                let bucket = Some(crate::ports::Bucket { remaining, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })
             }
             None => Ok(PostReply { result: self.perform_now(request), bucket: None }),

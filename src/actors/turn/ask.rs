@@ -141,8 +141,7 @@ impl Drop for Underway<'_> {
         if self.over || Instant::now() < self.thinking.deadline {
             return;
         }
-        let message = "the turn's deadline came first".to_owned();
-        self.report(Err(ModelError { kind: ModelErrorKind::Timeout, message, retry_after: None }));
+        self.report(Err(ModelError::new(ModelErrorKind::Timeout, "the turn's deadline came first")));
     }
 }
 

@@ -1,11 +1,12 @@
 //! The whole tree on ports in memory: a question comes in as an event and goes out as a post, whoever fails on the way.
 
 mod failures;
+mod simulation;
 
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::actors::config_watcher::Files;
+use crate::actors::config_watcher::{Files, Looks};
 use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
@@ -21,12 +22,12 @@ use crate::ports::{NoFaults, Session, StreamEvent};
 struct Still;
 
 impl Files for Still {
-    fn fingerprint(&self) -> u64 {
-        1
+    fn looks(&self) -> Looks {
+        Looks::new()
     }
 
-    fn read(&self) -> (u64, Result<Running, Vec<String>>) {
-        (1, Err(Vec::new()))
+    fn read(&self) -> (Looks, Result<Running, Vec<String>>) {
+        (Looks::new(), Err(Vec::new()))
     }
 }
 
@@ -173,7 +174,7 @@ async fn a_drain_finishes_what_runs_and_leaves_the_rest_in_the_journal() {
     ask(&connection, 3, "11");
     settle().await;
     let begun = Instant::now();
-    assert!(world.tree.drain(Duration::from_secs(25)).await);
+    assert_eq!(world.tree.drain(Duration::from_secs(25)).await, Drained { finished: true, left: Some(1) });
     assert_eq!(begun.elapsed().as_secs(), 9);
     assert_eq!(outside.answers(), ["fine"]);
     world.tree.stop().await;

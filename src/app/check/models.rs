@@ -165,7 +165,7 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
 pub(super) async fn bounded(client: &dyn Models, row: &str, request: &Request) -> Result<Completion, ModelError> {
     timeout(ANSWER_WITHIN, client.complete(row, request)).await.unwrap_or_else(|_| {
         let message = format!("no whole answer within {} s", ANSWER_WITHIN.as_secs());
-        Err(ModelError { kind: ModelErrorKind::Timeout, message, retry_after: None })
+        Err(ModelError::new(ModelErrorKind::Timeout, message))
     })
 }
 

@@ -8,7 +8,8 @@ use super::*;
 const FILE: &str = "/attachments/5/6/cat.png";
 
 fn servers(api_url: &str) -> ContentServers {
-    ContentServers::new(&access(api_url)).unwrap()
+    let access = access(api_url);
+    ContentServers::new(&access, &Rest::new(&access).unwrap()).unwrap()
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ pub(super) struct Frame {
 /// An open connection.
 pub(super) struct Connection {
     library: Box<twilight_gateway::Shard<Waiting>>,
-    /// The same connection at the usual address, for when nobody listens at the address to resume at.
+    /// The same connection at the usual address, for when nobody says hello at the address to resume at.
     spare: Option<Config<Waiting>>,
     id: ShardId,
     /// Where the library leaves its request to identify.
@@ -132,6 +132,28 @@ impl Connection {
     /// # Errors
     /// The connection ended, or the peer is dead.
     pub(super) async fn frame(&mut self) -> Result<Frame, Closed> {
+        loop {
+            match self.next_frame().await {
+                Err(closed) if closed.next == AfterClose::Resume && self.turn_to_spare() => {}
+                frame => return frame,
+            }
+        }
+    }
+
+    /// Dials the usual address once when the other one brought no hello, whatever became of it instead.
+    fn turn_to_spare(&mut self) -> bool {
+        if self.greeted {
+            return false;
+        }
+        let Some(config) = self.spare.take() else { return false };
+        *self.library = twilight_gateway::Shard::with_config(self.id, config);
+        self.dial = Dial::default();
+        self.silent = Instant::now() + HELLO_WITHIN;
+        self.stuck = Some(self.silent);
+        true
+    }
+
+    async fn next_frame(&mut self) -> Result<Frame, Closed> {
         loop {
             if let Some(request) = self.waiting.take() {
                 self.asked = Some((request, (self.permit)()));
@@ -218,16 +240,9 @@ impl Connection {
                 Ok(Some(Frame { text: event, understood: false }))
             }
             (ReceiveMessageErrorType::Reconnect, source) => {
-                let Some(config) = self.spare.take() else {
-                    let why = source.map_or_else(|| "no reason given".to_owned(), |source| source.to_string());
-                    let why: String = why.chars().take(MAX_REASON).collect();
-                    return Err(resume(format!("the gateway could not be reached: {why}")));
-                };
-                *self.library = twilight_gateway::Shard::with_config(self.id, config);
-                self.dial = Dial::default();
-                self.silent = Instant::now() + HELLO_WITHIN;
-                self.stuck = Some(self.silent);
-                Ok(None)
+                let why = source.map_or_else(|| "no reason given".to_owned(), |source| source.to_string());
+                let why: String = why.chars().take(MAX_REASON).collect();
+                Err(resume(format!("the gateway could not be reached: {why}")))
             }
             _ => Err(resume("the gateway library failed")),
         }

@@ -249,6 +249,23 @@ async fn an_unusable_address_to_resume_at_gives_way_to_the_usual_one() {
 }
 
 #[tokio::test]
+async fn an_address_to_resume_at_that_says_no_hello_gives_way_to_the_usual_one() {
+    let (peer, mute) = (Peer::new().await, Peer::new().await);
+    let gateway = peer.source(Interests::default()).await;
+    let session = Session { resume_url: Some(mute.address.clone()), ..peer.kept(7) };
+    let mut told = listen(gateway.connect(ONE, Some(session), allowed(), unshown()));
+    drop(mute.accept().await);
+    let (wire, asked) = tokio::select! {
+        greeted = peer.greet(SLOW) => greeted,
+        end = told.recv() => panic!("the usual address was not tried: {end:?}"),
+    };
+    assert_eq!((&asked["op"], &asked["d"]["seq"]), (&json!(6), &json!(7)));
+    drop(wire);
+    let StreamEvent::Closed(closed) = told.recv().await.unwrap() else { panic!("it went on") };
+    assert_eq!(closed.next, AfterClose::Resume);
+}
+
+#[tokio::test]
 async fn a_session_of_another_number_of_shards_is_not_resumed() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;

@@ -48,7 +48,7 @@ async fn a_post_pings_nobody_and_carries_its_nonce() {
     assert_eq!(outcome.unwrap(), expected);
     assert_eq!(seen.line, "POST /api/v10/channels/500/messages");
     assert!(seen.headers.contains(&format!("authorization: bot {}", TOKEN.to_lowercase())));
-    assert!(seen.headers.contains("user-agent: discordbot (staffai, "));
+    assert!(seen.headers.contains("user-agent: discordbot (https://"), "{}", seen.headers);
     assert!(seen.headers.contains("content-type: application/json"));
     let body: Value = serde_json::from_str(&seen.body).unwrap();
     let expected = json!({

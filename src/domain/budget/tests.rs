@@ -17,47 +17,77 @@ fn most_in_a_second(slots: &[Duration]) -> usize {
         .unwrap_or(0)
 }
 
+/// When each of `count` requests that all wait from `begin` on goes, when each answer takes so long.
+fn row(budget: &mut RequestBudget, begin: Duration, count: usize, answer: Duration) -> Vec<Duration> {
+    let mut now = begin;
+    let mut flying: Vec<(Duration, Ticket)> = Vec::new();
+    let mut sent = Vec::new();
+    while sent.len() < count {
+        for (at, ticket) in flying.extract_if(.., |(at, _)| *at <= now) {
+            budget.answered(ticket, at);
+        }
+        match budget.take(now) {
+            Ok(ticket) => {
+                sent.push(now);
+                flying.push((now + answer, ticket));
+            }
+            Err(at) => now = at,
+        }
+    }
+    sent
+}
+
 #[test]
 fn a_burst_goes_at_once_and_the_rest_waits_its_turn() {
     let mut budget = RequestBudget::new(3);
-    let slots: Vec<Duration> = (0..7).map(|_| budget.reserve(ms(500))).collect();
-    let second = ms(500) + WINDOW;
-    assert_eq!(slots, [ms(500), ms(500), ms(500), second, second, second, second + WINDOW]);
-    assert_eq!(budget.reserve(ms(60_000)), ms(60_000), "an idle budget is full again");
+    let (first, second, third) = (ms(500), ms(1_540), ms(2_580));
+    assert_eq!(row(&mut budget, first, 7, ms(40)), [first, first, first, second, second, second, third]);
+    assert!(budget.take(ms(60_000)).is_ok(), "an idle budget is full again");
+}
+
+#[test]
+fn a_request_without_an_answer_counts_only_as_long_as_it_may_still_arrive() {
+    let mut budget = RequestBudget::new(1);
+    let ticket = budget.take(ms(0)).expect("the first");
+    assert_eq!(budget.take(ms(10)), Err(ms(1_010)), "an answer may come any moment");
+    assert_eq!(budget.take(ms(1_010)), Err(ARRIVAL + WINDOW));
+    let next = budget.take(ARRIVAL + WINDOW).expect("the second");
+    budget.answered(ticket, ARRIVAL + WINDOW + ms(5));
+    assert!(budget.take(ARRIVAL + WINDOW + ms(1_100)).is_err(), "a late answer frees nobody else's place");
+    budget.answered(next, ARRIVAL + WINDOW + ms(20));
+    assert!(budget.take(ARRIVAL + WINDOW + ms(20) + WINDOW).is_ok());
 }
 
 #[test]
 fn zero_sets_no_limit_but_blocks_still_hold() {
     let mut budget = RequestBudget::new(0);
-    assert!((0..5_000).all(|_| budget.reserve(ms(1)) == ms(1)));
-    assert!(budget.try_reserve(ms(1), 40));
+    assert!((0..5_000).all(|_| budget.take(ms(1)).is_ok()));
+    assert!(budget.try_take(ms(1), 40).is_some());
     budget.block_until(ms(9_000));
     budget.block_until(ms(4_000));
-    assert_eq!(budget.reserve(ms(2)), ms(9_000));
-    assert!(!budget.try_reserve(ms(3), 0));
+    assert_eq!(budget.take(ms(2)), Err(ms(9_000)));
+    assert!(budget.try_take(ms(3), 0).is_none());
+    assert!(budget.take(ms(9_000)).is_ok());
 }
 
 #[test]
 fn unimportant_requests_leave_room_and_never_wait() {
     let mut budget = RequestBudget::new(5);
-    assert!(budget.try_reserve(ms(0), 3));
-    assert!(budget.try_reserve(ms(0), 3));
-    assert!(!budget.try_reserve(ms(0), 3), "three are left for others");
-    assert!((0..3).all(|_| budget.reserve(ms(0)) == ms(0)));
-    assert!(!budget.try_reserve(ms(0), 0));
-    assert_eq!(budget.reserve(ms(0)), WINDOW);
-    assert!(!budget.try_reserve(ms(900), 0), "somebody already waits");
-    assert!(budget.try_reserve(WINDOW, 3));
+    assert!(budget.try_take(ms(0), 3).is_some());
+    assert!(budget.try_take(ms(0), 3).is_some());
+    assert!(budget.try_take(ms(0), 3).is_none(), "three are left for others");
+    assert!((0..3).all(|_| budget.take(ms(0)).is_ok()));
+    assert!(budget.try_take(ms(0), 0).is_none());
+    assert!(budget.try_take(ARRIVAL + WINDOW, 3).is_some());
 }
 
 #[test]
-fn those_who_waited_through_a_block_go_in_order_within_the_budget() {
+fn those_who_waited_through_a_block_go_within_the_budget() {
     let mut budget = RequestBudget::new(2);
-    let waiting: Vec<Duration> = (0..6).map(|_| budget.reserve(ms(0))).collect();
+    assert_eq!(row(&mut budget, ms(0), 2, ms(0)), [ms(0), ms(0)]);
     budget.block_until(ms(10_000));
-    let renewed: Vec<Duration> = waiting.into_iter().skip(2).map(|slot| budget.renew(slot)).collect();
-    assert_eq!(renewed, [ms(10_000), ms(10_000), ms(10_000) + WINDOW, ms(10_000) + WINDOW]);
-    assert_eq!(budget.renew(ms(10_000)), ms(10_000), "what comes after the block holds");
+    let second = ms(10_000) + WINDOW;
+    assert_eq!(row(&mut budget, ms(10), 4, ms(0)), [ms(10_000), ms(10_000), second, second]);
 }
 
 #[test]
@@ -76,60 +106,74 @@ fn too_many_refusals_hold_everything_until_the_oldest_is_forgotten() {
     assert_eq!(unlimited.hold(ms(0)), None);
 }
 
+/// What is asked of the budget: when after the last, how long until the answer, and when within that time it arrives.
 #[derive(Debug, Clone)]
-enum Act {
-    Reserve,
-    Try(u32),
-    Block(u64),
+struct Asked {
+    gap: u64,
+    answer: u64,
+    arrives: f64,
+    spare: Option<u32>,
+    block: Option<u64>,
 }
 
-fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
-    let act = prop_oneof![
-        12 => Just(Act::Reserve),
-        4 => (0_u32..6).prop_map(Act::Try),
-        1 => (0_u64..5_000).prop_map(Act::Block),
-    ];
-    let gap = prop_oneof![Just(0_u64), 0_u64..40, 0_u64..2_000];
-    proptest::collection::vec((gap, act), 1..150)
+fn asked() -> impl Strategy<Value = Vec<Asked>> {
+    let gap = prop_oneof![6 => Just(0_u64), 3 => 0_u64..40, 1 => 0_u64..2_000];
+    let answer = prop_oneof![6 => 1_u64..300, 1 => 300_u64..5_000];
+    let spare = proptest::option::weighted(0.2, 0_u32..6);
+    let block = proptest::option::weighted(0.05, 0_u64..5_000);
+    let one = (gap, answer, 0.0_f64..1.0, spare, block).prop_map(|(gap, answer, arrives, spare, block)| Asked {
+        gap,
+        answer,
+        arrives,
+        spare,
+        block,
+    });
+    proptest::collection::vec(one, 1..150)
 }
 
 proptest! {
     #[test]
-    fn no_second_holds_more_than_the_budget(acts in acts(), per_second in 1_u32..12) {
+    fn no_second_of_the_platform_holds_more_than_the_budget(asked in asked(), per_second in 1_u32..12) {
         let mut budget = RequestBudget::new(per_second);
         let (mut now, mut blocked) = (Duration::ZERO, Duration::ZERO);
-        let mut slots: Vec<Duration> = Vec::new();
-        for (gap, act) in acts {
+        let mut flying: Vec<(Duration, Ticket)> = Vec::new();
+        let mut arrived: Vec<Duration> = Vec::new();
+        for Asked { gap, answer, arrives, spare, block } in asked {
             now += ms(gap);
-            match act {
-                Act::Reserve => {
-                    let slot = budget.reserve(now);
-                    prop_assert!(slot >= now && slot >= blocked);
-                    prop_assert!(slots.last().is_none_or(|last| *last <= slot), "first come, first served");
-                    slots.push(slot);
+            if let Some(length) = block {
+                blocked = blocked.max(now + ms(length));
+                budget.block_until(blocked);
+            }
+            let ticket = loop {
+                for (at, ticket) in flying.extract_if(.., |(at, _)| *at <= now) {
+                    budget.answered(ticket, at);
                 }
-                Act::Try(spare) => {
-                    let used = slots.iter().filter(|slot| **slot + SECOND > now).count();
-                    if budget.try_reserve(now, spare) {
-                        prop_assert!(used + 1 + spare as usize <= per_second as usize);
-                        prop_assert!(blocked <= now);
-                        slots.push(now);
+                if let Some(spare) = spare {
+                    break budget.try_take(now, spare);
+                }
+                match budget.take(now) {
+                    Ok(ticket) => break Some(ticket),
+                    Err(at) => {
+                        prop_assert!(at > now);
+                        now = at;
                     }
                 }
-                Act::Block(length) => {
-                    blocked = blocked.max(now + ms(length));
-                    budget.block_until(blocked);
-                }
+            };
+            if let Some(ticket) = ticket {
+                prop_assert!(now >= blocked);
+                flying.push((now + ms(answer), ticket));
+                arrived.push(now + ms(answer).min(ARRIVAL).mul_f64(arrives));
             }
         }
-        prop_assert!(most_in_a_second(&slots) <= per_second as usize);
+        prop_assert!(most_in_a_second(&arrived) <= per_second as usize);
     }
 
     #[test]
-    fn a_steady_crowd_uses_the_budget(per_second in 1_u32..60, count in 1_u32..300) {
+    fn a_steady_crowd_uses_the_budget(per_second in 1_u32..60, count in 1_u32..300, answer in 0_u64..900) {
         let mut budget = RequestBudget::new(per_second);
-        let last = (0..count).map(|_| budget.reserve(Duration::ZERO)).last().unwrap_or_default();
-        prop_assert_eq!(last, WINDOW * ((count - 1) / per_second), "nobody waits longer than needed");
+        let last = row(&mut budget, Duration::ZERO, count as usize, ms(answer)).last().copied();
+        let rounds = (count - 1) / per_second;
+        prop_assert_eq!(last, Some((WINDOW + ms(answer)) * rounds), "nobody waits longer than needed");
     }
 
     #[test]

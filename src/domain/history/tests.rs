@@ -153,6 +153,17 @@ fn a_referred_exchange_is_merged_in_time_order_once_and_marked() {
 }
 
 #[test]
+fn what_a_question_refers_to_outlives_what_was_said_before_it() {
+    let mut history = History::default();
+    for second in [10, 20, 30] {
+        history.add(&exchange(&ada(), second, &format!("q{second}"), &format!("a{second}")), 6);
+    }
+    history.merge(&exchange(&bob(), 5, "q5", "a5"), &ada(), 6);
+    history.add(&exchange(&ada(), 40, "q40", "a40"), 6);
+    assert_eq!(said(&history), ["q30", "a30", "[asked by member 43] q5", "a5", "q40", "a40"]);
+}
+
+#[test]
 fn what_a_question_refers_to_is_shown_once_however_old_it_is() {
     let mut history = History::default();
     for second in [10, 20, 30] {

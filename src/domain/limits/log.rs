@@ -58,9 +58,15 @@ impl Log {
             Step::Cancel(turn) => (Answer::Done, self.cancel(turn)),
             Step::Read(limits) => {
                 let wait = self.refusal(now, window, 1, *limits).and_then(|refusal| refusal.retry_after);
-                (Answer::Used(Used { messages: self.messages(), tokens: self.tokens(), wait }), false)
+                (Answer::Used(self.used(wait)), false)
             }
         }
+    }
+
+    /// How much is in it, beside the time after which a message of one token is accepted.
+    #[must_use]
+    pub fn used(&self, wait: Option<Duration>) -> Used {
+        Used { messages: self.messages(), tokens: self.tokens(), wait }
     }
 
     /// The entry of a turn.

@@ -222,8 +222,8 @@ async fn each_status_has_its_kind() {
         (307, "", ModelErrorKind::BadRequest, "status 307: redirects are not followed"),
     ] {
         let address = answering(status, &[("location", "http://127.0.0.1:1/")], body).await;
-        let expected = ModelError { kind, message: message.to_owned(), retry_after: None };
-        assert_eq!(ask(address, LONG).await.unwrap_err(), expected);
+        let error = ask(address, LONG).await.unwrap_err();
+        assert_eq!((error.kind, error.message.as_str(), error.retry_after), (kind, message, None));
     }
 }
 
@@ -250,12 +250,34 @@ async fn an_error_s_body_that_hangs_does_not_hide_its_status() {
         std::future::pending::<()>().await;
     })
     .await;
-    let expected = ModelError {
-        kind: ModelErrorKind::RateLimited,
-        message: "status 429: slow".into(),
-        retry_after: Some(Duration::from_secs(5)),
+    let error = ask(address, LONG).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::RateLimited, "status 429: slow"));
+    assert_eq!(error.retry_after, Some(Duration::from_secs(5)));
+}
+
+#[tokio::test]
+async fn what_goes_to_the_log_quotes_nobody() {
+    let quoting = |code: &str| {
+        let words = r#"{"error": {"message": "cannot answer 'my diary'", "code": "CODE"}}"#;
+        words.replace("CODE", code)
     };
-    assert_eq!(ask(address, LONG).await.unwrap_err(), expected);
+    let streamed = "data: {\"error\": {\"message\": \"my diary\", \"code\": 500}}\n\n";
+    let head = [("content-type", "text/event-stream")];
+    for (status, body, gist) in [
+        (401, quoting("invalid_api_key"), "status 401: invalid_api_key"),
+        (400, quoting("my diary is long"), "status 400"),
+        (500, "my diary".to_owned(), "status 500"),
+        (200, quoting("server_error"), "an error inside a successful answer: server_error"),
+        (200, "my diary".to_owned(), "the answer is not usable JSON: expected value at line 1 column 1"),
+    ] {
+        let error = ask(answering(status, &[], body).await, LONG).await.unwrap_err();
+        assert_eq!(error.gist, gist);
+        assert!(!error.to_string().contains("diary"), "{error}");
+    }
+    let client = client("m", format!("http://{}", answering(200, &head, streamed).await), LONG);
+    let error = client.stream("m", &request(), sink().0).await.unwrap_err();
+    assert_eq!(error.gist, "an error inside the stream: 500");
+    assert!(error.message.contains("my diary"), "{}", error.message);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::*;
 const PROMPT: usize = 400;
 
 fn reading(text: &str) -> Completion {
-    read(serde_json::from_str(text).unwrap(), PROMPT).unwrap()
+    read(serde_json::from_str(text).unwrap(), || PROMPT).unwrap()
 }
 
 fn answer(message: &Value) -> Value {
@@ -55,12 +55,12 @@ fn calls_are_read_however_their_arguments_come() {
         {"id": "d", "function": {"arguments": "{}"}},
         "nonsense",
     ]);
-    let read = read(answer(&json!({"role": "assistant", "content": null, "tool_calls": calls})), PROMPT).unwrap();
+    let read = read(answer(&json!({"role": "assistant", "content": null, "tool_calls": calls})), || PROMPT).unwrap();
     let told: Vec<_> = read.calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
     assert_eq!(told, [("a", "one", "{\"n\":1}"), ("", "two", "{\"n\":2}"), ("c", "three", "")]);
     let many = vec![calls[0].clone(); 500];
     let message = json!({"role": "assistant", "content": null, "tool_calls": many});
-    assert_eq!(super::read(answer(&message), PROMPT).unwrap().calls.len(), CALLS_MAX);
+    assert_eq!(super::read(answer(&message), || PROMPT).unwrap().calls.len(), CALLS_MAX);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn content_of_every_shape() {
         ),
         (json!({"type": "text", "response": "parsed"}), r#"{"response":"parsed","type":"text"}"#),
     ] {
-        assert_eq!(read(answer(&json!({"content": content})), PROMPT).unwrap().content, expected);
+        assert_eq!(read(answer(&json!({"content": content})), || PROMPT).unwrap().content, expected);
     }
 }
 
@@ -106,7 +106,7 @@ fn refusals_beside_and_inside_the_content() {
         json!({"content": null, "refusal": "I will not."}),
         json!({"content": [{"type": "refusal", "refusal": "I will not."}]}),
     ] {
-        let completion = read(answer(&message), PROMPT).unwrap();
+        let completion = read(answer(&message), || PROMPT).unwrap();
         assert_eq!((completion.content.as_str(), completion.refusal.as_deref()), ("", Some("I will not.")));
     }
 }
@@ -128,10 +128,10 @@ fn finish_reasons() {
         (json!(3), Finish::Other("none".into())),
     ] {
         let answer = json!({"choices": [{"message": {"content": "a"}, "finish_reason": reason}]});
-        assert_eq!(read(answer, PROMPT).unwrap().finish, expected);
+        assert_eq!(read(answer, || PROMPT).unwrap().finish, expected);
     }
     let calls = json!({"choices": [{"message": {"tool_calls": [{"id": "1"}]}}]});
-    assert_eq!(read(calls, PROMPT).unwrap().finish, Finish::ToolCalls);
+    assert_eq!(read(calls, || PROMPT).unwrap().finish, Finish::ToolCalls);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn nonsense_usage_is_estimated() {
         ),
     ] {
         let answer = json!({"choices": [{"message": {"content": "12345678"}}], "usage": usage});
-        assert_eq!(read(answer, PROMPT).unwrap().usage, expected, "{usage}");
+        assert_eq!(read(answer, || PROMPT).unwrap().usage, expected, "{usage}");
     }
 }
 
@@ -175,7 +175,7 @@ fn cached_tokens_of_every_provider() {
     ] {
         let mut answer = answer(&json!({"content": "a"}));
         answer["usage"].as_object_mut().unwrap().extend(field.as_object().unwrap().clone());
-        assert_eq!(read(answer, PROMPT).unwrap().usage.cached, expected, "{field}");
+        assert_eq!(read(answer, || PROMPT).unwrap().usage.cached, expected, "{field}");
     }
 }
 
@@ -194,7 +194,7 @@ fn what_is_no_completion_is_malformed() {
         json!({"choices": [{"message": null}]}),
         json!({"choices": [{"message": "hello"}]}),
     ] {
-        assert_eq!(read(answer.clone(), PROMPT).unwrap_err().kind, ModelErrorKind::Malformed, "{answer}");
+        assert_eq!(read(answer.clone(), || PROMPT).unwrap_err().kind, ModelErrorKind::Malformed, "{answer}");
     }
 }
 

@@ -4,7 +4,7 @@
 -- ARGV: step, window in ms, messages allowed, tokens allowed, exempt (1), tokens, turn, lease in ms, most entries; then what
 --       another place decided while this server was away, in groups of four: at, turn, tokens, lease. Tokens are `-` for a
 --       turn that was cancelled there, the lease is empty for one that was settled.
--- Answer: word, now in ms, tier, wait in ms (-1 for never), unsettled (1), messages used, tokens used, both lists.
+-- Answer: word, now in ms, tier, wait in ms (-1 for never), unsettled (1), both lists.
 
 local step, window = ARGV[1], tonumber(ARGV[2])
 local allowed_messages, allowed_tokens = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -44,11 +44,14 @@ end
 
 local entries, by_turn = {}, {}
 
+-- Members are written as they were read, unless their entry changed: to write one takes longer than all else about it.
 local function write_message(entry)
+  if entry.as_message then return entry.as_message end
   return entry.turn and moment(entry.at) .. ':' .. entry.turn or moment(entry.at)
 end
 
 local function write_tokens(entry)
+  if entry.as_tokens then return entry.as_tokens end
   local text = moment(entry.at) .. ':' .. whole(entry.tokens)
   if entry.turn then text = text .. ':' .. entry.turn end
   if entry.turn and entry.lease then text = text .. ':' .. moment(entry.lease) end
@@ -64,28 +67,36 @@ local function add(entry)
 end
 
 for _, text in ipairs(members(KEYS[2])) do
-  local at, spent, rest = string.match(text, '^([^:]*):([^:]*):?(.*)$')
-  at, spent = read_moment(at), tonumber(spent)
+  local when, amount, id, until_when = string.match(text, '^([^:]*):([^:]*):?([^:]*):?(.*)$')
+  local at, spent = read_moment(when), tonumber(amount)
   if at and spent and spent == spent and spent >= 0 and spent < math.huge then
-    local id, until_when = string.match(rest, '^([^:]*):?(.*)$')
     if id == '' then id = nil end
     add({
       at = at, tokens = math.min(math.floor(spent + 0.5), TOKENS_MAX), turn = id, spent = true, message = false,
-      lease = id and read_moment(until_when) or nil,
+      lease = id and until_when ~= '' and read_moment(until_when) or nil, as_tokens = text,
+      as_message = id and when .. ':' .. id,
     })
   else
     rewrite = true
   end
 end
-for _, text in ipairs(members(KEYS[1])) do
-  local at, id = string.match(text, '^([^:]*):?([^:]*)')
-  at = read_moment(at)
-  if at and id ~= '' and by_turn[id] then
-    by_turn[id].message = true
-  elseif at then
-    add({ at = at, tokens = 0, turn = id ~= '' and id or nil, spent = false, message = true })
+for place, text in ipairs(members(KEYS[1])) do
+  local beside = entries[place]
+  if beside and beside.spent and beside.as_message == text then
+    beside.message = true
   else
-    rewrite = true
+    local at, id = string.match(text, '^([^:]*):?([^:]*)')
+    at = read_moment(at)
+    local known = at and by_turn[id]
+    if known then
+      known.message = true
+    elseif at then
+      add({
+        at = at, tokens = 0, turn = id ~= '' and id or nil, spent = false, message = true, as_message = text,
+      })
+    else
+      rewrite = true
+    end
   end
 end
 
@@ -102,7 +113,9 @@ if not sorted then sort() end
 -- What lies ahead of the clock, because that was set back, counts from now.
 if #entries > 0 and entries[#entries].at > now then
   rewrite, must = true, true
-  for _, entry in ipairs(entries) do entry.at = math.min(entry.at, now) end
+  for _, entry in ipairs(entries) do
+    if entry.at > now then entry.at, entry.as_message, entry.as_tokens = now, nil, nil end
+  end
 end
 
 -- What has aged out goes.
@@ -149,7 +162,7 @@ for first = 10, #ARGV, 4 do
       must = true
     end
   elseif known.lease and until_when == '' then
-    known.tokens, known.lease, must = tonumber(spent), nil, true
+    known.tokens, known.lease, known.as_tokens, must = tonumber(spent), nil, nil, true
   end
 end
 if not sorted then sort() end
@@ -256,7 +269,7 @@ elseif step == 'reserve' then
   end
 elseif step == 'settle' and entry and entry.lease then
   if tokens ~= '' then entry.tokens = math.min(tonumber(tokens), TOKENS_MAX) end
-  entry.lease = nil
+  entry.lease, entry.as_tokens = nil, nil
   replace(entry)
   must = false
 elseif step == 'cancel' and entry and entry.lease then
@@ -271,6 +284,5 @@ end
 -- A refusal and a look write nothing, unless entries had to be mended or merged.
 if must then write_all() end
 
-local many, much = used()
 local messages, spent = lists()
-return { word, whole(now), tier or '', whole(wait), unsettled, many, whole(much), messages, spent }
+return { word, whole(now), tier or '', whole(wait), unsettled, messages, spent }

@@ -7,15 +7,15 @@ use crate::domain::ids::{self, Timestamp};
 use crate::domain::keys;
 use crate::domain::limits::book::Changes;
 use crate::domain::limits::{
-    Answer, ENTRIES_MAX, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, member,
+    Answer, ENTRIES_MAX, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, member,
 };
 use crate::store::Ruling;
 
 /// The largest limit that the script is told: all entries at their most stay below it, and it is exact as a number of Lua.
 const LIMIT_MAX: u64 = TOKENS_MAX * ENTRIES_MAX as u64;
 
-/// Word, moment, tier, wait, unsettled, messages used, tokens used, the list of messages, the list of tokens.
-type Told = (String, u64, String, i64, u8, u32, u64, Vec<String>, Vec<String>);
+/// Word, moment, tier, wait, unsettled, the list of messages, the list of tokens.
+type Told = (String, u64, String, i64, u8, Vec<String>, Vec<String>);
 
 /// The law. A server that does not know it yet, or does no longer, is told it by the client library.
 pub struct Law(Script);
@@ -29,7 +29,8 @@ impl Law {
     /// One step of the server.
     pub async fn rule(&self, link: &mut Link, request: &Request, changes: Option<&Changes>) -> RedisResult<Ruling> {
         let told = self.ask(link, &request.member, ids::millis(request.window), Some(&request.step), changes).await?;
-        let (word, now, tier, wait, unsettled, messages, tokens, message_list, token_list) = told;
+        let (word, now, tier, wait, unsettled, messages, tokens) = told;
+        let log = member::read(&messages, &tokens);
         let wait = u64::try_from(wait).ok().map(std::time::Duration::from_millis);
         let answer = match word.as_str() {
             "admitted" => Answer::Admitted,
@@ -37,10 +38,10 @@ impl Law {
                 let tier = if tier == "messages" { Tier::Messages } else { Tier::Tokens };
                 Answer::Refused(Refusal { tier, retry_after: wait, unsettled: unsettled == 1 })
             }
-            "used" => Answer::Used(Used { messages, tokens, wait }),
+            "used" => Answer::Used(log.used(wait)),
             _ => Answer::Done,
         };
-        Ok(Ruling { answer, now: Timestamp(now), log: member::read(&message_list, &token_list) })
+        Ok(Ruling { answer, now: Timestamp(now), log })
     }
 
     /// Tells the server what was decided while it was away.

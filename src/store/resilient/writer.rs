@@ -108,7 +108,7 @@ impl<B: Backend> Writer<B> {
         // The backend's panics end in their own task. This is for the unthinkable: a writer that dies would leave every
         // write waiting for ever.
         while let Err(caught) = AssertUnwindSafe(self.work()).catch_unwind().await {
-            let reason = panic::text(caught.as_ref()).to_owned();
+            let reason = panic::text(caught.as_ref());
             tracing::error!(reason, "the store's writer panicked and starts again");
             self.shared.degrade(&BackendError::Failed(format!("the writer panicked: {reason}")), None);
         }

@@ -29,6 +29,7 @@ impl Breaks {
         match self.fault {
             Fault::Panic => "injected panic",
             Fault::Error => "injected error",
+            Fault::Hang => "none",
         }
     }
 }
@@ -73,15 +74,18 @@ async fn platform(connections: &mut Connections, said: &Mutex<Vec<Posted>>) {
                 greet(&connection);
                 let known = connection.session.as_ref().map_or(1, |session| session.sequence);
                 let said = said.lock();
-                let numbered = (2..).zip(said.iter()).filter(|(number, _)| *number > known);
-                numbered.for_each(|(number, posted)| tell(&connection, number, posted));
+                for (number, posted) in (2..).zip(said.iter()).filter(|(number, _)| *number > known) {
+                    tell(&connection, number, posted);
+                }
                 present = Some(connection);
             }
             Ok(None) => std::future::pending().await,
             Err(_) => {
                 let mut said = said.lock();
                 let chatter = Posted { mentions_us: false, ..mention(&(100 + said.len()).to_string(), "8", "43") };
-                present.iter().for_each(|connection| tell(connection, 2 + said.len() as u64, &chatter));
+                if let Some(connection) = &present {
+                    tell(connection, 2 + said.len() as u64, &chatter);
+                }
                 said.push(chatter);
             }
         }
@@ -221,4 +225,40 @@ async fn whoever_breaks_for_ever_takes_only_those_above_along_and_the_next_life_
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_hangs_is_killed_at_its_deadline_and_the_others_stop_in_order() {
+    for (row, path) in every_actor().await {
+        let (log, outside, breaks) = (Log::capture(), Outside::asked(), Breaks::new(&path, Fault::Hang));
+        breaks.next(1);
+        let mut world = life(&outside, Arc::clone(&breaks) as _).await;
+        assert!(!world.passes(Duration::from_secs(30), &outside).await, "{path}");
+        assert_eq!(breaks.met.load(Ordering::SeqCst), 1, "{path}");
+        let begun = Instant::now();
+        world.tree.stop().await;
+        let took = begun.elapsed();
+        assert!(took >= row.stop_within && took < row.stop_within + Duration::from_secs(1), "{path}: {took:?}");
+        let stopped = log.of("actor.stopped").into_iter();
+        let killed = stopped.filter(|line| line.get("reason").is_some_and(|reason| reason == "killed at its deadline"));
+        assert_eq!(killed.map(|line| line["actor"].clone()).collect::<Vec<_>>(), [path], "{took:?}");
+    }
+}
+
+/// Breaks every actor of the tree.
+struct AllHang;
+
+impl Faults for AllHang {
+    fn before(&self, _path: &str) -> Option<Fault> {
+        Some(Fault::Hang)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_hangs_as_a_whole_is_killed_at_the_deadline_of_its_root() {
+    let world = life(&Outside::new(), Arc::new(AllHang)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let begun = Instant::now();
+    world.tree.stop().await;
+    assert_eq!(begun.elapsed().as_secs(), TREE.stop_within.as_secs());
 }

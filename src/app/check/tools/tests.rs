@@ -32,9 +32,7 @@ impl Models for Scripted {
         let offered = !request.tools.is_empty();
         let typed = request.response_format.is_some();
         let told = request.messages.iter().any(|item| item.role == Role::Tool && item.content.contains(NUMBER));
-        let refuse = |message: &str| {
-            Err(ModelError { kind: ModelErrorKind::BadRequest, message: message.to_owned(), retry_after: None })
-        };
+        let refuse = |message: &str| Err(ModelError::new(ModelErrorKind::BadRequest, message));
         match self.0 {
             Kind::Without if offered => return refuse("tools are not supported"),
             Kind::Either if offered && typed => return refuse("response_format with tools is unsupported"),
