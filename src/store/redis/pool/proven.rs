@@ -2,9 +2,10 @@
 //! is as good as tested; any other is tested before it is used, also one whose last user stopped waiting for its answer.
 
 use std::ops::{Deref, DerefMut};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, RecycleResult};
+use tokio::time::Instant;
 
 /// How long an answer proves that a connection is alive. Short, so that after a server fell silent only those who ask in that
 /// moment wait in vain.
