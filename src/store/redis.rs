@@ -1,16 +1,15 @@
 //! The backend with a server: Redis or Valkey.
 //!
 //! Every key is a plain string under its own name, so the Python bot's data is read as it is and the Python bot can read
-//! ours. The server ends lives by itself. Connections come from a pool that tests each that has not answered a moment ago, so
-//! a server that went away and came back needs nothing from us. What the server has acknowledged counts as durable: how
-//! durable that is depends on its own configuration (`appendfsync`).
+//! ours. The server ends lives by itself. Connections come from a pool that tests each before it is used, so a server that
+//! went away and came back needs nothing from us. What the server has acknowledged counts as durable: how durable that is
+//! depends on its own configuration (`appendfsync`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
 use async_trait::async_trait;
-use deadpool::managed::PoolError;
 
 use self::limits::Law;
 use self::pool::{Link, Node, Pool};
@@ -72,23 +71,23 @@ pub struct Redis {
 impl Redis {
     async fn link(&self) -> Result<Link, BackendError> {
         self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => self.judge(error),
+            deadpool_redis::PoolError::Backend(error) => self.judge(error),
             error => BackendError::Failed(format!("redis at {}: {error}", self.place)),
         })
     }
 
     /// Gives a connection back, unless what happened on it speaks against using it again.
-    fn done<T>(&self, mut link: Link, result: RedisResult<T>) -> Result<T, BackendError> {
-        match &result {
-            // What broke one connection broke the others. After a failover the name may lead to another server, and the old
-            // connections still answer.
-            Err(error) if error.is_io_error() || takes_no_writes(error) => {
+    fn done<T>(&self, link: Link, result: RedisResult<T>) -> Result<T, BackendError> {
+        result.map_err(|error| {
+            if error.is_io_error() {
+                link.discard();
+            } else if takes_no_writes(&error) {
+                // After a failover the name may lead to another server, and the old connections still answer.
                 link.discard();
                 self.pool.forget_idle();
             }
-            Ok(_) | Err(_) => link.answered(),
-        }
-        result.map_err(|error| self.judge(error))
+            self.judge(error)
+        })
     }
 
     /// Nothing here is beyond repair: the pool connects anew by itself.
@@ -104,14 +103,13 @@ impl Backend for Redis {
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
         let mut link = self.link().await?;
         let got: RedisResult<Option<Vec<u8>>> = cmd("GET").arg(key).query_async(&mut link).await;
-        let got = match got {
+        match got {
             Err(error) if error.code() == Some("WRONGTYPE") => {
                 tracing::warn!(key, "a key of the store is of another type; it counts as missing until it is replaced");
                 Ok(None)
             }
-            other => other,
-        };
-        self.done(link, got).map(|value| value.map(text))
+            other => self.done(link, other).map(|value| value.map(text)),
+        }
     }
 
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
@@ -150,9 +148,7 @@ impl Backend for Redis {
 
     /// The server removes by itself what is over. This only finds out whether it is still there.
     async fn sweep(&self) -> Result<bool, BackendError> {
-        let mut link = self.link().await?;
-        let alive = cmd("PING").exec_async(&mut link).await;
-        self.done(link, alive).map(|()| false)
+        self.link().await.map(|_| false)
     }
 
     async fn close(&self) {

@@ -40,7 +40,7 @@ const PURE_CRATES: [&str; 13] = [
 ];
 
 /// Crates that stay in these rooms, besides those at the top.
-const OWNED_CRATES: [(&str, &[&str]); 29] = [
+const OWNED_CRATES: [(&str, &[&str]); 28] = [
     ("ractor", &["actors"]),
     ("serenity", &["discord", "playground"]),
     ("twilight_gateway", &["discord"]),
@@ -48,7 +48,6 @@ const OWNED_CRATES: [(&str, &[&str]); 29] = [
     ("async_openai", &["llm"]),
     ("redb", &["store"]),
     ("redis", &["store"]),
-    ("deadpool", &["store"]),
     ("deadpool_redis", &["store"]),
     ("rmcp", &["mcp"]),
     ("slack_morphism", &["slack"]),

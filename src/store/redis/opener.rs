@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use deadpool::Runtime;
-use deadpool::managed::{self, PoolConfig, QueueMode, Timeouts};
+use deadpool_redis::{PoolConfig, Runtime, Timeouts};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Redis;
 use super::address::Address;
 use super::limits::Law;
 use super::pool::Pool;
-use super::pool::proven::Proven;
 use crate::store::OpenError;
 
 /// How long connecting may take, with encryption and login.
@@ -69,12 +67,15 @@ impl Opener {
                     .set_connection_timeout(Some(CONNECT_WITHIN))
                     .set_response_timeout(Some(RESPONSE_WITHIN));
                 let manager = deadpool_redis::Manager::new_with_config((**info).clone(), config).map_err(text)?;
-                pool(manager).map(Pool::One)
+                let builder = deadpool_redis::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                builder.build().map(Pool::One).map_err(text)
             }
             #[cfg(feature = "redis-cluster")]
             Address::Cluster(nodes) => {
                 let manager = deadpool_redis::cluster::Manager::new(nodes.clone(), false).map_err(text)?;
-                pool(manager).map(Pool::Cluster)
+                let builder =
+                    deadpool_redis::cluster::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                builder.build().map(Pool::Cluster).map_err(text)
             }
             #[cfg(feature = "redis-sentinel")]
             Address::Sentinel { nodes, master, login, tls } => {
@@ -84,7 +85,8 @@ impl Opener {
                     redis_connection_info: Some((**login).clone().into()),
                 };
                 let manager = Manager::new(nodes.clone(), master.clone(), Some(node), SentinelServerType::Master);
-                pool(manager.map_err(text)?).map(Pool::Sentinel)
+                let builder = deadpool_redis::sentinel::Pool::builder(manager.map_err(text)?);
+                builder.config(settings()).runtime(Runtime::Tokio1).build().map(Pool::Sentinel).map_err(text)
             }
             #[cfg(not(all(feature = "redis-cluster", feature = "redis-sentinel")))]
             _ => Err("this program was built without a feature that it needs".to_owned()),
@@ -92,14 +94,9 @@ impl Opener {
     }
 }
 
-fn pool<M: managed::Manager>(manager: M) -> Result<managed::Pool<Proven<M>>, String>
-where
-    M::Error: std::fmt::Display,
-{
+fn settings() -> PoolConfig {
     let timeouts = Timeouts { wait: Some(FREE_WITHIN), create: Some(CONNECT_WITHIN), recycle: Some(ALIVE_WITHIN) };
-    // The connection that was used last is the one that surely lives.
-    let config = PoolConfig { max_size: CONNECTIONS, timeouts, queue_mode: QueueMode::Lifo };
-    managed::Pool::builder(Proven(manager)).config(config).runtime(Runtime::Tokio1).build().map_err(text)
+    PoolConfig { timeouts, ..PoolConfig::new(CONNECTIONS) }
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -1,33 +1,28 @@
 //! One shape for the three kinds of server: a single one, one that sentinels name, and a cluster.
 
-use deadpool::managed;
 use deadpool_redis::{PoolError, redis};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
-use self::proven::Proven;
-
 #[cfg(feature = "redis-cluster")]
 mod cluster;
 
-pub mod proven;
-
 /// Where connections come from.
 pub enum Pool {
-    One(managed::Pool<Proven<deadpool_redis::Manager>>),
+    One(deadpool_redis::Pool),
     #[cfg(feature = "redis-sentinel")]
-    Sentinel(managed::Pool<Proven<deadpool_redis::sentinel::Manager>>),
+    Sentinel(deadpool_redis::sentinel::Pool),
     #[cfg(feature = "redis-cluster")]
-    Cluster(managed::Pool<Proven<deadpool_redis::cluster::Manager>>),
+    Cluster(deadpool_redis::cluster::Pool),
 }
 
-/// A connection that answered a moment ago, at the latest when it was taken from the pool.
+/// A connection that was found alive when it was taken from the pool.
 pub enum Link {
-    One(managed::Object<Proven<deadpool_redis::Manager>>),
+    One(deadpool_redis::Connection),
     #[cfg(feature = "redis-sentinel")]
-    Sentinel(managed::Object<Proven<deadpool_redis::sentinel::Manager>>),
+    Sentinel(deadpool_redis::sentinel::Connection),
     #[cfg(feature = "redis-cluster")]
-    Cluster(managed::Object<Proven<deadpool_redis::cluster::Manager>>),
+    Cluster(deadpool_redis::cluster::Connection),
 }
 
 /// One server that holds keys.
@@ -81,22 +76,11 @@ impl Link {
     /// Closes the connection instead of giving it back.
     pub fn discard(self) {
         match self {
-            Self::One(connection) => drop(managed::Object::take(connection)),
+            Self::One(connection) => drop(deadpool_redis::Connection::take(connection)),
             #[cfg(feature = "redis-sentinel")]
-            Self::Sentinel(connection) => drop(managed::Object::take(connection)),
+            Self::Sentinel(connection) => drop(deadpool_redis::sentinel::Connection::take(connection)),
             #[cfg(feature = "redis-cluster")]
-            Self::Cluster(connection) => drop(managed::Object::take(connection)),
-        }
-    }
-
-    /// What was asked has been answered, whatever the answer: the connection needs no test for a moment.
-    pub fn answered(&mut self) {
-        match self {
-            Self::One(connection) => connection.answered(),
-            #[cfg(feature = "redis-sentinel")]
-            Self::Sentinel(connection) => connection.answered(),
-            #[cfg(feature = "redis-cluster")]
-            Self::Cluster(connection) => connection.answered(),
+            Self::Cluster(connection) => drop(deadpool_redis::cluster::Connection::take(connection)),
         }
     }
 
