@@ -73,11 +73,15 @@ impl Outbox {
 impl Courier {
     /// Shows what there is of an unfinished answer: by a message of its own at first, by edits of that one later. The slot is
     /// for that one request.
-    pub(super) async fn draw(mut self, step: Step, slot: Slot) -> Drew {
+    pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> Drew {
         let Step { turn, place, reply_to, text, mut drawn } = step;
         if let Some(text) = draft::draft(&text, self.poster.capabilities().text_limit) {
-            if drawn.doubtful && !self.look_for(&place, &turn, &mut drawn).await {
-                return Drew { place, turn, drawn, pace: self.pace };
+            if drawn.doubtful {
+                if !self.look_for(&place, &turn, &mut drawn).await {
+                    return Drew { place, turn, drawn, pace: self.pace };
+                }
+                // Looking may have taken longer than a slot lasts.
+                slot = Slot::take(&self.pacer).await;
             }
             let place = place.clone();
             let request = match drawn.message.clone() {

@@ -296,6 +296,24 @@ async fn a_draft_that_comes_after_the_answer_is_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_draft_that_had_to_be_looked_for_keeps_to_the_budgets_as_they_are_by_then() {
+    let world = world().await;
+    world.poster.slow(place("42"), Duration::from_secs(5));
+    let slot = Slot::default();
+    slot.write("hello");
+    let (turn, begun) = (turn_id("10"), Instant::now());
+    let (reply_to, until) = (Some(turn.trigger()), begun + Duration::from_secs(100));
+    let draft = Draft { turn, place: place("42"), reply_to, slot, again: true, until };
+    world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.pacer.lock().limited(Instant::now(), Duration::from_secs(40), true);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let asked: Vec<u64> = world.poster.requests.lock().iter().map(|(at, _)| (*at - begun).as_secs()).collect();
+    assert_eq!(asked, [0, 42], "the channel was read, and everything was blocked meanwhile");
+    assert_eq!(world.creates(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crash_takes_the_couriers_with_it_and_the_budgets_survive() {
     let mut world = world().await;
     world.poster.slow(place("42"), Duration::from_secs(5));
