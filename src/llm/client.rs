@@ -115,7 +115,7 @@ impl Models for Client {
 
 impl Client {
     fn line(&self, row: &str) -> Result<&Line, ModelError> {
-        let unknown = || failure(ModelErrorKind::BadRequest, format!("no model row is named {row}"));
+        let unknown = || ModelError::new(ModelErrorKind::BadRequest, format!("no model row is named {row}"));
         self.lines.get(row).ok_or_else(unknown)
     }
 }
@@ -137,7 +137,7 @@ impl Line {
 
     async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
         let late = || format!("no whole answer within {} s", self.timeout.as_secs_f64());
-        timeout(self.timeout, asking).await.map_err(|_| failure(ModelErrorKind::Timeout, late()))?
+        timeout(self.timeout, asking).await.map_err(|_| ModelError::new(ModelErrorKind::Timeout, late()))?
     }
 
     /// What is left out for now.
@@ -255,15 +255,9 @@ fn named(error: OpenAIError) -> ModelError {
     match error {
         OpenAIError::Boxed(inside) => match inside.downcast::<ModelError>() {
             Ok(error) => *error,
-            Err(_) => failure(ModelErrorKind::Connection, "the request failed".to_owned()),
+            Err(_) => ModelError::new(ModelErrorKind::Connection, "the request failed"),
         },
-        OpenAIError::JSONDeserialize(..) => {
-            failure(ModelErrorKind::Malformed, "the answer is not usable JSON".to_owned())
-        }
-        _ => failure(ModelErrorKind::BadRequest, "the request cannot be built".to_owned()),
+        OpenAIError::JSONDeserialize(..) => ModelError::new(ModelErrorKind::Malformed, "the answer is not usable JSON"),
+        _ => ModelError::new(ModelErrorKind::BadRequest, "the request cannot be built"),
     }
-}
-
-fn failure(kind: ModelErrorKind, message: String) -> ModelError {
-    ModelError::new(kind, message)
 }

@@ -253,7 +253,7 @@ impl Blanks {
     pub(super) fn check(&mut self, piece: &[u8]) -> Result<(), ModelError> {
         if self.run_away_in(piece) {
             let message = format!("more than {BLANK_RUN} blanks in a row in the answer");
-            return Err(failure(ModelErrorKind::Malformed, message));
+            return Err(ModelError::new(ModelErrorKind::Malformed, message));
         }
         Ok(())
     }
@@ -280,15 +280,16 @@ impl Blanks {
 
 /// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
 pub(super) fn inspect(body: &[u8]) -> Result<(), ModelError> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|error| failure(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}")))?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
+    })?;
     if let Some(complaint) = wire::complaint_inside(&value) {
         return Err(complained(ModelErrorKind::Provider, "an error inside a successful answer", &complaint));
     }
     if value.is_object() {
         Ok(())
     } else {
-        Err(failure(ModelErrorKind::Malformed, "the answer is not a JSON object".to_owned()))
+        Err(ModelError::new(ModelErrorKind::Malformed, "the answer is not a JSON object"))
     }
 }
 
@@ -309,8 +310,8 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
     let complaint = serde_json::from_slice(body).ok().and_then(|value| wire::complaint(&value));
     let error = match complaint {
         Some(complaint) => complained(kind, &what, &complaint),
-        None if status.is_redirection() => failure(kind, format!("{what}: redirects are not followed")),
-        None => ModelError { message: format!("{what}: {text}"), ..failure(kind, what) },
+        None if status.is_redirection() => ModelError::new(kind, format!("{what}: redirects are not followed")),
+        None => ModelError { message: format!("{what}: {text}"), ..ModelError::new(kind, what) },
     };
     ModelError { retry_after, ..error }
 }
@@ -318,7 +319,7 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
 /// A failure that the provider told of. Its words may quote what members wrote, so the gist has at most its code.
 pub(super) fn complained(kind: ModelErrorKind, what: &str, complaint: &wire::Complaint) -> ModelError {
     let name = complaint.name().map_or_else(String::new, |name| format!(": {name}"));
-    ModelError { message: format!("{what}: {complaint}"), ..failure(kind, format!("{what}{name}")) }
+    ModelError { message: format!("{what}: {complaint}"), ..ModelError::new(kind, format!("{what}{name}")) }
 }
 
 pub(super) fn says_overflow(text: &str) -> bool {
@@ -337,7 +338,7 @@ fn broken(error: reqwest::Error) -> ModelError {
     } else {
         (ModelErrorKind::Connection, "the connection broke")
     };
-    failure(kind, format!("{what}: {}", root_cause(error)))
+    ModelError::new(kind, format!("{what}: {}", root_cause(error)))
 }
 
 /// The innermost reason, which is the one that helps; the outer ones repeat the address.
@@ -351,11 +352,7 @@ fn root_cause(error: reqwest::Error) -> String {
 }
 
 pub(super) fn too_large() -> ModelError {
-    failure(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
-}
-
-pub(super) fn failure(kind: ModelErrorKind, message: String) -> ModelError {
-    ModelError::new(kind, message)
+    ModelError::new(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
 }
 
 fn one_line(text: &str) -> String {

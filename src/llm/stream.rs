@@ -1,8 +1,9 @@
 //! Reads a streamed chat completion as leniently as providers write them, and makes of it the one body that an answer in one
 //! piece would have had. Visible text is told as it comes.
 //!
-//! A stream succeeds only with a finish reason or, from servers that tell none, with `[DONE]`: many connections end without a word.
-//! What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. Comments keep a quiet stream alive; the caller's timeout bounds it all.
+//! A stream succeeds only with a finish reason or, from servers that tell none, with `[DONE]`: many connections end without a
+//! word. What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. Comments keep a quiet stream
+//! alive; the caller's timeout bounds it all.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, complained, failure, inspect, says_overflow, too_large};
+use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, complained, inspect, says_overflow, too_large};
 use crate::llm::merge::Merged;
 use crate::llm::wire;
 use crate::ports::{Heard, ModelError, ModelErrorKind};
@@ -45,7 +46,7 @@ where
     while begun.iter().all(u8::is_ascii_whitespace) && begun.len() <= BLANK_RUN {
         match source.next().await {
             Some(bytes) => begun.extend_from_slice(&bytes?),
-            None => return Err(failure(ModelErrorKind::Malformed, "the answer is empty".to_owned())),
+            None => return Err(ModelError::new(ModelErrorKind::Malformed, "the answer is empty")),
         }
     }
     let first = begun.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -94,7 +95,7 @@ where
                 if reading.end()? {
                     break;
                 }
-                failure(ModelErrorKind::Connection, "the stream ended before the answer did".to_owned())
+                ModelError::new(ModelErrorKind::Connection, "the stream ended before the answer did")
             }
             Err(_) => stalled(),
         };
@@ -105,13 +106,13 @@ where
         break;
     }
     if !reading.merged.is_finished() && !reading.merged.has_begun() {
-        return Err(failure(ModelErrorKind::Connection, "the stream ended without an answer".to_owned()));
+        return Err(ModelError::new(ModelErrorKind::Connection, "the stream ended without an answer"));
     }
     Ok(reading.merged.into_body().to_string().into_bytes())
 }
 
 fn stalled() -> ModelError {
-    failure(ModelErrorKind::Timeout, format!("the stream stood still for {} s", IDLE.as_secs()))
+    ModelError::new(ModelErrorKind::Timeout, format!("the stream stood still for {} s", IDLE.as_secs()))
 }
 
 /// What has become of a stream so far.
@@ -185,7 +186,10 @@ impl Frames {
     /// Takes in a line or a piece of one. A frame is whole as soon as its data is: some servers leave out the blank line.
     fn feed(&mut self, piece: &[u8]) -> Result<Option<Frame>, ModelError> {
         if self.line.len() + piece.len() + self.data.len() > FRAME_BYTES {
-            return Err(failure(ModelErrorKind::Malformed, format!("a frame is larger than {FRAME_BYTES} bytes")));
+            return Err(ModelError::new(
+                ModelErrorKind::Malformed,
+                format!("a frame is larger than {FRAME_BYTES} bytes"),
+            ));
         }
         self.line.extend_from_slice(piece);
         if !piece.ends_with(b"\n") {
@@ -227,6 +231,6 @@ impl Frames {
         if data.trim().is_empty() {
             return Ok(None);
         }
-        Err(failure(ModelErrorKind::Malformed, "a frame of the stream is not JSON".to_owned()))
+        Err(ModelError::new(ModelErrorKind::Malformed, "a frame of the stream is not JSON"))
     }
 }

@@ -29,6 +29,15 @@ pub(super) struct Entry {
 impl Entry {
     /// One that was accepted now.
     pub(super) fn new(turn: Turn, answer: Option<Answer>, permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: Some(permit), ..Self::taken(turn, answer) }
+    }
+
+    /// One that an earlier life accepted and may have answered.
+    pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>) -> Self {
+        Self { maybe_posted: true, ..Self::taken(turn, answer) }
+    }
+
+    fn taken(turn: Turn, answer: Option<Answer>) -> Self {
         let taken = Instant::now();
         Self {
             turn,
@@ -37,22 +46,6 @@ impl Entry {
             answered: taken,
             offers: 0,
             maybe_posted: false,
-            unheard: false,
-            waiting: Vec::new(),
-            _permit: Some(permit),
-        }
-    }
-
-    /// One that an earlier life accepted and may have answered.
-    pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>) -> Self {
-        let taken = Instant::now();
-        Self {
-            turn,
-            answer,
-            taken,
-            answered: taken,
-            offers: 0,
-            maybe_posted: true,
             unheard: false,
             waiting: Vec::new(),
             _permit: None,

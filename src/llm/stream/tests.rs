@@ -183,7 +183,7 @@ async fn a_closing_mark_ends_an_answer_without_a_finish_reason() {
 
 #[tokio::test]
 async fn what_goes_wrong_behind_the_finish_harms_nothing() {
-    let broken = || Err(failure(ModelErrorKind::Connection, "cut".to_owned()));
+    let broken = || Err(ModelError::new(ModelErrorKind::Connection, "cut"));
     for end in
         [Ok(Bytes::from("data: {\"error\": {\"message\": \"late\"}}\n\n")), Ok(Bytes::from("data: {\"cho")), broken()]
     {
