@@ -38,7 +38,7 @@ use crate::actors::wiring::{Drained, Tree};
 use crate::ports::Store;
 
 /// How long the store may take to write down what is left when the process ends.
-const STORE_WITHIN: Duration = Duration::from_secs(5);
+pub const STORE_WITHIN: Duration = Duration::from_secs(5);
 
 /// An always-on assistant for public communities.
 #[derive(Debug, Parser)]

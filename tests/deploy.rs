@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use staffai::actors::tree::TREE;
+use staffai::app::STORE_WITHIN;
 use staffai::config::defaults::entries;
 use staffai::config::env::{VARIABLES, general_name};
 
@@ -108,10 +110,10 @@ fn seconds(text: &str) -> Duration {
     humantime::parse_duration(text).unwrap()
 }
 
-/// The default of `drain.timeout`.
-fn drain() -> Duration {
+/// The longest that an orderly end takes by default: the drain, then the stop of the tree, then what the store writes down.
+fn end() -> Duration {
     let entry = entries().into_iter().find(|entry| entry.key == "drain.timeout").unwrap();
-    Duration::from_secs(entry.toml.parse().unwrap())
+    Duration::from_secs(entry.toml.parse().unwrap()) + TREE.stop_within + STORE_WITHIN
 }
 
 #[test]
@@ -218,15 +220,15 @@ fn the_secrets_of_the_predecessor_are_found_where_they_are_mounted() {
 }
 
 #[test]
-fn there_is_time_to_drain() {
+fn there_is_time_to_end_in_order() {
     for path in COMPOSE {
         let grace = compose(path)["services"]["staffai"]["stop_grace_period"].as_str().unwrap().to_owned();
-        assert!(seconds(&grace) > drain(), "{path}");
+        assert!(seconds(&grace) > end(), "{path}");
     }
     let grace = deployment()["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
-    assert!(Duration::from_secs(grace) > drain());
+    assert!(Duration::from_secs(grace) > end());
     let stop = unit().into_iter().find(|(key, _)| key == "TimeoutStopSec").unwrap().1;
-    assert!(seconds(&stop) > drain());
+    assert!(seconds(&stop) > end());
 }
 
 #[test]
