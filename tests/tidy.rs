@@ -14,6 +14,7 @@ mod rules;
 #[path = "tidy/names.rs"]
 mod names;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use source::{File, Finding};
@@ -49,6 +50,10 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<File>) {
             found.push(File::new(&name, &std::fs::read_to_string(&path).unwrap()));
         }
     }
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default()
 }
 
 fn enforce(rule: fn(&File) -> Vec<Finding>) {
@@ -112,6 +117,27 @@ fn every_event_in_the_source_is_listed() {
 #[test]
 fn every_metric_in_the_source_is_listed() {
     enforce(names::metrics);
+}
+
+#[test]
+fn every_value_of_a_counted_label_in_the_source_is_listed() {
+    enforce(names::labels);
+}
+
+#[test]
+fn every_message_in_actors_md_exists() {
+    let page = include_str!("../actors.md");
+    let (_, rest) = page.split_once("## The actors, one by one").expect("actors.md tells the actors one by one");
+    let table = rest.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let files = files();
+    let actors = files.iter().filter(|file| file.path.starts_with("src/actors"));
+    let sent: BTreeSet<&str> = actors.flat_map(|file| file.shipped.split("Msg::").skip(1)).map(first_word).collect();
+    for row in table {
+        for name in row.split('`').skip(1).step_by(2).filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()))
+        {
+            assert!(sent.contains(name), "nobody is told {name}: {row}");
+        }
+    }
 }
 
 #[test]

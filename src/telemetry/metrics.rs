@@ -68,7 +68,7 @@ pub const METRICS: &[Metric] = &[
     row("staffai_turns_doubled_total", Kind::ZeroCounter, "triggers that were found answered twice"),
     row(
         "staffai_shed_total",
-        Kind::ZeroCounters("where", &["commands", "gateway", "journal", "lane", "log", "outbox", "shard"]),
+        Kind::ZeroCounters("where", &["commands", "gateway", "journal", "lane", "log", "outbox", "shard", "traces"]),
         "work that was turned away because too much was going on, by where",
     ),
     row("staffai_commands_total", Kind::Counter, "commands that ended, by command and outcome"),

@@ -1,9 +1,9 @@
 //! Names that dashboards and alerts are built on.
 
 use staffai::telemetry::events::EVENTS;
-use staffai::telemetry::metrics::METRICS;
+use staffai::telemetry::metrics::{Kind, METRICS};
 
-use crate::source::{File, Finding, tokens};
+use crate::source::{File, Finding, behind_group, tokens};
 
 /// Every event that the source logs is listed.
 pub fn events(file: &File) -> Vec<Finding> {
@@ -33,6 +33,29 @@ pub fn metrics(file: &File) -> Vec<Finding> {
         let name = file.literal(window[3].at);
         if let Some(name) = name.filter(|name| !METRICS.iter().any(|metric| metric.name == *name)) {
             found.push(file.finding(window[3].at, "metric", format!("'{name}' is not in src/telemetry/metrics.rs")));
+        }
+    }
+    found
+}
+
+/// Every value of a label that alerts count from zero is listed with its metric.
+pub fn labels(file: &File) -> Vec<Finding> {
+    let tokens = tokens(&file.shipped);
+    let mut found = Vec::new();
+    for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.text == "counter") {
+        // The insides of literals are blank: two marks each.
+        let marks = tokens[index..behind_group(&tokens, index + 2)].iter().filter(|token| token.text == "\"");
+        let literals: Vec<&str> = marks.step_by(2).filter_map(|mark| file.literal(mark.at)).collect();
+        let Some((name, rest)) = literals.split_first() else { continue };
+        let zero = METRICS.iter().find_map(|metric| match metric.kind {
+            Kind::ZeroCounters(label, values) if metric.name == *name => Some((label, values)),
+            _ => None,
+        });
+        let Some((label, values)) = zero else { continue };
+        let value = rest.iter().skip_while(|literal| **literal != label).nth(1);
+        if let Some(value) = value.filter(|value| !values.contains(value)) {
+            let message = format!("'{value}' is not among the values of {label} in src/telemetry/metrics.rs");
+            found.push(file.finding(token.at, "label", message));
         }
     }
     found
@@ -86,6 +109,12 @@ mod tests {
         assert_eq!(
             found(metrics, text),
             ["src/a.rs:1: metric: 'staffai_turn_total' is not in src/telemetry/metrics.rs"]
+        );
+        let text = "metrics::counter!(\"staffai_shed_total\", \"where\" => \"attic\").increment(1);\n\
+                    metrics::counter!(\"staffai_shed_total\", \"where\" => \"lane\").increment(1);";
+        assert_eq!(
+            found(labels, text),
+            ["src/a.rs:1: label: 'attic' is not among the values of where in src/telemetry/metrics.rs"]
         );
         let quiet = "let event = next(); // event = \"x\"\nif event == \"y\" {}\n#[cfg(test)] mod t { fn f() { event = \"z\" } }";
         assert!(found(events, quiet).is_empty());
