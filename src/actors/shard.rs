@@ -10,6 +10,7 @@
 
 mod catch_up;
 mod connection;
+mod quoted;
 mod saved;
 mod surroundings;
 mod unsettled;
@@ -31,7 +32,7 @@ use super::outbox::OutboxMsg;
 use super::running::{ExitSender, Live};
 use super::supervisor::{Actor, Crash, Me};
 use crate::domain::ids::{Door, Timestamp};
-use crate::domain::incoming::Incoming;
+use crate::domain::incoming::{Incoming, Seen};
 use crate::domain::keys;
 use crate::ports::{Clock, Dice, EventSource, Session, Shard, Shown, Store, StreamEvent};
 
@@ -58,6 +59,8 @@ pub enum ShardMsg {
     CaughtUp(String, CatchUp),
     /// What could be read about a community was read.
     Learnt(String),
+    /// What an event replies to was looked up.
+    LookedUp(u64, Option<Box<Seen>>),
     /// Time to write the session down.
     Save,
 }
@@ -191,6 +194,12 @@ impl Actor for ShardActor {
             }
             ShardMsg::Learnt(community) => {
                 for ticket in state.surroundings.ended(&community) {
+                    self.hand_on(me, state, ticket);
+                }
+            }
+            ShardMsg::LookedUp(ticket, seen) => {
+                if let Some(pending) = state.unsettled.get_mut(&ticket) {
+                    pending.saw(seen.map(|seen| *seen));
                     self.hand_on(me, state, ticket);
                 }
             }

@@ -109,6 +109,19 @@ pub struct Seen {
     pub attachments: Vec<Attachment>,
 }
 
+impl From<Posted> for Seen {
+    fn from(posted: Posted) -> Self {
+        Self {
+            ours: posted.author.kind == AuthorKind::Ourselves,
+            author: posted.author.person,
+            name: posted.author.name,
+            text: posted.text,
+            attachments: posted.attachments,
+            answers: posted.reply_to.map(|quoted| quoted.id),
+        }
+    }
+}
+
 /// The most files of one message that are heard of.
 pub const MAX_ATTACHMENTS: usize = 10;
 

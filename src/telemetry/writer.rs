@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use crate::ports::Clock;
@@ -20,7 +20,7 @@ const GATHER: Duration = Duration::from_millis(1);
 /// How much is written at once.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// How long the end of the program waits for the last lines.
+/// How long the end of the program waits for room in the queue, and then for the last lines.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Owns the thread. Dropping it flushes.
@@ -67,11 +67,17 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // A full queue means that nobody reads: then there is nothing to wait for.
-        if self.lines.queue.try_send(Item::Close).is_ok() {
-            match self.done.recv_timeout(FLUSH_DEADLINE) {
-                Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        let mut waited = Duration::ZERO;
+        while let Err(refused) = self.lines.queue.try_send(Item::Close) {
+            // A queue that stays full has nobody who reads it.
+            if matches!(refused, TrySendError::Disconnected(_)) || waited >= FLUSH_DEADLINE {
+                return;
             }
+            std::thread::sleep(GATHER);
+            waited += GATHER;
+        }
+        match self.done.recv_timeout(FLUSH_DEADLINE) {
+            Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
     }
 }
@@ -183,8 +189,6 @@ mod tests {
             lines.send("next\n".to_owned());
         }
         drop(open);
-        // The queue has room again once the writer has gone on; only then can the guard ask it to close.
-        inside.recv().unwrap();
         drop(writer);
         let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().filter(|line| *line == "next").count(), QUEUED_LINES);

@@ -365,15 +365,7 @@ impl Session {
     }
 
     fn seen(&self, id: &MessageId) -> Option<Seen> {
-        let posted = &self.messages.iter().find(|kept| kept.posted.id == *id)?.posted;
-        Some(Seen {
-            author: posted.author.person.clone(),
-            name: posted.author.name.clone(),
-            ours: posted.author.kind == AuthorKind::Ourselves,
-            text: posted.text.clone(),
-            attachments: posted.attachments.clone(),
-            answers: posted.reply_to.as_ref().map(|quoted| quoted.id.clone()),
-        })
+        self.messages.iter().find(|kept| kept.posted.id == *id).map(|kept| Seen::from(kept.posted.clone()))
     }
 
     fn tell(&mut self, what: What) {

@@ -13,6 +13,8 @@ use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource, UNTOLD,
 };
 use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
+use crate::domain::ids::MessageId;
+use crate::domain::incoming::Quoted;
 use crate::ports::{AfterClose, Closed, PostError, PostRequest};
 
 const GUILD_MARK: &str = "staffai:watermark:discord:5";
@@ -521,4 +523,36 @@ async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
     let (told, receipt) = world.event().await.unwrap();
     assert_eq!(told, "10");
     receipt.settle();
+}
+
+// === Replies that come without the message that they are about ===
+
+/// Somebody replies to this message, which did not come along.
+fn reply_to(connection: &Connection, to: &str) {
+    let mut posted = mention("10", "7", "42");
+    posted.mentions_us = false;
+    posted.reply_to = Some(Quoted { id: MessageId::new(DOOR, to), seen: None });
+    let incoming = Box::new(Incoming::Posted(posted));
+    connection.events.send(StreamEvent::Incoming { sequence: 2, incoming }).unwrap();
+}
+
+/// Whether the message that it is about was known to be ours when it was handed on.
+async fn handed_on(world: &mut World) -> Option<bool> {
+    let Some(GatewayMsg::Received(incoming, _, receipt)) = world.gateway.now().await else { panic!("nothing came") };
+    receipt.settle();
+    let Incoming::Posted(posted) = *incoming else { panic!("no message") };
+    posted.reply_to.unwrap().seen.map(|seen| seen.ours)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reply_is_about_is_read_once_when_it_did_not_come_along() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    world.poster.earlier("9", &place("42"), &MessageId::new(DOOR, "8"), "Aye.");
+    reply_to(&connection, "9");
+    assert_eq!(handed_on(&mut world).await, Some(true));
+    reply_to(&connection, "5");
+    assert_eq!(handed_on(&mut world).await, None, "it is gone");
+    assert_eq!(world.poster.count(|request| matches!(request, PostRequest::Fetch { .. })), 2);
 }

@@ -28,6 +28,8 @@ pub(super) struct Pending {
     pub incoming: Incoming,
     pub sequence: Option<u64>,
     pub returns: usize,
+    /// The message that it replies to was looked up, with or without success.
+    pub looked_up: bool,
 }
 
 impl ShardActor {
@@ -46,11 +48,11 @@ impl ShardActor {
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0 });
+        state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0, looked_up: false });
         self.hand_on(me, state, ticket);
     }
 
-    /// Hands an event on, if it is not settled and nothing has to be known of its community first.
+    /// Hands an event on, if it is not settled and nothing has to be known first: of its community, or of what it replies to.
     pub(super) fn hand_on(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
         let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
         if let Incoming::Posted(posted) = &mut pending.incoming {
@@ -62,6 +64,9 @@ impl ShardActor {
                     Then::Read => return self.learn(me, community.clone()),
                 }
             }
+        }
+        if let Some(message) = pending.unseen() {
+            return self.look_up(me, ticket, message);
         }
         let shard = me.handle().clone();
         let receipt = Receipt::new(move |outcome| {

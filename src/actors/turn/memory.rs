@@ -10,7 +10,7 @@ use crate::actors::running::Running;
 use crate::domain::command::preferences::{self, Preferences};
 use crate::domain::history::{Entry, History};
 use crate::domain::ids::{MessageId, Person, Place, TurnId};
-use crate::domain::incoming::{AuthorKind, Quoted, Seen};
+use crate::domain::incoming::{Quoted, Seen};
 use crate::domain::keys;
 use crate::domain::turn::{Exchange, HistoryScope, Turn};
 use crate::ports::{PostRequest, PostResult, Write};
@@ -144,13 +144,5 @@ async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Se
     else {
         return None;
     };
-    let posted = messages.into_iter().next()?;
-    Some(Seen {
-        ours: posted.author.kind == AuthorKind::Ourselves,
-        author: posted.author.person,
-        name: posted.author.name,
-        text: posted.text,
-        attachments: posted.attachments,
-        answers: posted.reply_to.map(|quoted| quoted.id),
-    })
+    messages.into_iter().next().map(Seen::from)
 }

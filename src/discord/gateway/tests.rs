@@ -429,8 +429,9 @@ async fn messages_in_threads_name_the_channel_above_once_it_was_told() {
     }
     while parents.len() < 3 {
         if let StreamEvent::Incoming { incoming, .. } = told.recv().await.unwrap()
-            && let Incoming::Posted(posted) = *incoming
+            && let Incoming::Posted(mut posted) = *incoming
         {
+            gateway.complete(&mut posted);
             parents.push(posted.parent.map(|parent| parent.id));
         }
     }

@@ -63,3 +63,65 @@ impl Rest {
         Ok(answer.reply(PostResult::Done))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discord::DOOR;
+    use crate::discord::testing::{access, answer, serve};
+    use crate::domain::ids::{Place, Timestamp};
+    use crate::ports::{PostRequest, Poster};
+
+    const ME: &str = r#"{"id":"1","username":"bot"}"#;
+    /// Everyone may write, but not in channel 12, where a role of ours may.
+    const GUILD: &str = r#"{"id":"5","owner_id":"2","preferred_locale":"de","roles":[{"id":"5","permissions":"3072"},{"id":"9","permissions":"0"}]}"#;
+    const CHANNELS: &str = r#"[{"id":"11","type":0},{"id":"12","type":0,"permission_overwrites":[{"id":"5","type":0,"allow":"0","deny":"2048"},{"id":"9","type":0,"allow":"2048","deny":"0"}]},{"odd":1}]"#;
+    const THREADS: &str = r#"{"threads":[{"id":"20","type":11,"parent_id":"12"},{"id":"odd"}],"members":[]}"#;
+
+    fn learn(aspect: Aspect) -> PostRequest {
+        PostRequest::Learn { community: "5".to_owned(), aspect }
+    }
+
+    fn place(id: &str) -> Place {
+        Place::new(DOOR, id)
+    }
+
+    #[tokio::test]
+    async fn what_is_read_is_known_as_if_the_gateway_had_told_it() {
+        let without = r#"{"user":{"id":"1"},"roles":[]}"#;
+        let with = r#"{"user":{"id":"1"},"roles":["9"]}"#;
+        let answers = [ME, GUILD, CHANNELS, THREADS, without, with].map(|body| answer(200, "", body)).to_vec();
+        let (base, mut seen) = serve(answers).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        assert!(!rest.rights.knows("5"));
+        for aspect in [Aspect::Itself, Aspect::Places, Aspect::Threads, Aspect::Ourselves] {
+            assert_eq!(rest.perform(&learn(aspect)).await.unwrap().result, PostResult::Done);
+        }
+        let mut lines = Vec::new();
+        while lines.len() < 5 {
+            lines.push(seen.recv().await.unwrap().line);
+        }
+        let paths = ["", "/channels", "/threads/active", "/members/1"];
+        assert_eq!(lines[1..], paths.map(|path| format!("GET /api/v10/guilds/5{path}")));
+
+        assert!(rest.rights.knows("5"));
+        assert_eq!(rest.threads.locale("5").as_deref(), Some("de"));
+        assert_eq!(rest.threads.parent(&place("20")), Some(place("12")));
+        let may = |channel| rest.rights.may_answer(Some("5"), &place(channel), None, Timestamp(0));
+        assert!(may("11"));
+        assert!(!may("12"));
+        rest.perform(&learn(Aspect::Ourselves)).await.unwrap();
+        assert!(may("12"), "a role of ours may");
+    }
+
+    #[tokio::test]
+    async fn what_makes_no_sense_changes_nothing() {
+        let answers = [ME, "[]", r#"{"threads":7}"#].map(|body| answer(200, "", body)).to_vec();
+        let (base, _seen) = serve(answers).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        for aspect in [Aspect::Itself, Aspect::Threads] {
+            assert!(matches!(rest.perform(&learn(aspect)).await, Err(PostError::Transient(_))));
+        }
+        assert!(!rest.rights.knows("5"));
+    }
+}

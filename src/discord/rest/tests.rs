@@ -163,20 +163,6 @@ async fn history_comes_oldest_first_and_skips_what_it_cannot_read() {
 }
 
 #[tokio::test]
-async fn what_is_read_of_a_thread_names_the_channel_above_it() {
-    let answers = vec![
-        answer(200, "", r#"{"id":"1","username":"bot"}"#),
-        answer(200, "", &json!([message_json(99)]).to_string()),
-    ];
-    let (base, _seen) = serve(answers).await;
-    let rest = Rest::new(&access(&base)).unwrap();
-    rest.threads.learn(here(), Place::new(DOOR, "77"));
-    let request = PostRequest::History { place: here(), after: None, limit: 1 };
-    let PostResult::Messages(messages) = rest.perform(&request).await.unwrap().result else { panic!("no messages") };
-    assert_eq!(messages[0].parent, Some(Place::new(DOOR, "77")));
-}
-
-#[tokio::test]
 async fn one_message_is_fetched_and_our_own_id_is_asked_for_once() {
     let ours =
         json!({"id": "9", "channel_id": "500", "author": {"id": "1", "username": "bot", "bot": true}}).to_string();
