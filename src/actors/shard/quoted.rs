@@ -19,7 +19,11 @@ impl Pending {
     pub(super) fn unseen(&self) -> Option<(Place, MessageId)> {
         match &self.incoming {
             Incoming::Posted(Posted {
-                mentions_us: false, place, reply_to: Some(Quoted { id, seen: None }), ..
+                mentions_us: false,
+                may_answer: true,
+                place,
+                reply_to: Some(Quoted { id, seen: None }),
+                ..
             }) if !self.looked_up => Some((place.clone(), id.clone())),
             _ => None,
         }

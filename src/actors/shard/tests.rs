@@ -527,10 +527,11 @@ async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
 
 // === Replies that come without the message that they are about ===
 
-/// Somebody replies to this message, which did not come along.
-fn reply_to(connection: &Connection, to: &str) {
+/// Somebody replies to this message, which did not come along, where we may answer or not.
+fn reply_to(connection: &Connection, to: &str, may_answer: bool) {
     let mut posted = mention("10", "7", "42");
     posted.mentions_us = false;
+    posted.may_answer = may_answer;
     posted.reply_to = Some(Quoted { id: MessageId::new(DOOR, to), seen: None });
     let incoming = Box::new(Incoming::Posted(posted));
     connection.events.send(StreamEvent::Incoming { sequence: 2, incoming }).unwrap();
@@ -550,9 +551,11 @@ async fn what_a_reply_is_about_is_read_once_when_it_did_not_come_along() {
     let connection = world.connections.next().await;
     ready(&connection);
     world.poster.earlier("9", &place("42"), &MessageId::new(DOOR, "8"), "Aye.");
-    reply_to(&connection, "9");
+    reply_to(&connection, "9", true);
     assert_eq!(handed_on(&mut world).await, Some(true));
-    reply_to(&connection, "5");
+    reply_to(&connection, "5", true);
     assert_eq!(handed_on(&mut world).await, None, "it is gone");
+    reply_to(&connection, "9", false);
+    assert_eq!(handed_on(&mut world).await, None, "it would not be answered, and may not even be read");
     assert_eq!(world.poster.count(|request| matches!(request, PostRequest::Fetch { .. })), 2);
 }
