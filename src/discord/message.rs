@@ -50,7 +50,8 @@ pub(super) enum Body {
     Form(Form),
 }
 
-/// The body that posts a piece. The same nonce gives the first message back instead of a second one.
+/// The body that posts a piece. The same nonce gives the first message back instead of a second one. What answers nobody, such
+/// as a report, notifies nobody.
 ///
 /// # Errors
 /// It cannot be written as JSON.
@@ -60,6 +61,7 @@ pub(super) fn create(
     nonce: &str,
     pings: Pings,
 ) -> Result<Body, PostError> {
+    let pings = if reference.is_some() { pings } else { Pings::default() };
     let mut message = CreateMessage::new()
         .content(&piece.text)
         .embeds(cards(piece))

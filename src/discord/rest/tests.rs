@@ -85,6 +85,16 @@ async fn whom_the_operator_allows_may_be_notified_and_nobody_else() {
 }
 
 #[tokio::test]
+async fn what_answers_nobody_notifies_nobody_whatever_the_operator_allows() {
+    let (base, mut seen) = serve(vec![answer(200, "", r#"{"id":"900"}"#)]).await;
+    let rest = Rest::new(&access(&base)).unwrap().pinging(Pings { answered: true, mentioned: true });
+    rest.perform(&create(None)).await.unwrap();
+    let body: Value = serde_json::from_str(&seen.recv().await.unwrap().body).unwrap();
+    let nobody = json!({"parse": [], "users": [], "roles": [], "replied_user": false});
+    assert_eq!(body["allowed_mentions"], nobody);
+}
+
+#[tokio::test]
 async fn a_post_without_a_reply_has_no_reference() {
     let (outcome, seen) = one(create(None), answer(200, "", r#"{"id":"900"}"#)).await;
     assert_eq!(outcome.unwrap().bucket, None);
