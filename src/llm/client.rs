@@ -28,6 +28,7 @@ mod tests;
 pub struct Client {
     rows: Vec<Row>,
     lines: HashMap<String, Line>,
+    exact: bool,
 }
 
 /// How long a part of requests is left out after the provider refused it.
@@ -91,7 +92,13 @@ impl Client {
             let Some(endpoint) = endpoints.remove(&row.key) else { continue };
             lines.insert(row.key.clone(), Line::new(row, endpoint, &mut clients)?);
         }
-        Ok(Self { rows, lines })
+        Ok(Self { rows, lines, exact: false })
+    }
+
+    /// The same, asking for all that requests say also where a provider refuses a part of it: for whoever wants to know that.
+    #[must_use]
+    pub fn exact(self) -> Self {
+        Self { exact: true, ..self }
     }
 }
 
@@ -103,13 +110,15 @@ impl Models for Client {
 
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
         let line = self.line(row)?;
-        let without = line.left_out();
-        line.within_timeout(line.ask(request, None, without)).await
+        if self.exact {
+            return line.within_timeout(line.ask(request, None, Extras::default())).await;
+        }
+        line.within_timeout(line.ask_for_what_it_takes(request, None)).await
     }
 
     async fn stream(&self, row: &str, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
         let line = self.line(row)?;
-        line.within_timeout(line.ask_streaming(request, heard)).await
+        line.within_timeout(line.ask_for_what_it_takes(request, Some(heard))).await
     }
 }
 
@@ -146,14 +155,15 @@ impl Line {
         self.left_out_until.lock().map(|until| until.is_some_and(|until| now < until))
     }
 
-    /// Asks for a stream where the model can. A refusal of what we can do without costs nothing and is no failure of the model,
-    /// so the same attempt goes on without it, and so do the next ones if that helped.
-    async fn ask_streaming(&self, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
+    /// Asks, for a stream where somebody hears it and the model can. A refusal of what we can do without costs nothing and is no
+    /// failure of the model, so the same attempt goes on without it, and so do the next ones if that helped.
+    async fn ask_for_what_it_takes(&self, request: &Request, heard: Option<Heard>) -> Result<Completion, ModelError> {
         let mut without = self.left_out();
+        without[Extra::Stream as usize] |= heard.is_none() || !self.stream;
         let mut refusals: Vec<(Extra, ModelError)> = Vec::new();
         loop {
-            let plain = !self.stream || without[Extra::Stream as usize];
-            let error = match self.ask(request, Some(heard.clone()).filter(|_| !plain), without).await {
+            let heard = heard.clone().filter(|_| !without[Extra::Stream as usize]);
+            let error = match self.ask(request, heard, without).await {
                 Ok(completion) => {
                     for (extra, refusal) in refusals {
                         self.leave_out(extra, &refusal);

@@ -110,7 +110,7 @@ fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) ->
     let (mut calls, mut mistakes) = (Vec::new(), Vec::new());
     let mut add = |registry: Registry, rows: Vec<String>| match Client::new(registry) {
         Ok(client) => {
-            let client = Arc::new(client);
+            let client = Arc::new(client.exact());
             calls.extend(rows.into_iter().map(|row| (Arc::clone(&client), row)));
         }
         Err(mistake) => mistakes.extend(rows.into_iter().map(|row| (row, mistake.clone()))),

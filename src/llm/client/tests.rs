@@ -552,8 +552,12 @@ async fn what_a_provider_refuses_and_we_can_do_without_is_left_out_for_a_while()
             assert_eq!(client.stream("m", &formed, sink().0).await.unwrap().content, "hello", "{words}");
         }
         assert_eq!(client.complete("m", &formed).await.unwrap().content, "hello", "{words}");
-        let asked: Vec<bool> = std::iter::from_fn(|| told.try_recv().ok()).collect();
+        let asked = std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<bool>>();
         assert_eq!(asked, [true, false, false, false], "{words}");
+
+        let fresh = warm(format!("http://{address}"));
+        assert_eq!(fresh.complete("m", &formed).await.unwrap().content, "hello", "{words}");
+        assert_eq!(fresh.exact().complete("m", &formed).await.is_err(), part != "stream", "{words}");
     }
 }
 
