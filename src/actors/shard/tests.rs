@@ -511,6 +511,27 @@ async fn messages_of_an_unknown_community_wait_in_order_until_it_was_read_once()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_that_is_deleted_while_it_waits_is_not_handed_on() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let retry_after = surroundings::WITHIN * 2;
+    world.poster.read_goes(Go::Fail(PostError::RateLimited { retry_after, global: true }));
+    from_the_untold(&connection, 2, "10");
+    from_the_untold(&connection, 3, "11");
+    let incoming = Box::new(Incoming::Deleted(MessageId::new(DOOR, "10")));
+    connection.events.send(StreamEvent::Incoming { sequence: 4, incoming }).unwrap();
+    let (told, deleted) = world.event().await.unwrap();
+    assert_eq!(told, "10", "the deletion itself");
+    deleted.settle();
+    tokio::time::sleep(surroundings::WITHIN).await;
+    let (told, receipt) = world.event().await.unwrap();
+    assert_eq!(told, "11");
+    receipt.settle();
+    assert!(world.event().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
     let mut world = world(MemoryStore::new()).await;
     let connection = world.connections.next().await;

@@ -8,7 +8,7 @@ use super::{ShardActor, ShardMsg, ShardState};
 use crate::actors::gateway::GatewayMsg;
 use crate::actors::receipt::{Outcome, Receipt};
 use crate::actors::supervisor::Me;
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{MessageId, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 
 /// The most events that are handed on and not settled; further ones are dropped and counted.
@@ -45,6 +45,9 @@ impl ShardActor {
             tracing::warn!(event = "turn.shed", r#where = "shard", "too many unsettled events; one was dropped");
             metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
             return;
+        }
+        if let Incoming::Deleted(message) = &incoming {
+            state.forget(message);
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -114,6 +117,15 @@ impl ShardState {
         };
         pending.returns += 1;
         me.after(*again_after, ShardMsg::HandOn(ticket));
+    }
+
+    /// A message was deleted: one that still waits here is nobody's question any more.
+    fn forget(&mut self, message: &MessageId) {
+        let is_it = |pending: &Pending| matches!(&pending.incoming, Incoming::Posted(posted) if posted.id == *message);
+        let ticket = self.unsettled.iter().find_map(|(ticket, pending)| is_it(pending).then_some(*ticket));
+        if let Some(ticket) = ticket {
+            self.settle(ticket);
+        }
     }
 
     /// An event is safely taken.
