@@ -8,12 +8,12 @@ pub mod supervisor;
 
 pub mod handle;
 
+pub mod bounded_set;
 pub mod busy;
 pub mod receipt;
-pub mod recent;
 pub mod roster;
 
-mod roomy;
+mod shrink;
 
 pub mod board;
 

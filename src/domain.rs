@@ -58,7 +58,7 @@ pub mod breaker;
 
 pub mod budget;
 
-pub mod fair;
+pub mod fair_queue;
 pub mod limits;
 
 pub mod restart;

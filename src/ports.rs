@@ -21,7 +21,7 @@ pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceErr
 pub use self::fault::{Fault, NoFaults};
 pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::requests::{Aspect, Bucket, PostError, PostReply, PostRequest, PostResult};
+pub use self::requests::{Bucket, GuildField, PostError, PostReply, PostRequest, PostResult};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
@@ -101,14 +101,14 @@ pub trait Models: Send + Sync {
     ///
     /// # Errors
     /// See [`ModelError`].
-    async fn stream(&self, row: &str, request: &Request, _heard: Heard) -> Result<Completion, ModelError> {
+    async fn stream(&self, row: &str, request: &Request, _heard: DeltaSink) -> Result<Completion, ModelError> {
         self.complete(row, request).await
     }
 }
 
 /// Who is told the text of a growing answer, piece by piece and in order. Called between two reads from the network, so it
 /// must not take long.
-pub type Heard = Arc<dyn Fn(&str) + Send + Sync>;
+pub type DeltaSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 // === Events in ===
 
@@ -125,7 +125,7 @@ pub trait EventSource: Send + Sync {
     fn us(&self) -> Option<Person>;
 
     /// Adds to a message what the platform told of its place: the place above it, the language, our rights. False while nothing
-    /// was told of its community: a session that was resumed tells nothing of what it told before ([`PostRequest::Learn`]).
+    /// was told of its community: a session that was resumed tells nothing of what it told before ([`PostRequest::FetchGuild`]).
     fn complete(&self, posted: &mut Posted) -> bool;
 
     /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
@@ -135,12 +135,12 @@ pub trait EventSource: Send + Sync {
         shard: Shard,
         session: Option<Session>,
         permit: IdentifyPermit,
-        shown: Shown,
+        shown: PresenceUpdates,
     ) -> Box<dyn EventStream>;
 }
 
 /// How we are to be shown to people; none leaves it to the platform.
-pub type Shown = watch::Receiver<Option<Presence>>;
+pub type PresenceUpdates = watch::Receiver<Option<Presence>>;
 
 /// Resolves when a shard may identify; an error means that nobody will ever allow it.
 pub type IdentifyPermit = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;

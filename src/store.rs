@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::domain::ids::Timestamp;
-use crate::domain::limits::book::Changes;
-use crate::domain::limits::log::Log;
+use crate::domain::limits::member_windows::Changes;
+use crate::domain::limits::window_log::WindowLog;
 use crate::domain::limits::{Answer, Request};
 use crate::ports::Write;
 
@@ -53,7 +53,7 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn rule(&self, _request: &Request, _changes: Option<&Changes>) -> Result<Ruling, BackendError> {
+    async fn rule(&self, _request: &Request, _changes: Option<&Changes>) -> Result<LimitDecision, BackendError> {
         Err(BackendError::Failed("it does not decide about limits".to_owned()))
     }
 
@@ -81,13 +81,13 @@ pub trait Backend: Send + Sync + 'static {
 
 /// What a backend decided about a member's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ruling {
+pub struct LimitDecision {
     /// The decision.
     pub answer: Answer,
     /// Its clock.
     pub now: Timestamp,
     /// All that counts for the member now.
-    pub log: Log,
+    pub log: WindowLog,
 }
 
 /// Writes that are applied as one.

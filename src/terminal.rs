@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use crate::domain::ids::{Door, Person};
 use crate::domain::incoming::Posted;
 use crate::ports::{
-    Advice, AfterClose, Attachments, Closed, EventSource, EventStream, FetchError, IdentifyPermit, Session, Shard,
-    Shown, SourceError, StreamEvent,
+    Advice, AfterClose, Attachments, Closed, EventSource, EventStream, FetchError, IdentifyPermit, PresenceUpdates,
+    Session, Shard, SourceError, StreamEvent,
 };
 
 /// The name of this door in ids and keys.
@@ -47,7 +47,7 @@ impl EventSource for Nowhere {
         _shard: Shard,
         _session: Option<Session>,
         _permit: IdentifyPermit,
-        _shown: Shown,
+        _shown: PresenceUpdates,
     ) -> Box<dyn EventStream> {
         Box::new(Self)
     }

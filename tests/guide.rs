@@ -9,7 +9,7 @@ use staffai::config::defaults::{Entry, entries};
 use staffai::config::env::{VARIABLES, general_name};
 use staffai::domain::keys::{self, ledger};
 use staffai::telemetry::events::EVENTS;
-use staffai::telemetry::metrics::{Kind, METRICS};
+use staffai::telemetry::metrics::{METRICS, MetricKind};
 
 const GUIDE: &str = "docs/operators-guide.md";
 
@@ -83,9 +83,9 @@ fn the_metrics_are_those_that_are_scraped() {
     head(&mut text, &["metric", "kind", "meaning"]);
     for metric in METRICS {
         let kind = match metric.kind {
-            Kind::Counter | Kind::ZeroCounter | Kind::ZeroCounters(..) => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
+            MetricKind::Counter | MetricKind::ZeroCounter | MetricKind::ZeroCounters(..) => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram(_) => "histogram",
         };
         row(&mut text, &[&format!("`{}`", metric.name), kind, metric.help]);
     }

@@ -9,8 +9,8 @@
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
 //! once, so it is also what keeps a command that arrives twice from being run twice. Without it nothing is done.
 
-mod deeds;
 mod desk;
+mod handlers;
 mod kept;
 mod overview;
 
@@ -23,6 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::desk::Desk;
+use super::bounded_set::BoundedSet;
 use super::config_watcher::ConfigWatcherMsg;
 use super::forgotten::Forgotten;
 use super::handle::Handle;
@@ -30,9 +31,8 @@ use super::journal::JournalMsg;
 use super::outbox::{OutboxMsg, Outboxes};
 use super::presence_scheduler::PresenceMsg;
 use super::rate_limiter::RateLimiterMsg;
-use super::recent::Recent;
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::InFlight;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::{self, Command, Spec, Tooling, Typing};
@@ -125,7 +125,7 @@ pub struct Commands {
 
 /// What commands holds.
 pub struct CommandsState {
-    seen: Recent<MessageId, SEEN_MAX>,
+    seen: BoundedSet<MessageId, SEEN_MAX>,
     running: HashMap<Person, usize>,
     aside: Arc<Semaphore>,
     /// What was offered last; none when it has yet to be.
@@ -138,10 +138,10 @@ impl Actor for Commands {
     type Msg = CommandsMsg;
     type State = CommandsState;
 
-    fn start(&self, me: &mut Me<CommandsMsg>) -> Result<CommandsState, Crash> {
-        me.after(REGISTER_AFTER, CommandsMsg::Register);
+    fn start(&self, ctx: &mut ActorContext<CommandsMsg>) -> Result<CommandsState, Crash> {
+        ctx.after(REGISTER_AFTER, CommandsMsg::Register);
         Ok(CommandsState {
-            seen: Recent::default(),
+            seen: BoundedSet::default(),
             running: HashMap::new(),
             aside: Arc::new(Semaphore::new(ASIDE_MAX)),
             offered: None,
@@ -151,13 +151,13 @@ impl Actor for Commands {
 
     async fn handle(
         &self,
-        me: &mut Me<CommandsMsg>,
+        ctx: &mut ActorContext<CommandsMsg>,
         message: CommandsMsg,
         state: &mut CommandsState,
     ) -> Result<(), Crash> {
         match message {
-            CommandsMsg::Run(command) => self.run(me, state, command),
-            CommandsMsg::Suggest(typing) => self.suggest(me, state, *typing),
+            CommandsMsg::Run(command) => self.run(ctx, state, command),
+            CommandsMsg::Suggest(typing) => self.suggest(ctx, state, *typing),
             CommandsMsg::Ended(person, name, ending) => {
                 state.ended(&person);
                 report(name, ending.outcome, ending.took);
@@ -167,21 +167,21 @@ impl Actor for Commands {
                 state.ended(&command.caller.person);
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
-                me.background(async move {
+                ctx.background(async move {
                     Desk::new(&parts, &command.callback)
                         .respond(Piece::text(words::broken(command.caller.locale())))
                         .await;
                 });
             }
-            CommandsMsg::Register => self.register(me, state),
-            CommandsMsg::Registered(specs, result) => self.registered(me, state, specs, result),
+            CommandsMsg::Register => self.register(ctx, state),
+            CommandsMsg::Registered(specs, result) => self.registered(ctx, state, specs, result),
         }
         Ok(())
     }
 }
 
 impl Commands {
-    fn run(&self, me: &mut Me<CommandsMsg>, state: &mut CommandsState, command: Box<Command>) {
+    fn run(&self, ctx: &mut ActorContext<CommandsMsg>, state: &mut CommandsState, command: Box<Command>) {
         if !state.seen.insert(&command.callback.id) {
             tracing::debug!(event = "gateway.dropped", reason = "seen before", "command dropped");
             return;
@@ -193,13 +193,13 @@ impl Commands {
             metrics::counter!("staffai_shed_total", "where" => "commands").increment(1);
             let locale = command.caller.locale();
             let sentence = if own { words::still_running(locale) } else { words::busy(locale) };
-            return self.refuse(me, state, command, sentence);
+            return self.refuse(ctx, state, command, sentence);
         }
         *state.running.entry(person.clone()).or_default() += 1;
         let parts = Arc::clone(&self.parts);
         let (name, kept) = (known(&command), command.clone());
         let begun = Instant::now();
-        me.task(
+        ctx.task(
             async move {
                 let outcome = serve(&parts, &command).await;
                 CommandsMsg::Ended(person, name, Ending { outcome, took: begun.elapsed() })
@@ -209,10 +209,16 @@ impl Commands {
     }
 
     /// Says why a command is not run, if there is room for that.
-    fn refuse(&self, me: &mut Me<CommandsMsg>, state: &CommandsState, command: Box<Command>, sentence: &'static str) {
+    fn refuse(
+        &self,
+        ctx: &mut ActorContext<CommandsMsg>,
+        state: &CommandsState,
+        command: Box<Command>,
+        sentence: &'static str,
+    ) {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
         let parts = Arc::clone(&self.parts);
-        me.background(async move {
+        ctx.background(async move {
             let desk = Desk::new(&parts, &command.callback);
             if desk.claim().await {
                 desk.respond(Piece::text(sentence)).await;
@@ -221,11 +227,11 @@ impl Commands {
         });
     }
 
-    fn suggest(&self, me: &mut Me<CommandsMsg>, state: &CommandsState, typing: Typing) {
+    fn suggest(&self, ctx: &mut ActorContext<CommandsMsg>, state: &CommandsState, typing: Typing) {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
-        let choices = deeds::choices(&self.parts, &typing);
+        let choices = handlers::choices(&self.parts, &typing);
         let outbox = self.parts.outboxes.of(&typing.callback.id.door).clone();
-        me.background(async move {
+        ctx.background(async move {
             let request = PostRequest::Suggest { to: typing.callback, choices };
             // Whoever types on asks again.
             let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;
@@ -234,16 +240,16 @@ impl Commands {
     }
 
     /// Offers what the settings of now lead to, unless that is what was offered last.
-    fn register(&self, me: &mut Me<CommandsMsg>, state: &CommandsState) {
+    fn register(&self, ctx: &mut ActorContext<CommandsMsg>, state: &CommandsState) {
         let running = self.parts.live.now();
         let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
         let specs = command::specs(&running.settings.members.super_roles, direct);
         if state.offered.as_ref() == Some(&specs) {
-            return me.after(LOOK_EVERY, CommandsMsg::Register);
+            return ctx.after(LOOK_EVERY, CommandsMsg::Register);
         }
         let outbox = self.parts.outboxes.of(&self.parts.door).clone();
         let (there, back) = (specs.clone(), specs.clone());
-        me.task(
+        ctx.task(
             async move {
                 let request = PostRequest::RegisterCommands(specs);
                 let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
@@ -256,7 +262,7 @@ impl Commands {
 
     fn registered(
         &self,
-        me: &mut Me<CommandsMsg>,
+        ctx: &mut ActorContext<CommandsMsg>,
         state: &mut CommandsState,
         specs: Vec<Spec>,
         result: Result<PostResult, PostError>,
@@ -277,7 +283,7 @@ impl Commands {
                 wait
             }
         };
-        me.after(next, CommandsMsg::Register);
+        ctx.after(next, CommandsMsg::Register);
     }
 }
 
@@ -298,7 +304,7 @@ async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
     if !desk.claim().await {
         return "unclaimed";
     }
-    let (piece, outcome) = match tokio::time::timeout(WITHIN, deeds::answer(parts, command)).await {
+    let (piece, outcome) = match tokio::time::timeout(WITHIN, handlers::answer(parts, command)).await {
         Ok(answer) => answer,
         Err(_) => (Piece::text(words::too_slow(command.caller.locale())), "slow"),
     };
@@ -307,7 +313,7 @@ async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
 
 /// The command's name as it may stand in labels.
 fn known(command: &Command) -> &'static str {
-    command::Kind::named(&command.name).map_or("unknown", command::Kind::name)
+    command::CommandKind::named(&command.name).map_or("unknown", command::CommandKind::name)
 }
 
 fn report(name: &'static str, outcome: &'static str, took: Duration) {

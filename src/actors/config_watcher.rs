@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::running::{Live, Running};
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -23,16 +23,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const NAMED_MAX: usize = 10;
 
 /// How files look: a number for each, which changes whenever the file does.
-pub type Looks = BTreeMap<PathBuf, u64>;
+pub type FileFingerprints = BTreeMap<PathBuf, u64>;
 
 /// The files behind what runs. Both calls may block on the disk.
 pub trait Files: Send + Sync {
     /// How the files look.
-    fn looks(&self) -> Looks;
+    fn looks(&self) -> FileFingerprints;
 
     /// Reads everything anew. Gives how the files looked just before they were read, and what was in them, or each mistake as a
     /// sentence with its place and fix. What changed since then changes the looks.
-    fn read(&self) -> (Looks, Result<Running, Vec<String>>);
+    fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>);
 }
 
 /// What the watcher is told.
@@ -40,11 +40,11 @@ pub enum ConfigWatcherMsg {
     /// Time to look at the files.
     Look,
     /// The files look like this now.
-    Looked(Option<Looks>),
+    Looked(Option<FileFingerprints>),
     /// The operator wants the files to be read, changed or not.
     Reload,
     /// The files were read; just before that they looked like this.
-    Read(Option<Looks>, Result<Box<Running>, Vec<String>>),
+    Read(Option<FileFingerprints>, Result<Box<Running>, Vec<String>>),
 }
 
 /// The behaviour and its arguments.
@@ -59,39 +59,39 @@ pub struct ConfigWatcher {
 #[derive(Default)]
 pub struct ConfigWatcherState {
     /// How the files looked when they were last looked at.
-    known: Option<Looks>,
+    known: Option<FileFingerprints>,
     /// How they looked when what runs was read.
-    in_force: Option<Looks>,
+    in_force: Option<FileFingerprints>,
 }
 
 impl Actor for ConfigWatcher {
     type Msg = ConfigWatcherMsg;
     type State = ConfigWatcherState;
 
-    fn start(&self, me: &mut Me<ConfigWatcherMsg>) -> Result<ConfigWatcherState, Crash> {
-        self.look(me);
+    fn start(&self, ctx: &mut ActorContext<ConfigWatcherMsg>) -> Result<ConfigWatcherState, Crash> {
+        self.look(ctx);
         Ok(ConfigWatcherState::default())
     }
 
     async fn handle(
         &self,
-        me: &mut Me<ConfigWatcherMsg>,
+        ctx: &mut ActorContext<ConfigWatcherMsg>,
         message: ConfigWatcherMsg,
         state: &mut ConfigWatcherState,
     ) -> Result<(), Crash> {
         match message {
-            ConfigWatcherMsg::Look => self.look(me),
+            ConfigWatcherMsg::Look => self.look(ctx),
             ConfigWatcherMsg::Looked(seen) => {
                 if seen.is_some() && state.known.is_some() && seen != state.known {
-                    self.read(me);
+                    self.read(ctx);
                 }
                 if let Some(seen) = seen {
                     state.in_force.get_or_insert_with(|| seen.clone());
                     state.known = Some(seen);
                 }
-                me.after(LOOK_EVERY, ConfigWatcherMsg::Look);
+                ctx.after(LOOK_EVERY, ConfigWatcherMsg::Look);
             }
-            ConfigWatcherMsg::Reload => self.read(me),
+            ConfigWatcherMsg::Reload => self.read(ctx),
             ConfigWatcherMsg::Read(seen, result) => {
                 let files = changed(state.in_force.as_ref(), seen.as_ref());
                 if result.is_ok() {
@@ -109,16 +109,16 @@ impl Actor for ConfigWatcher {
 }
 
 impl ConfigWatcher {
-    fn look(&self, me: &mut Me<ConfigWatcherMsg>) {
+    fn look(&self, ctx: &mut ActorContext<ConfigWatcherMsg>) {
         let files = Arc::clone(&self.files);
         let looked = tokio::task::spawn_blocking(move || files.looks());
-        me.task(async move { ConfigWatcherMsg::Looked(looked.await.ok()) }, |_| ConfigWatcherMsg::Looked(None));
+        ctx.task(async move { ConfigWatcherMsg::Looked(looked.await.ok()) }, |_| ConfigWatcherMsg::Looked(None));
     }
 
-    fn read(&self, me: &mut Me<ConfigWatcherMsg>) {
+    fn read(&self, ctx: &mut ActorContext<ConfigWatcherMsg>) {
         let files = Arc::clone(&self.files);
         let read = tokio::task::spawn_blocking(move || files.read());
-        me.task(
+        ctx.task(
             async move {
                 match read.await {
                     Ok((seen, result)) => ConfigWatcherMsg::Read(Some(seen), result.map(Box::new)),
@@ -152,7 +152,7 @@ impl ConfigWatcher {
 }
 
 /// The files that look different, came or went; none when there are none, or nobody knows.
-fn changed(before: Option<&Looks>, after: Option<&Looks>) -> Option<String> {
+fn changed(before: Option<&FileFingerprints>, after: Option<&FileFingerprints>) -> Option<String> {
     let (before, after) = (before?, after?);
     let went = before.keys().filter(|path| !after.contains_key(*path));
     let other = after.iter().filter(|(path, look)| before.get(*path) != Some(look)).map(|(path, _)| path);
@@ -172,7 +172,7 @@ fn changed(before: Option<&Looks>, after: Option<&Looks>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn looks(files: &[(&str, u64)]) -> Looks {
+    fn looks(files: &[(&str, u64)]) -> FileFingerprints {
         files.iter().map(|(path, look)| (PathBuf::from(path), *look)).collect()
     }
 
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(changed(Some(&before), Some(&after)).as_deref(), Some("b, c, d"));
         assert_eq!(changed(Some(&before), Some(&before)), None);
         assert_eq!(changed(None, Some(&before)), None);
-        let many: Looks = (0..15).map(|number| (PathBuf::from(format!("{number:02}")), 1)).collect();
-        let told = changed(Some(&Looks::default()), Some(&many)).unwrap();
+        let many: FileFingerprints = (0..15).map(|number| (PathBuf::from(format!("{number:02}")), 1)).collect();
+        let told = changed(Some(&FileFingerprints::default()), Some(&many)).unwrap();
         assert!(told.starts_with("00, 01") && told.ends_with("09 and 5 more"), "{told}");
     }
 }

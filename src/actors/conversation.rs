@@ -19,7 +19,7 @@ use super::draft::Slot;
 use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::rate_limiter::RateLimiterMsg;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::{self, Flight, Started, TurnParts};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
@@ -75,21 +75,21 @@ impl Actor for Conversation {
     type Msg = ConversationMsg;
     type State = ConversationState;
 
-    fn start(&self, me: &mut Me<ConversationMsg>) -> Result<ConversationState, Crash> {
-        me.after(IDLE_AFTER, ConversationMsg::CheckIdle);
+    fn start(&self, ctx: &mut ActorContext<ConversationMsg>) -> Result<ConversationState, Crash> {
+        ctx.after(IDLE_AFTER, ConversationMsg::CheckIdle);
         Ok(ConversationState { lanes: HashMap::new(), seen: 0, busy_at: Instant::now(), draining: false })
     }
 
     async fn handle(
         &self,
-        me: &mut Me<ConversationMsg>,
+        ctx: &mut ActorContext<ConversationMsg>,
         message: ConversationMsg,
         state: &mut ConversationState,
     ) -> Result<(), Crash> {
         match message {
             ConversationMsg::Offer(offered) => {
                 state.seen += 1;
-                self.offer(me, state, offered);
+                self.offer(ctx, state, offered);
             }
             ConversationMsg::Cancel(id) => {
                 state.seen += 1;
@@ -103,7 +103,7 @@ impl Actor for Conversation {
                     self.answer(id, *answer);
                 }
                 drop(flight);
-                self.next(me, state, &lane);
+                self.next(ctx, state, &lane);
             }
             ConversationMsg::Panicked(lane, started, panic) => {
                 let Started { turn, slot, .. } = *started;
@@ -111,7 +111,7 @@ impl Actor for Conversation {
                 let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), "panic");
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
-                self.next(me, state, &lane);
+                self.next(ctx, state, &lane);
             }
             ConversationMsg::CheckIdle => {
                 let idle_for = state.busy_at.elapsed();
@@ -122,7 +122,7 @@ impl Actor for Conversation {
                 } else if state.lanes.is_empty() {
                     again -= idle_for;
                 }
-                me.after(again, ConversationMsg::CheckIdle);
+                ctx.after(again, ConversationMsg::CheckIdle);
             }
             ConversationMsg::Drain => state.draining = true,
         }
@@ -131,7 +131,7 @@ impl Actor for Conversation {
 }
 
 impl Conversation {
-    fn offer(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, offered: Box<Offered>) {
+    fn offer(&self, ctx: &mut ActorContext<ConversationMsg>, state: &mut ConversationState, offered: Box<Offered>) {
         state.busy_at = Instant::now();
         let turn = &offered.turn;
         let whose = turn.lane();
@@ -159,12 +159,12 @@ impl Conversation {
         }
         lane.waiting.push_back((offered, Instant::now()));
         if !busy {
-            self.next(me, state, &whose);
+            self.next(ctx, state, &whose);
         }
     }
 
     /// Starts the next turn of a lane, or forgets the lane.
-    fn next(&self, me: &mut Me<ConversationMsg>, state: &mut ConversationState, whose: &Lane) {
+    fn next(&self, ctx: &mut ActorContext<ConversationMsg>, state: &mut ConversationState, whose: &Lane) {
         state.busy_at = Instant::now();
         let Some(lane) = state.lanes.get_mut(whose) else { return };
         lane.running = None;
@@ -182,7 +182,7 @@ impl Conversation {
         let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default() });
         let kept = started.clone();
         let (there, back) = (whose.clone(), whose.clone());
-        me.task(
+        ctx.task(
             async move {
                 let id = started.turn.id.clone();
                 let answer = turn::drive(&parts, *started, &token).await;

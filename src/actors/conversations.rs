@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::conversation::{Conversation, ConversationMsg};
 use super::handle::Handle;
-use super::roomy;
-use super::supervisor::{Actor, ChildSpec, Crash, Me};
+use super::shrink;
+use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use super::tree::Row;
 use super::turn::TurnParts;
 use crate::domain::ids::{Place, TurnId};
@@ -63,18 +63,18 @@ impl Actor for Conversations {
     type Msg = ConversationsMsg;
     type State = ConversationsState;
 
-    fn start(&self, _me: &mut Me<ConversationsMsg>) -> Result<ConversationsState, Crash> {
+    fn start(&self, _me: &mut ActorContext<ConversationsMsg>) -> Result<ConversationsState, Crash> {
         Ok(ConversationsState::default())
     }
 
     async fn handle(
         &self,
-        me: &mut Me<ConversationsMsg>,
+        ctx: &mut ActorContext<ConversationsMsg>,
         message: ConversationsMsg,
         state: &mut ConversationsState,
     ) -> Result<(), Crash> {
         match message {
-            ConversationsMsg::Offer(offered) if !state.draining => self.offer(me, state, offered).await?,
+            ConversationsMsg::Offer(offered) if !state.draining => self.offer(ctx, state, offered).await?,
             ConversationsMsg::Offer(_) => {}
             ConversationsMsg::Cancel(place, turn) => {
                 if let Some(known) = state.known.get_mut(&place) {
@@ -87,9 +87,9 @@ impl Actor for Conversations {
                 if state.known.get(&place).is_some_and(|known| known.sent == seen)
                     && let Some(known) = state.known.remove(&place)
                 {
-                    roomy::shrink(&mut state.known);
+                    shrink::shrink(&mut state.known);
                     // It is gone before the next turn is routed: a place never has two conversations.
-                    me.stop_child(&known.handle.stats().path).await;
+                    ctx.stop_child(&known.handle.stats().path).await;
                 }
             }
             ConversationsMsg::Drain => {
@@ -106,7 +106,7 @@ impl Actor for Conversations {
 impl Conversations {
     async fn offer(
         &self,
-        me: &mut Me<ConversationsMsg>,
+        ctx: &mut ActorContext<ConversationsMsg>,
         state: &mut ConversationsState,
         offered: Box<Offered>,
     ) -> Result<(), Crash> {
@@ -117,10 +117,10 @@ impl Conversations {
                 return Ok(());
             }
         }
-        let handle = Handle::new(&format!("{}/conversation:{place}", me.path()));
+        let handle = Handle::new(&format!("{}/conversation:{place}", ctx.path()));
         let conversation =
-            Conversation { place: place.clone(), router: me.handle().clone(), parts: Arc::clone(&self.parts) };
-        me.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;
+            Conversation { place: place.clone(), router: ctx.handle().clone(), parts: Arc::clone(&self.parts) };
+        ctx.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;
         let _ = handle.cast(ConversationMsg::Offer(offered));
         state.known.insert(place, Known { handle, sent: 1 });
         Ok(())

@@ -7,7 +7,7 @@
 
 use super::handle::Handle;
 use super::shard::{ShardActor, ShardParts};
-use super::supervisor::{Actor, ChildSpec, Crash, Me};
+use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use super::tree::Row;
 use crate::ports::Shard;
 
@@ -29,17 +29,17 @@ impl Actor for Discord {
     type Msg = DiscordMsg;
     type State = ();
 
-    fn start(&self, _me: &mut Me<DiscordMsg>) -> Result<(), Crash> {
+    fn start(&self, _me: &mut ActorContext<DiscordMsg>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, me: &mut Me<DiscordMsg>, message: DiscordMsg, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, ctx: &mut ActorContext<DiscordMsg>, message: DiscordMsg, (): &mut ()) -> Result<(), Crash> {
         match message {
             DiscordMsg::StartShards(total) => {
                 for number in 0..total {
-                    let handle = Handle::new(&format!("{}/shard:{number}", me.path()));
+                    let handle = Handle::new(&format!("{}/shard:{number}", ctx.path()));
                     let actor = ShardActor { shard: Shard { number, total }, parts: self.parts.clone() };
-                    me.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;
+                    ctx.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;
                 }
             }
         }

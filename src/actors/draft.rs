@@ -51,7 +51,7 @@ impl Slot {
 
     /// The text, if some of it was shown.
     #[must_use]
-    pub fn shown(&self) -> Option<String> {
+    pub fn visible(&self) -> Option<String> {
         let draft = self.0.borrow();
         draft.taken.then(|| draft.text.clone())
     }
@@ -105,14 +105,14 @@ mod tests {
         assert!(!watcher.is_fresh() && slot.withdraw() && watcher.take().is_none());
         assert!(slot.write("a") && !slot.write("a") && watcher.is_fresh());
         assert!(slot.withdraw() && !watcher.is_fresh());
-        assert_eq!((watcher.take(), slot.shown()), (None, None));
+        assert_eq!((watcher.take(), slot.visible()), (None, None));
         slot.write("b");
         slot.write("bc");
         assert_eq!(watcher.take().as_deref(), Some("bc"));
         assert!(!watcher.is_fresh() && !slot.withdraw());
         slot.write("bcd");
         assert!(watcher.is_fresh());
-        assert_eq!(slot.shown().as_deref(), Some("bcd"));
+        assert_eq!(slot.visible().as_deref(), Some("bcd"));
         assert!(slot.watch().is_fresh());
     }
 }

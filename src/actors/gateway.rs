@@ -23,14 +23,14 @@ use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
 use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use super::vitals;
 use crate::domain::ids::{Person, Place, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
 use crate::domain::notice;
 use crate::domain::pairs::Pairs;
-use crate::domain::triage::{self, Reason, Verdict};
+use crate::domain::triage::{self, Reason, TriageDecision};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
 use crate::ports::vitals::Status;
 use crate::ports::{Clock, Store};
@@ -91,13 +91,13 @@ impl Actor for Gateway {
     type Msg = GatewayMsg;
     type State = GatewayState;
 
-    fn start(&self, _me: &mut Me<GatewayMsg>) -> Result<GatewayState, Crash> {
+    fn start(&self, _me: &mut ActorContext<GatewayMsg>) -> Result<GatewayState, Crash> {
         Ok(GatewayState::default())
     }
 
     async fn handle(
         &self,
-        _me: &mut Me<GatewayMsg>,
+        _me: &mut ActorContext<GatewayMsg>,
         message: GatewayMsg,
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
@@ -110,7 +110,7 @@ impl Actor for Gateway {
                     }
                 }
                 Incoming::Reacted(place) => {
-                    self.interjections.welcomed(&place);
+                    self.interjections.record_engagement(&place);
                     receipt.settle();
                 }
                 // Who runs a command sees that it was not answered, so it is handed on but never kept.
@@ -125,29 +125,29 @@ impl Actor for Gateway {
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
         match triage::triage(posted, &self.live.now().rules, us) {
-            Verdict::Ignore(reason) => {
+            TriageDecision::Ignore(reason) => {
                 if reason == Reason::NoPermission {
                     state.warn_of(&posted.place);
                 }
                 ignore(reason, receipt);
             }
-            Verdict::Turn(turn) | Verdict::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
+            TriageDecision::Turn(turn) | TriageDecision::Hint(turn) if !self.may_talk_with(state, posted, &turn) => {
                 ignore(Reason::PairWindow, receipt);
             }
-            Verdict::Hint(turn) if !self.may_hint(state, &turn) => ignore(Reason::HintedEnough, receipt),
-            Verdict::Restricted(turn) => {
+            TriageDecision::Hint(turn) if !self.may_hint(state, &turn) => ignore(Reason::HintedEnough, receipt),
+            TriageDecision::Restricted(turn) => {
                 // A sweeper that is down drops the receipt, and the message comes back.
                 if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
                     receipt.settle();
                 }
             }
-            Verdict::Interjection(turn, draw) => self.join_in(turn, draw, receipt),
-            Verdict::Turn(turn) => {
-                self.interjections.welcomed(&turn.place);
+            TriageDecision::Interjection(turn, draw) => self.join_in(turn, draw, receipt),
+            TriageDecision::Turn(turn) => {
+                self.interjections.record_engagement(&turn.place);
                 self.admit(turn, None, receipt);
             }
-            Verdict::Hint(turn) => {
-                self.interjections.welcomed(&turn.place);
+            TriageDecision::Hint(turn) => {
+                self.interjections.record_engagement(&turn.place);
                 let answer = Answer {
                     outgoing: turn.reply_with(notice::hint(turn.locale())),
                     exchange: None,

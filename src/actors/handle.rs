@@ -103,7 +103,7 @@ impl<M: Send + 'static> Handle<M> {
         &self.inner.stats
     }
 
-    pub(super) fn wire(&self, actor: ractor::ActorRef<Envelope<M>>) {
+    pub(super) fn connect(&self, actor: ractor::ActorRef<Envelope<M>>) {
         *self.inner.actor.write() = Some(actor);
         self.inner.stats.enter(LifeState::Running);
     }
@@ -112,13 +112,13 @@ impl<M: Send + 'static> Handle<M> {
 /// What a supervisor needs of a child's handle, whatever its messages are.
 pub(super) trait Address: Send + Sync {
     /// The actor is down from now on.
-    fn unwire(&self);
+    fn disconnect(&self);
     /// What is counted about it.
     fn stats(&self) -> &Arc<Stats>;
 }
 
 impl<M: Send + 'static> Address for Handle<M> {
-    fn unwire(&self) {
+    fn disconnect(&self) {
         *self.inner.actor.write() = None;
     }
 

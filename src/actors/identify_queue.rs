@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::discord::DiscordMsg;
 use super::handle::{Handle, Reply};
 use super::running::{Exit, ExitSender};
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids;
 use crate::domain::restart::Backoff;
 use crate::ports::{Advice, Dice, EventSource, Shard, SourceError};
@@ -67,20 +67,20 @@ impl Actor for IdentifyQueue {
     type Msg = IdentifyQueueMsg;
     type State = IdentifyQueueState;
 
-    fn start(&self, me: &mut Me<IdentifyQueueMsg>) -> Result<IdentifyQueueState, Crash> {
-        self.ask(me);
+    fn start(&self, ctx: &mut ActorContext<IdentifyQueueMsg>) -> Result<IdentifyQueueState, Crash> {
+        self.ask(ctx);
         Ok(IdentifyQueueState::default())
     }
 
     async fn handle(
         &self,
-        me: &mut Me<IdentifyQueueMsg>,
+        ctx: &mut ActorContext<IdentifyQueueMsg>,
         message: IdentifyQueueMsg,
         state: &mut IdentifyQueueState,
     ) -> Result<(), Crash> {
         match message {
-            IdentifyQueueMsg::Ask => self.ask(me),
-            IdentifyQueueMsg::Advised(Ok(advice)) => self.advised(me, state, advice),
+            IdentifyQueueMsg::Ask => self.ask(ctx),
+            IdentifyQueueMsg::Advised(Ok(advice)) => self.advised(ctx, state, advice),
             IdentifyQueueMsg::Advised(Err(SourceError::Refused(reason))) => {
                 tracing::error!(event = "gateway.closed", reason, "the platform refuses us for good");
                 self.exit.send_replace(Some(Exit::Refused(reason)));
@@ -90,27 +90,27 @@ impl Actor for IdentifyQueue {
                 state.asked += 1;
                 let ms = ids::millis(delay);
                 tracing::warn!(event = "gateway.closed", reason, again_in_ms = ms, "the platform cannot be reached");
-                me.after(delay, IdentifyQueueMsg::Ask);
+                ctx.after(delay, IdentifyQueueMsg::Ask);
             }
             IdentifyQueueMsg::Identify(shard, reply) => {
                 state.waiting.push_back((shard, reply));
-                state.grant(me);
+                state.grant(ctx);
             }
-            IdentifyQueueMsg::Grant => state.grant(me),
+            IdentifyQueueMsg::Grant => state.grant(ctx),
         }
         Ok(())
     }
 }
 
 impl IdentifyQueue {
-    fn ask(&self, me: &mut Me<IdentifyQueueMsg>) {
+    fn ask(&self, ctx: &mut ActorContext<IdentifyQueueMsg>) {
         let source = Arc::clone(&self.source);
-        me.task(async move { IdentifyQueueMsg::Advised(source.advice().await) }, |panic| {
+        ctx.task(async move { IdentifyQueueMsg::Advised(source.advice().await) }, |panic| {
             IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(panic)))
         });
     }
 
-    fn advised(&self, me: &mut Me<IdentifyQueueMsg>, state: &mut IdentifyQueueState, advice: Advice) {
+    fn advised(&self, ctx: &mut ActorContext<IdentifyQueueMsg>, state: &mut IdentifyQueueState, advice: Advice) {
         state.asked = 0;
         state.left = advice.remaining;
         state.refilled_at = Some(Instant::now() + advice.reset_after);
@@ -118,13 +118,13 @@ impl IdentifyQueue {
         let total = self.shards.unwrap_or(advice.shards);
         // A discord actor that is down takes this queue down with it.
         let _ = self.discord.cast(DiscordMsg::StartShards(total));
-        state.grant(me);
+        state.grant(ctx);
     }
 }
 
 impl IdentifyQueueState {
     /// Lets everybody identify who may, and comes back when the next one may.
-    fn grant(&mut self, me: &mut Me<IdentifyQueueMsg>) {
+    fn grant(&mut self, ctx: &mut ActorContext<IdentifyQueueMsg>) {
         let Some(advice) = self.advice else { return };
         let now = Instant::now();
         if self.refilled_at.is_some_and(|at| at <= now) {
@@ -153,7 +153,7 @@ impl IdentifyQueueState {
             let _ = reply.send(true);
         }
         if let Some(at) = soonest {
-            me.after(at - now, IdentifyQueueMsg::Grant);
+            ctx.after(at - now, IdentifyQueueMsg::Grant);
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::config::community::Interjection;
 use crate::domain::ids::{Place, TurnId};
-use crate::domain::manners::{Draw, Manners, PLACES_MAX, Rules, Silence};
+use crate::domain::manners::{Draw, Manners, PLACES_MAX, Rules, SuppressionReason};
 
 /// The memory of it.
 pub struct Interjections {
@@ -35,7 +35,7 @@ impl Interjections {
         place: &Place,
         parent: Option<&Place>,
         draw: Draw,
-    ) -> Result<(), Silence> {
+    ) -> Result<(), SuppressionReason> {
         let rules = Rules {
             consider: settings.response_chance,
             deliver: settings.delivery_chance,
@@ -67,8 +67,8 @@ impl Interjections {
     }
 
     /// Somebody there reacted to us or spoke to us.
-    pub fn welcomed(&self, place: &Place) {
-        self.manners.lock().welcomed(place, self.origin.elapsed());
+    pub fn record_engagement(&self, place: &Place) {
+        self.manners.lock().record_engagement(place, self.origin.elapsed());
     }
 
     /// Joining in took so many tokens.

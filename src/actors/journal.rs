@@ -22,14 +22,14 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use self::entry::{Entry, record};
 pub use self::report::Left;
+use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
 use super::outbox::{Delivery, Outboxes};
 use super::rate_limiter::RateLimiterMsg;
 use super::receipt::Receipt;
-use super::recent::Recent;
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
 use crate::domain::ids::{Person, Timestamp, TurnId};
 use crate::domain::turn::{Answer, Turn};
@@ -62,7 +62,7 @@ pub enum JournalMsg {
     /// The turn is closed without an answer, for this reason: the person was told enough already.
     Dropped(TurnId, &'static str),
     /// Nobody was there for an offered turn: it is offered again with the next look at deadlines.
-    Unheard(TurnId),
+    Undelivered(TurnId),
     /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
     /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
@@ -111,7 +111,7 @@ pub struct Journal {
 /// What the journal holds.
 pub struct JournalState {
     open: HashMap<TurnId, Entry>,
-    closed: Recent<TurnId, CLOSED_MAX>,
+    closed: BoundedSet<TurnId, CLOSED_MAX>,
     /// What came while the records were still being read; none afterwards.
     early: Option<Vec<JournalMsg>>,
     /// The store was failing when the records were read: there may be more.
@@ -123,12 +123,12 @@ impl Actor for Journal {
     type Msg = JournalMsg;
     type State = JournalState;
 
-    fn start(&self, me: &mut Me<JournalMsg>) -> Result<JournalState, Crash> {
-        self.read_records(me);
-        me.after(SWEEP_EVERY, JournalMsg::Sweep);
+    fn start(&self, ctx: &mut ActorContext<JournalMsg>) -> Result<JournalState, Crash> {
+        self.read_records(ctx);
+        ctx.after(SWEEP_EVERY, JournalMsg::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
-            closed: Recent::default(),
+            closed: BoundedSet::default(),
             early: Some(Vec::new()),
             partial: false,
             draining: false,
@@ -137,7 +137,7 @@ impl Actor for Journal {
 
     async fn handle(
         &self,
-        me: &mut Me<JournalMsg>,
+        ctx: &mut ActorContext<JournalMsg>,
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
@@ -155,7 +155,7 @@ impl Actor for Journal {
                 }
                 Ok(())
             }
-            Some(_) | None => self.apply(me, state, message),
+            Some(_) | None => self.apply(ctx, state, message),
         }
     }
 }
@@ -170,7 +170,7 @@ impl JournalMsg {
             | Self::Undeliverable(..)
             | Self::Cancel(_)
             | Self::Dropped(..)
-            | Self::Unheard(_)
+            | Self::Undelivered(_)
             | Self::Forget(..)
             | Self::Left(_)
             | Self::TellWhenClosed(..) => true,
@@ -180,14 +180,19 @@ impl JournalMsg {
 }
 
 impl Journal {
-    fn apply(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, message: JournalMsg) -> Result<(), Crash> {
+    fn apply(
+        &self,
+        ctx: &mut ActorContext<JournalMsg>,
+        state: &mut JournalState,
+        message: JournalMsg,
+    ) -> Result<(), Crash> {
         match message {
-            JournalMsg::Accept(accepted) => self.accept(me, state, *accepted),
+            JournalMsg::Accept(accepted) => self.accept(ctx, state, *accepted),
             JournalMsg::Loaded(records) => {
                 state.partial = self.store.status() != StoreStatus::Ready;
                 self.load(state, records);
                 for early in state.early.take().unwrap_or_default() {
-                    self.apply(me, state, early)?;
+                    self.apply(ctx, state, early)?;
                 }
             }
             JournalMsg::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
@@ -202,9 +207,9 @@ impl Journal {
                 drop(self.store.write(writes));
                 let _ = reply.send(many);
             }
-            JournalMsg::Unheard(id) => {
+            JournalMsg::Undelivered(id) => {
                 if let Some(entry) = state.open.get_mut(&id).filter(|entry| entry.answer.is_none()) {
-                    entry.unheard = true;
+                    entry.undelivered = true;
                     entry.offers = entry.offers.saturating_sub(1);
                 }
             }
@@ -213,9 +218,9 @@ impl Journal {
                 self.sweep(state);
                 if state.partial && self.store.status() == StoreStatus::Ready {
                     state.partial = false;
-                    self.read_records(me);
+                    self.read_records(ctx);
                 }
-                me.after(SWEEP_EVERY, JournalMsg::Sweep);
+                ctx.after(SWEEP_EVERY, JournalMsg::Sweep);
             }
             JournalMsg::Drain => state.draining = true,
             JournalMsg::Left(reply) => {
@@ -233,7 +238,7 @@ impl Journal {
         Ok(())
     }
 
-    fn accept(&self, me: &mut Me<JournalMsg>, state: &mut JournalState, accepted: Accepted) {
+    fn accept(&self, ctx: &mut ActorContext<JournalMsg>, state: &mut JournalState, accepted: Accepted) {
         let Accepted { turn, answer, permit, receipt } = accepted;
         if state.open.contains_key(&turn.id) || state.closed.contains(&turn.id) {
             tracing::debug!(event = "gateway.dropped", reason = "seen before", turn = %turn.id, "message dropped");
@@ -246,7 +251,7 @@ impl Journal {
         let id = turn.id.clone();
         let entry = Entry::new(turn, answer, permit);
         let durable = self.store.write(vec![record(&entry)]);
-        me.background(async move {
+        ctx.background(async move {
             durable.await;
             receipt.settle();
         });

@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use super::board::{Board, PartKind};
 use super::handle::Reply;
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::{Called, Timeline};
 use crate::domain::breaker::{Breaker, Change};
 use crate::domain::completion::Completion;
-use crate::domain::fair::Fair;
+use crate::domain::fair_queue::FairQueue;
 use crate::domain::ids;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
@@ -131,7 +131,7 @@ pub struct LlmDispatcherState {
     breakers: HashMap<String, Breaker>,
     origin: Instant,
     /// Who waits for a permit; bounded by the open turns.
-    waiting: Fair<Person, Waiting>,
+    waiting: FairQueue<Person, Waiting>,
     /// Somebody waits for the next permit to come back.
     looking: bool,
 }
@@ -146,21 +146,21 @@ impl Actor for LlmDispatcher {
     type Msg = LlmDispatcherMsg;
     type State = LlmDispatcherState;
 
-    fn start(&self, _me: &mut Me<LlmDispatcherMsg>) -> Result<LlmDispatcherState, Crash> {
+    fn start(&self, _me: &mut ActorContext<LlmDispatcherMsg>) -> Result<LlmDispatcherState, Crash> {
         for row in self.live.now().models.rows() {
             self.board.up(PartKind::Model, &row.key);
         }
         Ok(LlmDispatcherState {
             breakers: HashMap::new(),
             origin: Instant::now(),
-            waiting: Fair::default(),
+            waiting: FairQueue::default(),
             looking: false,
         })
     }
 
     async fn handle(
         &self,
-        me: &mut Me<LlmDispatcherMsg>,
+        ctx: &mut ActorContext<LlmDispatcherMsg>,
         message: LlmDispatcherMsg,
         state: &mut LlmDispatcherState,
     ) -> Result<(), Crash> {
@@ -176,11 +176,11 @@ impl Actor for LlmDispatcher {
                     // A turn that stopped waiting needs no answer.
                     (Err(none), _) => drop(reply.send(Err(none))),
                 }
-                self.hand_out(me, state, None);
+                self.hand_out(ctx, state, None);
             }
             LlmDispatcherMsg::Freed(permit) => {
                 state.looking = false;
-                self.hand_out(me, state, Some(permit));
+                self.hand_out(ctx, state, Some(permit));
             }
             LlmDispatcherMsg::Report(report) => self.report(state, &report),
         }
@@ -201,13 +201,13 @@ impl LlmDispatcher {
     /// Gives permits to those who wait, as long as there are both.
     fn hand_out(
         &self,
-        me: &mut Me<LlmDispatcherMsg>,
+        ctx: &mut ActorContext<LlmDispatcherMsg>,
         state: &mut LlmDispatcherState,
         mut free: Option<OwnedSemaphorePermit>,
     ) {
         while !state.waiting.is_empty() {
             let permit = free.take().or_else(|| Arc::clone(&self.permits).try_acquire_owned().ok());
-            let Some(permit) = permit else { return self.look(me, state) };
+            let Some(permit) = permit else { return self.look(ctx, state) };
             let Some(Waiting { row, reply }) = state.waiting.pop() else { return };
             // Whoever stopped waiting gives it back.
             if let Err(Ok(unwanted)) = reply.send(Ok(Lease { row, permit })) {
@@ -217,12 +217,12 @@ impl LlmDispatcher {
     }
 
     /// Waits for the next permit that comes back. Every holder gives it back by its own deadline.
-    fn look(&self, me: &mut Me<LlmDispatcherMsg>, state: &mut LlmDispatcherState) {
+    fn look(&self, ctx: &mut ActorContext<LlmDispatcherMsg>, state: &mut LlmDispatcherState) {
         if std::mem::replace(&mut state.looking, true) {
             return;
         }
-        let (permits, handle) = (Arc::clone(&self.permits), me.handle().clone());
-        me.background(async move {
+        let (permits, handle) = (Arc::clone(&self.permits), ctx.handle().clone());
+        ctx.background(async move {
             if let Ok(permit) = permits.acquire_owned().await {
                 // A dispatcher that went down has nobody who waits.
                 let _ = handle.cast(LlmDispatcherMsg::Freed(permit));
@@ -289,7 +289,7 @@ impl LlmDispatcher {
                     purpose,
                     model = row,
                     error = error.kind.as_str(),
-                    reason = error.gist,
+                    reason = error.safe_message,
                     text = error.quoted(),
                     tries,
                     duration_ms = ms,

@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use crate::ports::Listener;
 
 /// How often each actor has a health line.
@@ -54,35 +54,35 @@ impl Actor for Ops {
     type Msg = OpsMsg;
     type State = OpsState;
 
-    fn start(&self, me: &mut Me<OpsMsg>) -> Result<OpsState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<OpsMsg>) -> Result<OpsState, Crash> {
         let stop = CancellationToken::new();
         let state = OpsState { _stop_on_drop: stop.clone().drop_guard(), stop };
-        self.listen(me, &state);
-        me.after(HEALTH_EVERY, OpsMsg::Health);
-        me.after(MEASURE_EVERY, OpsMsg::Measure);
+        self.listen(ctx, &state);
+        ctx.after(HEALTH_EVERY, OpsMsg::Health);
+        ctx.after(MEASURE_EVERY, OpsMsg::Measure);
         Ok(state)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "mailboxes are far below 2^52")]
-    async fn handle(&self, me: &mut Me<OpsMsg>, message: OpsMsg, state: &mut OpsState) -> Result<(), Crash> {
+    async fn handle(&self, ctx: &mut ActorContext<OpsMsg>, message: OpsMsg, state: &mut OpsState) -> Result<(), Crash> {
         match message {
             OpsMsg::Health => {
                 for (kind, sum) in sums(&self.roster.all()) {
                     sum.log(&kind);
                 }
-                me.after(HEALTH_EVERY, OpsMsg::Health);
+                ctx.after(HEALTH_EVERY, OpsMsg::Health);
             }
             OpsMsg::Measure => {
                 for (kind, sum) in sums(&self.roster.all()) {
                     metrics::gauge!("staffai_mailbox_depth", "actor" => kind).set(sum.mailbox as f64);
                 }
-                me.after(MEASURE_EVERY, OpsMsg::Measure);
+                ctx.after(MEASURE_EVERY, OpsMsg::Measure);
             }
-            OpsMsg::Listen => self.listen(me, state),
+            OpsMsg::Listen => self.listen(ctx, state),
             OpsMsg::ListenerEnded(Ok(())) => {}
             OpsMsg::ListenerEnded(Err(reason)) => {
                 tracing::error!(event = "ops.unreachable", reason, "health and pages cannot be served; trying again");
-                me.after(LISTEN_AGAIN, OpsMsg::Listen);
+                ctx.after(LISTEN_AGAIN, OpsMsg::Listen);
             }
         }
         Ok(())
@@ -90,10 +90,10 @@ impl Actor for Ops {
 }
 
 impl Ops {
-    fn listen(&self, me: &mut Me<OpsMsg>, state: &OpsState) {
+    fn listen(&self, ctx: &mut ActorContext<OpsMsg>, state: &OpsState) {
         let listener = Arc::clone(&self.listener);
         let stop = state.stop.clone();
-        me.task(async move { OpsMsg::ListenerEnded(listener.serve(stop).await) }, |panic| {
+        ctx.task(async move { OpsMsg::ListenerEnded(listener.serve(stop).await) }, |panic| {
             OpsMsg::ListenerEnded(Err(panic))
         });
     }

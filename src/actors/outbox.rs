@@ -44,11 +44,11 @@ use self::job::{Job, Task};
 use self::pace::Pace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
+use super::bounded_set::BoundedSet;
 use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
-use super::recent::Recent;
-use super::roomy;
-use super::supervisor::{Actor, Crash, Me};
+use super::shrink;
+use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
@@ -158,42 +158,47 @@ pub struct OutboxState {
 }
 
 /// The last answered turns.
-type Answered = Recent<TurnId, ANSWERED_MAX>;
+type Answered = BoundedSet<TurnId, ANSWERED_MAX>;
 
 impl Actor for Outbox {
     type Msg = OutboxMsg;
     type State = OutboxState;
 
-    fn start(&self, me: &mut Me<OutboxMsg>) -> Result<OutboxState, Crash> {
-        me.after(TYPING_EVERY, OutboxMsg::ShowTyping);
+    fn start(&self, ctx: &mut ActorContext<OutboxMsg>) -> Result<OutboxState, Crash> {
+        ctx.after(TYPING_EVERY, OutboxMsg::ShowTyping);
         Ok(OutboxState::default())
     }
 
-    async fn handle(&self, me: &mut Me<OutboxMsg>, message: OutboxMsg, state: &mut OutboxState) -> Result<(), Crash> {
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<OutboxMsg>,
+        message: OutboxMsg,
+        state: &mut OutboxState,
+    ) -> Result<(), Crash> {
         match message {
             OutboxMsg::Deliver { turn, outgoing, check, drafted } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
                 state.answered.insert(&turn);
-                self.enqueue(me, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
+                self.enqueue(ctx, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
-            OutboxMsg::Notify { about, place, text } => self.notify(me, state, about, place, text),
-            OutboxMsg::Post { name, outgoing, reply } => self.post(me, state, name, outgoing, reply),
+            OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, about, place, text),
+            OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
                 turns.insert(turn, until);
                 if turns.len() == 1 {
-                    self.show_typing(me, state, place);
+                    self.show_typing(ctx, state, place);
                 }
             }
             // Nothing may be drawn over an answer.
             OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
             OutboxMsg::Draft(draft) => {
                 state.drafts.note(draft);
-                self.sample(me, state);
+                self.sample(ctx, state);
                 if !std::mem::replace(&mut state.sampling, true) {
-                    me.after(SAMPLE_EVERY, OutboxMsg::Sample);
+                    ctx.after(SAMPLE_EVERY, OutboxMsg::Sample);
                 }
             }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
@@ -201,15 +206,15 @@ impl Actor for Outbox {
                 state.forget(&place, &turn);
                 self.poster.delivered(&place, &turn.trigger());
             }
-            OutboxMsg::Read(request, reply) => self.read(me, request, reply),
-            OutboxMsg::Interact(request, reply) => self.interact(me, request, reply),
-            OutboxMsg::CourierReturned(place, returned) => self.courier_returned(me, state, place, returned),
-            OutboxMsg::Drew(drew) => self.drew(me, state, drew),
+            OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
+            OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
+            OutboxMsg::CourierReturned(place, returned) => self.courier_returned(ctx, state, place, returned),
+            OutboxMsg::Drew(drew) => self.drew(ctx, state, drew),
             OutboxMsg::Sample => {
-                self.sample(me, state);
+                self.sample(ctx, state);
                 state.sampling = !state.drafts.is_empty();
                 if state.sampling {
-                    me.after(SAMPLE_EVERY, OutboxMsg::Sample);
+                    ctx.after(SAMPLE_EVERY, OutboxMsg::Sample);
                 }
             }
             OutboxMsg::ShowTyping => {
@@ -217,9 +222,9 @@ impl Actor for Outbox {
                 state.tidy(now);
                 state.mute.retain(|_, until| *until > now);
                 for place in state.still_typing(now) {
-                    self.show_typing(me, state, place);
+                    self.show_typing(ctx, state, place);
                 }
-                me.after(TYPING_EVERY, OutboxMsg::ShowTyping);
+                ctx.after(TYPING_EVERY, OutboxMsg::ShowTyping);
             }
             OutboxMsg::NoTyping(place, until) => drop(state.mute.insert(place, until)),
         }
@@ -228,7 +233,14 @@ impl Actor for Outbox {
 }
 
 impl Outbox {
-    fn notify(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, about: MessageId, place: Place, text: String) {
+    fn notify(
+        &self,
+        ctx: &mut ActorContext<OutboxMsg>,
+        state: &mut OutboxState,
+        about: MessageId,
+        place: Place,
+        text: String,
+    ) {
         if state.notices >= NOTICES_MAX {
             tracing::warn!(event = "turn.shed", r#where = "outbox", "too many notices wait; one was dropped");
             metrics::counter!("staffai_shed_total", "where" => "outbox").increment(1);
@@ -237,12 +249,12 @@ impl Outbox {
         state.notices += 1;
         let parts = vec![Part::Text { text }];
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
-        self.enqueue(me, state, place, Job::new(Task::Notice(about), outgoing));
+        self.enqueue(ctx, state, place, Job::new(Task::Notice(about), outgoing));
     }
 
     fn post(
         &self,
-        me: &mut Me<OutboxMsg>,
+        ctx: &mut ActorContext<OutboxMsg>,
         state: &mut OutboxState,
         name: String,
         outgoing: Outgoing,
@@ -255,7 +267,7 @@ impl Outbox {
         }
         state.posts.insert(name.clone(), reply);
         let place = outgoing.place.clone();
-        self.enqueue(me, state, place, Job::new(Task::Post(name), outgoing));
+        self.enqueue(ctx, state, place, Job::new(Task::Post(name), outgoing));
     }
 
     fn courier(&self, pace: Pace) -> Courier {
@@ -263,17 +275,27 @@ impl Outbox {
         Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
     }
 
-    fn interact(&self, me: &mut Me<OutboxMsg>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
+    fn interact(
+        &self,
+        ctx: &mut ActorContext<OutboxMsg>,
+        request: PostRequest,
+        reply: Reply<Result<PostResult, PostError>>,
+    ) {
         let mut courier = self.courier(Pace::default());
-        me.background(async move {
+        ctx.background(async move {
             // Whoever asked may have stopped waiting.
             let _ = reply.send(courier.attempt(&request).await);
         });
     }
 
-    fn read(&self, me: &mut Me<OutboxMsg>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
+    fn read(
+        &self,
+        ctx: &mut ActorContext<OutboxMsg>,
+        request: PostRequest,
+        reply: Reply<Result<PostResult, PostError>>,
+    ) {
         let mut courier = self.courier(Pace::default());
-        me.background(async move {
+        ctx.background(async move {
             // The reader may have stopped waiting.
             let _ = reply.send(courier.read(&request).await);
         });
@@ -288,8 +310,8 @@ impl OutboxState {
             let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
             queue.out.is_some() || !queue.jobs.is_empty() || closed || !queue.pace.is_over(now)
         });
-        roomy::shrink(&mut self.lanes);
-        roomy::shrink(&mut self.typing);
+        shrink::shrink(&mut self.lanes);
+        shrink::shrink(&mut self.typing);
     }
 
     fn forget(&mut self, place: &Place, turn: &TurnId) {

@@ -19,14 +19,14 @@ use super::board::Board;
 use super::handle::Handle;
 use super::llm_dispatcher::LlmDispatcherMsg;
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use super::vitals;
 use crate::config::community;
 use crate::domain::completion::Usage;
 use crate::domain::ids::Door;
 use crate::domain::ledger::{self, Tally};
 use crate::domain::notice;
-use crate::domain::presence::{EARLIER_MAX, Kind, Line, Mood, Presence};
+use crate::domain::presence::{ActivityKind, EARLIER_MAX, Line, Mood, Presence};
 use crate::domain::schedule::Schedule;
 use crate::domain::turn::Effort;
 use crate::ports::vitals::Status;
@@ -94,8 +94,8 @@ impl Actor for PresenceScheduler {
     type Msg = PresenceMsg;
     type State = PresenceState;
 
-    fn start(&self, me: &mut Me<PresenceMsg>) -> Result<PresenceState, Crash> {
-        me.after(LOOK_EVERY, PresenceMsg::Look);
+    fn start(&self, ctx: &mut ActorContext<PresenceMsg>) -> Result<PresenceState, Crash> {
+        ctx.after(LOOK_EVERY, PresenceMsg::Look);
         // A line that another life had written goes on.
         let line =
             self.slot.borrow().as_ref().filter(|shown| shown.mood == Mood::Online).and_then(|it| it.line.clone());
@@ -104,23 +104,23 @@ impl Actor for PresenceScheduler {
 
     async fn handle(
         &self,
-        me: &mut Me<PresenceMsg>,
+        ctx: &mut ActorContext<PresenceMsg>,
         message: PresenceMsg,
         state: &mut PresenceState,
     ) -> Result<(), Crash> {
         match message {
             PresenceMsg::Look => {
-                self.look(me, state);
-                me.after(LOOK_EVERY, PresenceMsg::Look);
+                self.look(ctx, state);
+                ctx.after(LOOK_EVERY, PresenceMsg::Look);
             }
             PresenceMsg::Written(written, effort) => {
                 self.spent(&effort);
                 self.written(state, written);
-                self.look(me, state);
+                self.look(ctx, state);
             }
             PresenceMsg::Refresh => {
                 state.due = Instant::now();
-                self.look(me, state);
+                self.look(ctx, state);
             }
         }
         Ok(())
@@ -128,7 +128,7 @@ impl Actor for PresenceScheduler {
 }
 
 impl PresenceScheduler {
-    fn look(&self, me: &mut Me<PresenceMsg>, state: &mut PresenceState) {
+    fn look(&self, ctx: &mut ActorContext<PresenceMsg>, state: &mut PresenceState) {
         let running = self.live.now();
         let settings = &running.settings.presence;
         if settings.interval.is_zero() {
@@ -138,9 +138,9 @@ impl PresenceScheduler {
             Status::Ready | Status::Standby => {}
             Status::Degraded => {
                 let text = notice::unwell().into();
-                self.show(Presence { mood: Mood::Busy, line: Some(Line { kind: Kind::Custom, text }) });
+                self.show(Presence { mood: Mood::Busy, line: Some(Line { kind: ActivityKind::Custom, text }) });
                 // The next line may be what shows that a model answers again.
-                return self.write_when_due(me, state);
+                return self.write_when_due(ctx, state);
             }
             // There is nobody to be shown to, or soon nobody any more.
             Status::Starting | Status::Draining | Status::Down => return,
@@ -154,7 +154,7 @@ impl PresenceScheduler {
             // It shows what is over.
             self.show(Presence { mood: Mood::Online, line: None });
         }
-        self.write_when_due(me, state);
+        self.write_when_due(ctx, state);
     }
 
     fn is_active(&self, settings: &community::Presence) -> bool {
@@ -162,15 +162,15 @@ impl PresenceScheduler {
         !settings.schedule_enabled || schedule.is_active(self.clock.now())
     }
 
-    fn write_when_due(&self, me: &mut Me<PresenceMsg>, state: &mut PresenceState) {
+    fn write_when_due(&self, ctx: &mut ActorContext<PresenceMsg>, state: &mut PresenceState) {
         if state.writing || state.due > Instant::now() {
             return;
         }
         state.writing = true;
         let (running, dispatcher) = (self.live.now(), self.dispatcher.clone());
-        let kind = Kind::of(state.next);
+        let kind = ActivityKind::of(state.next);
         let earlier: Vec<Arc<str>> = state.earlier.iter().cloned().collect();
-        me.task(
+        ctx.task(
             async move {
                 let (written, effort) = writing::write(&running, &dispatcher, kind, &earlier).await;
                 PresenceMsg::Written(written, Box::new(effort))

@@ -24,7 +24,7 @@ use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::attachment;
 use crate::domain::ids::{self, Person, Place, Timestamp, TurnId};
 use crate::domain::keys;
@@ -103,14 +103,14 @@ pub struct RateLimiter {
 /// What the limiter holds.
 #[derive(Default)]
 pub struct RateLimiterState {
-    lanes: HashMap<Member, Lane>,
+    lanes: HashMap<Member, MemberQueue>,
     learned: Learned,
     notices: Notices,
 }
 
 /// The steps about one member, in order.
 #[derive(Default)]
-struct Lane {
+struct MemberQueue {
     under_way: Option<Job>,
     waiting: VecDeque<Job>,
 }
@@ -127,13 +127,13 @@ impl Actor for RateLimiter {
     type Msg = RateLimiterMsg;
     type State = RateLimiterState;
 
-    fn start(&self, _me: &mut Me<RateLimiterMsg>) -> Result<RateLimiterState, Crash> {
+    fn start(&self, _me: &mut ActorContext<RateLimiterMsg>) -> Result<RateLimiterState, Crash> {
         Ok(RateLimiterState::default())
     }
 
     async fn handle(
         &self,
-        me: &mut Me<RateLimiterMsg>,
+        ctx: &mut ActorContext<RateLimiterMsg>,
         message: RateLimiterMsg,
         state: &mut RateLimiterState,
     ) -> Result<(), Crash> {
@@ -141,7 +141,7 @@ impl Actor for RateLimiter {
             RateLimiterMsg::Admit(offered) => {
                 let member = member(&offered.turn);
                 if !state.lanes.get(&member).is_some_and(|lane| lane.admits(&offered.turn.id)) {
-                    self.enqueue(me, state, &member, Job::Admit { offered, withdrawn: false });
+                    self.enqueue(ctx, state, &member, Job::Admit { offered, withdrawn: false });
                 }
             }
             RateLimiterMsg::Settle { turn, effort } => {
@@ -149,25 +149,25 @@ impl Actor for RateLimiter {
                     let usage = effort.usage;
                     state.learned.learn(&turn.person, &turn.place, usage.prompt, usage.completion);
                 }
-                self.enqueue(me, state, &member(&turn), Job::Settle(turn.id, spent(&effort)));
+                self.enqueue(ctx, state, &member(&turn), Job::Settle(turn.id, spent(&effort)));
             }
-            RateLimiterMsg::Cancel(turn) => self.enqueue(me, state, &member(&turn), Job::Cancel(turn.id)),
+            RateLimiterMsg::Cancel(turn) => self.enqueue(ctx, state, &member(&turn), Job::Cancel(turn.id)),
             RateLimiterMsg::Withdraw(turn) => self.withdraw(state, *turn),
-            RateLimiterMsg::Usage { asker, reply } => self.usage(me, state, &asker, reply),
+            RateLimiterMsg::Usage { asker, reply } => self.usage(ctx, state, &asker, reply),
             RateLimiterMsg::Ruled(member, answer) => {
                 if let Some(job) = state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take()) {
-                    self.ruled(state, &member, job, answer);
+                    self.decided(state, &member, job, answer);
                 }
-                self.next(me, state, &member);
+                self.next(ctx, state, &member);
             }
             RateLimiterMsg::Unruled(member, reason) => {
                 tracing::error!(reason, "a step about a limit was not done");
                 if let Some(Job::Admit { offered, .. }) =
                     state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take())
                 {
-                    self.unheard(offered.turn.id);
+                    self.undelivered(offered.turn.id);
                 }
-                self.next(me, state, &member);
+                self.next(ctx, state, &member);
             }
         }
         Ok(())
@@ -175,13 +175,13 @@ impl Actor for RateLimiter {
 }
 
 impl RateLimiter {
-    fn enqueue(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member, job: Job) {
+    fn enqueue(&self, ctx: &mut ActorContext<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member, job: Job) {
         state.lanes.entry(member.clone()).or_default().waiting.push_back(job);
-        self.next(me, state, member);
+        self.next(ctx, state, member);
     }
 
     /// Begins the steps of a lane, one after the other, until one has to be waited for or none is left.
-    fn next(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member) {
+    fn next(&self, ctx: &mut ActorContext<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member) {
         loop {
             let Some(lane) = state.lanes.get_mut(member).filter(|lane| lane.under_way.is_none()) else { return };
             let Some(job) = lane.waiting.pop_front() else {
@@ -190,19 +190,19 @@ impl RateLimiter {
             };
             let mut step = self.store.limit(self.request(state, member, &job));
             match (&mut step).now_or_never() {
-                Some(answer) => self.ruled(state, member, job, answer),
+                Some(answer) => self.decided(state, member, job, answer),
                 None => {
                     if let Some(lane) = state.lanes.get_mut(member) {
                         lane.under_way = Some(job);
                     }
                     let (there, back) = (member.clone(), member.clone());
-                    let ruled = async move {
+                    let decided = async move {
                         match tokio::time::timeout(STEP_WITHIN, step).await {
                             Ok(answer) => RateLimiterMsg::Ruled(there, answer),
                             Err(_) => RateLimiterMsg::Unruled(there, "the store did not answer in time".to_owned()),
                         }
                     };
-                    me.task(ruled, move |panic| RateLimiterMsg::Unruled(back, panic));
+                    ctx.task(decided, move |panic| RateLimiterMsg::Unruled(back, panic));
                     return;
                 }
             }
@@ -229,7 +229,7 @@ impl RateLimiter {
     }
 
     /// A step is done: whoever waits for it hears of it.
-    fn ruled(&self, state: &mut RateLimiterState, member: &Member, job: Job, answer: Answer) {
+    fn decided(&self, state: &mut RateLimiterState, member: &Member, job: Job, answer: Answer) {
         match (job, answer) {
             (Job::Admit { offered, withdrawn: true }, Answer::Admitted) => {
                 // Nobody knows the turn any more. One that was offered before may have reached a model then.
@@ -240,7 +240,7 @@ impl RateLimiter {
             (Job::Admit { offered, .. }, Answer::Admitted) => {
                 let id = offered.turn.id.clone();
                 if self.conversations.cast(ConversationsMsg::Offer(offered)).is_err() {
-                    self.unheard(id);
+                    self.undelivered(id);
                 }
             }
             (Job::Admit { withdrawn: true, .. }, _) => {}
@@ -261,7 +261,7 @@ impl RateLimiter {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(standing);
             }
-            (Job::Admit { offered, .. }, Answer::Done | Answer::Used(_)) => self.unheard(offered.turn.id),
+            (Job::Admit { offered, .. }, Answer::Done | Answer::Used(_)) => self.undelivered(offered.turn.id),
             (Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
         }
     }
@@ -277,23 +277,29 @@ impl RateLimiter {
         let _ = self.conversations.cast(ConversationsMsg::Cancel(turn.place, turn.id));
     }
 
-    fn usage(&self, me: &mut Me<RateLimiterMsg>, state: &mut RateLimiterState, asker: &Asker, reply: Reply<Standing>) {
+    fn usage(
+        &self,
+        ctx: &mut ActorContext<RateLimiterMsg>,
+        state: &mut RateLimiterState,
+        asker: &Asker,
+        reply: Reply<Standing>,
+    ) {
         let parent = asker.parent.as_ref().map(|parent| parent.id.as_str());
         let applied = self.live.now().limits.of(&asker.roles, &asker.place.id, parent);
         let member = keys::limited(&asker.person, asker.guild.as_deref());
-        let asked = |lane: &Lane| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
+        let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
-            self.enqueue(me, state, &member, Job::Usage(applied, reply));
+            self.enqueue(ctx, state, &member, Job::Usage(applied, reply));
         }
     }
 
     /// Nobody took the turn. A journal that is down offers it again by itself.
-    fn unheard(&self, turn: TurnId) {
-        let _ = self.journal.cast(JournalMsg::Unheard(turn));
+    fn undelivered(&self, turn: TurnId) {
+        let _ = self.journal.cast(JournalMsg::Undelivered(turn));
     }
 }
 
-impl Lane {
+impl MemberQueue {
     /// The turn is about to be admitted.
     fn admits(&self, turn: &TurnId) -> bool {
         self.under_way.iter().chain(&self.waiting).any(|job| job.admits(turn))

@@ -18,7 +18,7 @@ use super::handle::Handle;
 use super::ledger;
 use super::outbox::OutboxMsg;
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
 use crate::domain::ids::{self, Door, Place, Timestamp};
 use crate::domain::keys;
@@ -102,34 +102,34 @@ impl Actor for Reporter {
     type Msg = ReporterMsg;
     type State = ReporterState;
 
-    fn start(&self, me: &mut Me<ReporterMsg>) -> Result<ReporterState, Crash> {
-        me.after(Duration::ZERO, ReporterMsg::Look);
-        me.after(Duration::ZERO, ReporterMsg::Sum);
+    fn start(&self, ctx: &mut ActorContext<ReporterMsg>) -> Result<ReporterState, Crash> {
+        ctx.after(Duration::ZERO, ReporterMsg::Look);
+        ctx.after(Duration::ZERO, ReporterMsg::Sum);
         Ok(ReporterState::default())
     }
 
     async fn handle(
         &self,
-        me: &mut Me<ReporterMsg>,
+        ctx: &mut ActorContext<ReporterMsg>,
         message: ReporterMsg,
         state: &mut ReporterState,
     ) -> Result<(), Crash> {
         match message {
-            ReporterMsg::Look => self.look(me, state),
+            ReporterMsg::Look => self.look(ctx, state),
             ReporterMsg::Sum => {
                 let reporter = self.clone();
                 let failed = |_| ReporterMsg::Summed(Duration::ZERO);
-                me.task(async move { ReporterMsg::Summed(reporter.sum().await) }, failed);
+                ctx.task(async move { ReporterMsg::Summed(reporter.sum().await) }, failed);
             }
-            ReporterMsg::Summed(took) => me.after(SUM_EVERY.max(took * SUM_REST), ReporterMsg::Sum),
-            ReporterMsg::Reported(end, result) => me.after(reported(state, end, result), ReporterMsg::Look),
+            ReporterMsg::Summed(took) => ctx.after(SUM_EVERY.max(took * SUM_REST), ReporterMsg::Sum),
+            ReporterMsg::Reported(end, result) => ctx.after(reported(state, end, result), ReporterMsg::Look),
         }
         Ok(())
     }
 }
 
 impl Reporter {
-    fn look(&self, me: &mut Me<ReporterMsg>, state: &mut ReporterState) {
+    fn look(&self, ctx: &mut ActorContext<ReporterMsg>, state: &mut ReporterState) {
         let report = &self.live.now().settings.report;
         let interval = report.interval.max(SHORTEST);
         let now = self.clock.now();
@@ -139,13 +139,13 @@ impl Reporter {
             Some(channel) if end > state.done => {
                 let due = Due { channel, interval, top: report.top_users, end };
                 let reporter = self.clone();
-                me.task(async move { ReporterMsg::Reported(end, reporter.report(due).await) }, move |panic| {
+                ctx.task(async move { ReporterMsg::Reported(end, reporter.report(due).await) }, move |panic| {
                     ReporterMsg::Reported(end, Err(panic))
                 });
             }
             Some(_) | None => {
                 let left = interval.saturating_sub(Duration::from_millis(passed));
-                me.after(LOOK_EVERY.min(left), ReporterMsg::Look);
+                ctx.after(LOOK_EVERY.min(left), ReporterMsg::Look);
             }
         }
     }

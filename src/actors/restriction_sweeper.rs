@@ -10,7 +10,7 @@
 //! by the next life. Each deed is a task that goes through the outbox and its budgets; a community has one at a time. What
 //! is refused, because we lack the right or the role is gone, is kept and tried again at the next look at the records.
 
-mod deeds;
+mod actions;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::deeds::Came;
+use self::actions::Came;
 use super::outbox::{OutboxMsg, Outboxes};
 use super::running::Live;
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{self, Place, Timestamp};
 use crate::domain::keys;
 use crate::domain::notice::restriction as notice;
 use crate::domain::notice::template::Filling;
 use crate::domain::outgoing::{Outgoing, Part};
-use crate::domain::restriction::book::{Book, Deed, Told};
+use crate::domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
 use crate::domain::restriction::{Member, format_until, parse_until};
 use crate::domain::turn::Turn;
 use crate::ports::{Clock, Store, StoreStatus, Write};
@@ -68,7 +68,7 @@ pub enum SweeperMsg {
     /// The records were read, or could not be.
     Read(Option<Box<Records>>),
     /// A role was given or taken, or was not.
-    Came(Member, Deed, Came),
+    Came(Member, RoleChange, Came),
 }
 
 /// What was read.
@@ -96,7 +96,7 @@ pub struct RestrictionSweeper {
 
 /// What the sweeper holds.
 pub struct SweeperState {
-    book: Book,
+    book: Restrictions,
     /// Who was told, and until when that counts.
     told: HashMap<Member, Timestamp>,
     /// Messages that came before the records were read; none afterwards.
@@ -113,9 +113,9 @@ impl Actor for RestrictionSweeper {
     type Msg = SweeperMsg;
     type State = SweeperState;
 
-    fn start(&self, me: &mut Me<SweeperMsg>) -> Result<SweeperState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<SweeperMsg>) -> Result<SweeperState, Crash> {
         let mut state = SweeperState {
-            book: Book::default(),
+            book: Restrictions::default(),
             told: HashMap::new(),
             early: Some(Vec::new()),
             read_at: None,
@@ -123,21 +123,21 @@ impl Actor for RestrictionSweeper {
             warned: HashMap::new(),
             reports: (self.clock.now(), 0),
         };
-        self.read(me, &mut state);
-        me.after(SWEEP_EVERY, SweeperMsg::Sweep);
+        self.read(ctx, &mut state);
+        ctx.after(SWEEP_EVERY, SweeperMsg::Sweep);
         Ok(state)
     }
 
     async fn handle(
         &self,
-        me: &mut Me<SweeperMsg>,
+        ctx: &mut ActorContext<SweeperMsg>,
         message: SweeperMsg,
         state: &mut SweeperState,
     ) -> Result<(), Crash> {
         match message {
             SweeperMsg::Breached { turn, tier } => {
                 self.breached(state, &turn, tier);
-                self.act(me, state);
+                self.act(ctx, state);
             }
             SweeperMsg::Spoke(turn) => match &mut state.early {
                 Some(early) if early.len() < EARLY_MAX => early.push(*turn),
@@ -145,17 +145,17 @@ impl Actor for RestrictionSweeper {
                 None => self.spoke(state, &turn),
             },
             SweeperMsg::Sweep => {
-                self.read_again(me, state);
-                self.act(me, state);
-                me.after(SWEEP_EVERY, SweeperMsg::Sweep);
+                self.read_again(ctx, state);
+                self.act(ctx, state);
+                ctx.after(SWEEP_EVERY, SweeperMsg::Sweep);
             }
             SweeperMsg::Read(records) => {
                 self.take_over(state, records);
-                self.act(me, state);
+                self.act(ctx, state);
             }
-            SweeperMsg::Came(member, deed, came) => {
-                self.came(state, &member, deed, came);
-                self.act(me, state);
+            SweeperMsg::Came(member, change, finished) => {
+                self.finished(state, &member, change, finished);
+                self.act(ctx, state);
             }
         }
         Ok(())
@@ -164,10 +164,10 @@ impl Actor for RestrictionSweeper {
 
 impl RestrictionSweeper {
     /// Reads the records beside the mailbox.
-    fn read(&self, me: &mut Me<SweeperMsg>, state: &mut SweeperState) {
+    fn read(&self, ctx: &mut ActorContext<SweeperMsg>, state: &mut SweeperState) {
         state.reading = true;
         let (store, begun) = (Arc::clone(&self.store), self.clock.now());
-        me.task(
+        ctx.task(
             async move {
                 let records = tokio::time::timeout(LOAD_WITHIN, read(&*store, begun)).await;
                 SweeperMsg::Read(records.ok().map(Box::new))
@@ -176,11 +176,11 @@ impl RestrictionSweeper {
         );
     }
 
-    fn read_again(&self, me: &mut Me<SweeperMsg>, state: &mut SweeperState) {
+    fn read_again(&self, ctx: &mut ActorContext<SweeperMsg>, state: &mut SweeperState) {
         let interval = self.live.now().settings.restriction.check_interval;
         let interval = if interval.is_zero() { READ_EVERY } else { interval };
         if !state.reading && state.read_at.is_none_or(|at| at.elapsed() >= interval) {
-            self.read(me, state);
+            self.read(ctx, state);
         }
     }
 
@@ -257,37 +257,37 @@ impl RestrictionSweeper {
     }
 
     /// Begins what has to be done now, as much as may at once.
-    fn act(&self, me: &mut Me<SweeperMsg>, state: &mut SweeperState) {
+    fn act(&self, ctx: &mut ActorContext<SweeperMsg>, state: &mut SweeperState) {
         // Without a configured role nothing can be given or taken; the records stay.
         let Some(role) = self.live.now().rules.restriction.as_ref().map(|rules| rules.role.clone()) else { return };
         while state.book.under_way() < DEEDS_AT_ONCE
-            && let Some((member, deed)) = state.book.begin(self.clock.now())
+            && let Some((member, change)) = state.book.begin(self.clock.now())
         {
             let until = state.book.told(&member).and_then(|told| told.until);
             let outbox = self.outboxes.of(&member.person.door).clone();
             let store = Arc::clone(&self.store);
             let (role, there, back) = (role.clone(), member.clone(), member);
-            me.task(
+            ctx.task(
                 async move {
-                    let came = deeds::perform(&*store, &outbox, &there, (deed, role), until).await;
-                    SweeperMsg::Came(there, deed, came)
+                    let finished = actions::perform(&*store, &outbox, &there, (change, role), until).await;
+                    SweeperMsg::Came(there, change, finished)
                 },
-                move |panic| SweeperMsg::Came(back, deed, Came::Failed(panic)),
+                move |panic| SweeperMsg::Came(back, change, Came::Failed(panic)),
             );
         }
     }
 
-    fn came(&self, state: &mut SweeperState, member: &Member, deed: Deed, came: Came) {
+    fn finished(&self, state: &mut SweeperState, member: &Member, change: RoleChange, finished: Came) {
         let (now, running) = (self.clock.now(), self.live.now());
         let again = match running.settings.restriction.check_interval {
             Duration::ZERO => READ_EVERY,
             interval => interval,
         };
-        match came {
-            Came::Done if deed == Deed::Give => {
-                let Some(told) = state.book.done(member, deed) else { return };
+        match finished {
+            Came::Done if change == RoleChange::Give => {
+                let Some(told) = state.book.done(member, change) else { return };
                 drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
-                let Told { until, name, tier } = told;
+                let RestrictionNotice { until, name, tier } = told;
                 tracing::info!(
                     event = "restriction.added", guild = member.guild, person = %member.person, tier,
                     until = until.map(|until| until.0 / 1000), "a member is restricted"
@@ -296,8 +296,8 @@ impl RestrictionSweeper {
             }
             Came::Done | Came::Absent => {
                 // Whoever left is crossed out also when the role had yet to be given.
-                let absent = came == Came::Absent;
-                let told = state.book.done(member, Deed::Take);
+                let absent = finished == Came::Absent;
+                let told = state.book.done(member, RoleChange::Take);
                 state.told.remove(member);
                 drop(self.store.write(over(member)));
                 let late = told.as_ref().and_then(|told| told.until).map(|until| ids::millis(now.since(until)));
@@ -311,7 +311,7 @@ impl RestrictionSweeper {
             }
             Came::Refused(reason) => {
                 state.book.failed(member, now, again, true);
-                self.refused(state, member, deed, &reason);
+                self.refused(state, member, change, &reason);
             }
             Came::Failed(reason) => {
                 state.book.failed(member, now, again, false);
@@ -322,7 +322,7 @@ impl RestrictionSweeper {
     }
 
     /// Says once in a while that a community does not let us change roles.
-    fn refused(&self, state: &mut SweeperState, member: &Member, deed: Deed, reason: &str) {
+    fn refused(&self, state: &mut SweeperState, member: &Member, change: RoleChange, reason: &str) {
         state.warned.retain(|_, at| at.elapsed() < WARN_EVERY);
         if state.warned.len() >= WARNED_MAX || state.warned.contains_key(&member.guild) {
             return;
@@ -333,7 +333,7 @@ impl RestrictionSweeper {
             "a role could not be changed; give the bot Manage Roles and put its role above restriction.role; it is tried again"
         );
         let name = state.book.told(member).and_then(|told| told.name);
-        self.report(state, member, notice::failed(member, name.as_deref(), deed == Deed::Give));
+        self.report(state, member, notice::failed(member, name.as_deref(), change == RoleChange::Give));
     }
 
     /// Tells moderators, where they want to hear of it.
@@ -400,7 +400,7 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "restrictions are far fewer than 2^52")]
-fn gauge(book: &Book) {
+fn gauge(book: &Restrictions) {
     metrics::gauge!("staffai_restrictions_active").set(book.len() as f64);
 }
 

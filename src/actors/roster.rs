@@ -25,7 +25,7 @@ impl Roster {
         self.actors.lock().insert(Arc::clone(&stats.path), stats);
     }
 
-    pub(super) fn leave(&self, path: &str) {
+    pub(super) fn remove(&self, path: &str) {
         self.actors.lock().remove(path);
     }
 

@@ -30,11 +30,11 @@ use super::handle::Handle;
 use super::identify_queue::IdentifyQueueMsg;
 use super::outbox::OutboxMsg;
 use super::running::{ExitSender, Live};
-use super::supervisor::{Actor, Crash, Me};
+use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{Door, Timestamp};
 use crate::domain::incoming::{Incoming, Seen};
 use crate::domain::keys;
-use crate::ports::{Clock, Dice, EventSource, Session, Shard, Shown, Store, StreamEvent};
+use crate::ports::{Clock, Dice, EventSource, PresenceUpdates, Session, Shard, Store, StreamEvent};
 
 /// How long the stored session may take to be read; then a new one begins.
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ pub struct ShardParts {
     /// What this process runs with.
     pub live: Live,
     /// How we are shown to people.
-    pub presence: Shown,
+    pub presence: PresenceUpdates,
     /// Where the shard's status is shown.
     pub board: Arc<Board>,
     /// Who takes events.
@@ -138,9 +138,9 @@ impl Actor for ShardActor {
     type Msg = ShardMsg;
     type State = ShardState;
 
-    fn start(&self, me: &mut Me<ShardMsg>) -> Result<ShardState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<ShardMsg>) -> Result<ShardState, Crash> {
         let (parts, key) = (self.parts.clone(), self.session_key());
-        me.task(
+        ctx.task(
             async move {
                 let stored = tokio::time::timeout(LOAD_WITHIN, parts.store.get(&key)).await.ok().flatten();
                 let session = stored.and_then(|text| serde_json::from_str(&text).ok());
@@ -153,31 +153,36 @@ impl Actor for ShardActor {
             },
             |_| ShardMsg::Loaded(None),
         );
-        me.after(SAVE_EVERY, ShardMsg::Save);
+        ctx.after(SAVE_EVERY, ShardMsg::Save);
         self.parts.board.starting(PartKind::Shard, &self.name());
         Ok(ShardState::default())
     }
 
-    async fn handle(&self, me: &mut Me<ShardMsg>, message: ShardMsg, state: &mut ShardState) -> Result<(), Crash> {
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<ShardMsg>,
+        message: ShardMsg,
+        state: &mut ShardState,
+    ) -> Result<(), Crash> {
         match message {
             ShardMsg::Loaded(session) => {
                 state.session = session.filter(|session| session.total == self.shard.total);
                 state.inherited = state.session.is_some();
                 state.latest = state.session.as_ref().map_or(0, |session| session.sequence);
-                self.connect(me, state);
+                self.connect(ctx, state);
             }
-            ShardMsg::Connect => self.connect(me, state),
-            ShardMsg::Happened(generation, event) if generation == state.generation => self.happened(me, state, event),
+            ShardMsg::Connect => self.connect(ctx, state),
+            ShardMsg::Happened(generation, event) if generation == state.generation => self.happened(ctx, state, event),
             // A connection that was already given up may still have had a word on the way.
             ShardMsg::Happened(..) => {}
             ShardMsg::Settled(ticket) => state.settle(ticket),
-            ShardMsg::Returned(ticket) => state.returned(me, ticket),
-            ShardMsg::HandOn(ticket) => self.hand_on(me, state, ticket),
+            ShardMsg::Returned(ticket) => state.returned(ctx, ticket),
+            ShardMsg::HandOn(ticket) => self.hand_on(ctx, state, ticket),
             ShardMsg::CaughtUp(guild, CatchUp::Read(messages)) => {
                 tracing::debug!(guild, messages = messages.len(), "a place was read back");
                 let told_at = state.catching_up.get(&guild).copied().flatten();
                 for posted in messages {
-                    self.take(me, state, Incoming::Posted(posted), told_at);
+                    self.take(ctx, state, Incoming::Posted(posted), told_at);
                 }
             }
             ShardMsg::CaughtUp(guild, CatchUp::Done) => {
@@ -185,33 +190,33 @@ impl Actor for ShardActor {
                     Some(newest) => state.gaps.push_back((guild, Gap { newest, again: false })),
                     None => drop(state.catching_up.remove(&guild)),
                 }
-                self.catch_up(me, state);
+                self.catch_up(ctx, state);
             }
             ShardMsg::CaughtUp(guild, CatchUp::Unknown(newest)) => {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
                 state.gaps.push_back((guild, Gap { newest, again: true }));
-                self.catch_up(me, state);
+                self.catch_up(ctx, state);
             }
             ShardMsg::Learnt(community) => {
                 for ticket in state.surroundings.ended(&community) {
-                    self.hand_on(me, state, ticket);
+                    self.hand_on(ctx, state, ticket);
                 }
             }
             ShardMsg::LookedUp(ticket, seen) => {
                 if let Some(pending) = state.unsettled.get_mut(&ticket) {
                     pending.saw(seen.map(|seen| *seen));
-                    self.hand_on(me, state, ticket);
+                    self.hand_on(ctx, state, ticket);
                 }
             }
             ShardMsg::Save => {
                 drop(self.save(state));
-                me.after(SAVE_EVERY, ShardMsg::Save);
+                ctx.after(SAVE_EVERY, ShardMsg::Save);
             }
         }
         Ok(())
     }
 
-    async fn stop(&self, _me: &mut Me<ShardMsg>, state: &mut ShardState) {
+    async fn stop(&self, _me: &mut ActorContext<ShardMsg>, state: &mut ShardState) {
         if let Some(durable) = self.save(state) {
             // A store that takes longer writes it down when it closes.
             let _ = tokio::time::timeout(SAVE_EVERY, durable).await;

@@ -41,7 +41,7 @@ pub trait Actor: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// A [`Crash`] counts as a failure of the actor.
-    fn start(&self, me: &mut Me<Self::Msg>) -> Result<Self::State, Crash>;
+    fn start(&self, ctx: &mut ActorContext<Self::Msg>) -> Result<Self::State, Crash>;
 
     /// Handles one message.
     ///
@@ -49,13 +49,13 @@ pub trait Actor: Sized + Send + Sync + 'static {
     /// A [`Crash`] ends this life of the actor.
     fn handle(
         &self,
-        me: &mut Me<Self::Msg>,
+        ctx: &mut ActorContext<Self::Msg>,
         message: Self::Msg,
         state: &mut Self::State,
     ) -> impl Future<Output = Result<(), Crash>> + Send;
 
     /// Called on an orderly stop, after the mailbox was drained and the children were stopped; never after a crash.
-    fn stop(&self, _me: &mut Me<Self::Msg>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
+    fn stop(&self, _me: &mut ActorContext<Self::Msg>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
@@ -73,14 +73,14 @@ pub struct Shared {
 }
 
 /// What an actor may do besides handling messages: reach itself, run monitored tasks, have children.
-pub struct Me<M: Send + 'static> {
+pub struct ActorContext<M: Send + 'static> {
     handle: Handle<M>,
     tasks: JoinSet<()>,
     children: Children,
-    leave: bool,
+    stop_self: bool,
 }
 
-impl<M: Send + 'static> Me<M> {
+impl<M: Send + 'static> ActorContext<M> {
     /// Its own address.
     #[must_use]
     pub fn handle(&self) -> &Handle<M> {
@@ -140,8 +140,8 @@ impl<M: Send + 'static> Me<M> {
     }
 
     /// Asks for an orderly stop of this actor once the present message is handled.
-    pub fn leave(&mut self) {
-        self.leave = true;
+    pub fn stop_self(&mut self) {
+        self.stop_self = true;
     }
 
     fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
@@ -170,9 +170,9 @@ impl ChildSpec {
         let start: Starter = Arc::new({
             let handle = handle.clone();
             move |supervisor, shared| {
-                let birth = Birth { row, handle: handle.clone(), children: children.clone(), shared };
+                let args = StartArgs { row, handle: handle.clone(), children: children.clone(), shared };
                 let node = Node { actor: Arc::clone(&actor) };
-                async move { spawn_child(node, birth, Some(supervisor)).await.map(|(cell, _)| cell) }.boxed()
+                async move { spawn_child(node, args, Some(supervisor)).await.map(|(cell, _)| cell) }.boxed()
             }
         });
         Self { row, address: Arc::new(address), start }
@@ -195,9 +195,9 @@ pub async fn start_root<A: Actor>(
     shared: Arc<Shared>,
 ) -> Result<(ActorCell, tokio::task::JoinHandle<()>), Crash> {
     shared.roster.enter(Arc::clone(handle.stats()));
-    let birth = Birth { row, handle: handle.clone(), children, shared };
+    let args = StartArgs { row, handle: handle.clone(), children, shared };
     let node = Node { actor: Arc::new(actor) };
-    let root = spawn_child(node, birth, None).await?;
+    let root = spawn_child(node, args, None).await?;
     tracing::info!(event = "actor.started", actor = %handle.stats().path, "actor started");
     Ok(root)
 }
@@ -205,12 +205,12 @@ pub async fn start_root<A: Actor>(
 #[expect(clippy::disallowed_methods, reason = "this is the one place where actors are spawned")]
 async fn spawn_child<A: Actor>(
     node: Node<A>,
-    birth: Birth<A::Msg>,
+    args: StartArgs<A::Msg>,
     supervisor: Option<ActorCell>,
 ) -> Result<(ActorCell, tokio::task::JoinHandle<()>), ractor::SpawnErr> {
     let (actor, join) = match supervisor {
-        Some(supervisor) => ractor::Actor::spawn_linked(None, node, birth, supervisor).await?,
-        None => ractor::Actor::spawn(None, node, birth).await?,
+        Some(supervisor) => ractor::Actor::spawn_linked(None, node, args, supervisor).await?,
+        None => ractor::Actor::spawn(None, node, args).await?,
     };
     Ok((actor.get_cell(), join))
 }
@@ -221,36 +221,36 @@ struct Node<A: Actor> {
     actor: Arc<A>,
 }
 
-struct Birth<M: Send + 'static> {
+struct StartArgs<M: Send + 'static> {
     row: &'static Row,
     handle: Handle<M>,
     children: Vec<ChildSpec>,
     shared: Arc<Shared>,
 }
 
-struct Living<A: Actor> {
-    me: Me<A::Msg>,
+struct NodeState<A: Actor> {
+    ctx: ActorContext<A::Msg>,
     state: A::State,
     span: tracing::Span,
 }
 
 impl<A: Actor> ractor::Actor for Node<A> {
     type Msg = Envelope<A::Msg>;
-    type State = Living<A>;
-    type Arguments = Birth<A::Msg>;
+    type State = NodeState<A>;
+    type Arguments = StartArgs<A::Msg>;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
-        birth: Self::Arguments,
+        args: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
-        let stats = Arc::clone(birth.handle.stats());
-        birth.handle.wire(myself.clone());
+        let stats = Arc::clone(args.handle.stats());
+        args.handle.connect(myself.clone());
         let span = tracing::info_span!("actor", actor = %stats.path);
         let children = Children {
-            row: birth.row,
+            row: args.row,
             own: Arc::clone(&stats),
-            shared: birth.shared,
+            shared: args.shared,
             cell: myself.get_cell(),
             revive: Box::new(move |delay, path| {
                 drop(myself.send_after(delay, move || Envelope::Revive(path)));
@@ -259,34 +259,34 @@ impl<A: Actor> ractor::Actor for Node<A> {
             history: restart::History::default(),
             born: Instant::now(),
         };
-        let mut me = Me { handle: birth.handle, tasks: JoinSet::new(), children, leave: false };
-        let state = span.in_scope(|| self.actor.start(&mut me))?;
-        for spec in birth.children {
-            me.children.add(spec).await?;
+        let mut ctx = ActorContext { handle: args.handle, tasks: JoinSet::new(), children, stop_self: false };
+        let state = span.in_scope(|| self.actor.start(&mut ctx))?;
+        for spec in args.children {
+            ctx.children.add(spec).await?;
         }
-        Ok(Living { me, state, span })
+        Ok(NodeState { ctx, state, span })
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
         envelope: Self::Msg,
-        living: &mut Self::State,
+        node: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        let Living { me, state, span } = living;
+        let NodeState { ctx, state, span } = node;
         let (message, _slot) = match envelope {
             Envelope::Message(message, slot) => (message, slot),
-            Envelope::Revive(path) => return me.children.revive(&path).await,
+            Envelope::Revive(path) => return ctx.children.revive(&path).await,
         };
-        match me.children.shared.faults.before(me.path()) {
+        match ctx.children.shared.faults.before(ctx.path()) {
             None => {}
             Some(Fault::Panic) => panic!("injected panic"),
             Some(Fault::Error) => return Err("injected error".into()),
             Some(Fault::Hang) => std::future::pending().await,
         }
-        me.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
-        self.actor.handle(me, message, state).instrument(span.clone()).await?;
-        if me.leave {
+        ctx.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
+        self.actor.handle(ctx, message, state).instrument(span.clone()).await?;
+        if ctx.stop_self {
             myself.stop(None);
         }
         Ok(())
@@ -296,21 +296,17 @@ impl<A: Actor> ractor::Actor for Node<A> {
         &self,
         _myself: ActorRef<Self::Msg>,
         event: SupervisionEvent,
-        living: &mut Self::State,
+        node: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        living.me.children.notice(event).await
+        node.ctx.children.notice(event).await
     }
 
-    async fn post_stop(
-        &self,
-        _myself: ActorRef<Self::Msg>,
-        living: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        let Living { me, state, span } = living;
-        me.children.stop_all().await;
+    async fn post_stop(&self, _myself: ActorRef<Self::Msg>, node: &mut Self::State) -> Result<(), ActorProcessingErr> {
+        let NodeState { ctx, state, span } = node;
+        ctx.children.stop_all().await;
         // An ended actor's state travels on to its supervisor; its tasks must not live as long as that.
-        me.tasks.shutdown().await;
-        self.actor.stop(me, state).instrument(span.clone()).await;
+        ctx.tasks.shutdown().await;
+        self.actor.stop(ctx, state).instrument(span.clone()).await;
         Ok(())
     }
 }

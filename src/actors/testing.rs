@@ -16,8 +16,8 @@ use self::ports::{FixedDice, ScriptedFaults, ScriptedModels};
 use super::handle::Handle;
 use super::roster::Roster;
 use super::running::{Live, Running};
-use super::supervisor::{Actor, ChildSpec, Crash, Me, Shared, start_root};
-use super::tree::{Kind, Row, TREE};
+use super::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
+use super::tree::{ActorKind, Row, TREE};
 use crate::config;
 use crate::config::Settings;
 use crate::config::sources::Sources;
@@ -42,7 +42,7 @@ pub const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
 
 /// A permanent leaf, restarted at once, with two seconds to stop.
 pub const LEAF: Row = Row {
-    kind: Kind::Ops,
+    kind: ActorKind::Ops,
     name: "leaf",
     role: "",
     restart: Restart::Permanent,
@@ -58,7 +58,7 @@ pub fn row(row: Row) -> &'static Row {
 }
 
 /// The row of a kind in the real tree.
-pub fn real(kind: Kind) -> &'static Row {
+pub fn real(kind: ActorKind) -> &'static Row {
     TREE.find(kind).expect("every kind has a row")
 }
 
@@ -105,10 +105,10 @@ impl Stage {
     }
 
     /// Puts a probe into the place of a neighbour.
-    pub fn probe<M: Send + 'static>(&mut self, handle: &Handle<M>) -> Heard<M> {
+    pub fn probe<M: Send + 'static>(&mut self, handle: &Handle<M>) -> Inbox<M> {
         let (sender, heard) = mpsc::unbounded_channel();
         self.actor(row(LEAF), handle, Probe { heard: sender });
-        Heard(heard)
+        Inbox(heard)
     }
 
     /// Starts it all below a root that bears the given failures.
@@ -140,11 +140,11 @@ impl Actor for Nobody {
     type Msg = Nothing;
     type State = ();
 
-    fn start(&self, _me: &mut Me<Nothing>) -> Result<(), Crash> {
+    fn start(&self, _me: &mut ActorContext<Nothing>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, _me: &mut Me<Nothing>, message: Nothing, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, _me: &mut ActorContext<Nothing>, message: Nothing, (): &mut ()) -> Result<(), Crash> {
         match message {}
     }
 }
@@ -157,20 +157,20 @@ impl<M: Send + 'static> Actor for Probe<M> {
     type Msg = M;
     type State = ();
 
-    fn start(&self, _me: &mut Me<M>) -> Result<(), Crash> {
+    fn start(&self, _me: &mut ActorContext<M>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, _me: &mut Me<M>, message: M, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, _me: &mut ActorContext<M>, message: M, (): &mut ()) -> Result<(), Crash> {
         let _ = self.heard.send(message);
         Ok(())
     }
 }
 
 /// What a probe heard.
-pub struct Heard<M>(mpsc::UnboundedReceiver<M>);
+pub struct Inbox<M>(mpsc::UnboundedReceiver<M>);
 
-impl<M> Heard<M> {
+impl<M> Inbox<M> {
     /// The next message, however long it takes.
     pub async fn next(&mut self) -> M {
         tokio::time::timeout(LONG, self.0.recv()).await.expect("nothing came").expect("the probe ended")

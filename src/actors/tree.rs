@@ -11,7 +11,7 @@ use crate::domain::restart::{Backoff, Intensity, Restart};
 /// One actor, or one kind of actor, of the tree.
 pub struct Row {
     /// What it is, for the wiring.
-    pub kind: Kind,
+    pub kind: ActorKind,
     /// Its name among its siblings.
     pub name: &'static str,
     /// What it is for, in one line.
@@ -31,7 +31,7 @@ pub struct Row {
 /// The actors of this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each row says what its kind is for")]
-pub enum Kind {
+pub enum ActorKind {
     Root,
     Ops,
     Journal,
@@ -64,14 +64,14 @@ const BRANCH_STOPS: Duration = Duration::from_secs(5);
 /// A leaf has no children whose failures could be counted.
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
-const fn leaf(kind: Kind, name: &'static str, role: &'static str) -> Row {
+const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
     let stop_within = Duration::from_secs(2);
     Row { kind, name, role, restart: Restart::Permanent, backoff: QUICK, intensity: LEAF, stop_within, children: &[] }
 }
 
 /// The tree.
 pub static TREE: Row = Row {
-    kind: Kind::Root,
+    kind: ActorKind::Root,
     name: "staffai",
     role: "gives up with exit 70 when a branch keeps failing",
     restart: Restart::Permanent,
@@ -79,59 +79,75 @@ pub static TREE: Row = Row {
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
     stop_within: Duration::from_secs(10),
     children: &[
-        leaf(Kind::Ops, "ops", "healthz, readyz, metrics, the living tree; a health line for each actor every minute"),
-        leaf(Kind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
-        leaf(Kind::Outbox, "outbox:discord", "the only way out: order per channel, budgets, nonce, retries, typing"),
-        leaf(Kind::TerminalOutbox, "outbox:terminal", "the same for sessions in the terminal"),
-        leaf(Kind::RateLimiter, "rate_limiter", "lets turns through within the limits, and settles what they took"),
-        leaf(Kind::RestrictionSweeper, "restriction_sweeper", "gives the role of restricted members; lifts it on time"),
-        leaf(Kind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
+        leaf(
+            ActorKind::Ops,
+            "ops",
+            "healthz, readyz, metrics, the living tree; a health line for each actor every minute",
+        ),
+        leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
+        leaf(
+            ActorKind::Outbox,
+            "outbox:discord",
+            "the only way out: order per channel, budgets, nonce, retries, typing",
+        ),
+        leaf(ActorKind::TerminalOutbox, "outbox:terminal", "the same for sessions in the terminal"),
+        leaf(
+            ActorKind::RateLimiter,
+            "rate_limiter",
+            "lets turns through within the limits, and settles what they took",
+        ),
+        leaf(
+            ActorKind::RestrictionSweeper,
+            "restriction_sweeper",
+            "gives the role of restricted members; lifts it on time",
+        ),
+        leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {
             intensity: BRANCH,
             stop_within: BRANCH_STOPS,
             children: &[Row {
                 restart: Restart::Temporary,
                 ..leaf(
-                    Kind::Conversation,
+                    ActorKind::Conversation,
                     "conversation:<channel>",
                     "a lane for each user: one turn at a time in a lane, lanes side by side",
                 )
             }],
             ..leaf(
-                Kind::Conversations,
+                ActorKind::Conversations,
                 "conversations",
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
         },
-        leaf(Kind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status"),
+        leaf(ActorKind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status"),
         leaf(
-            Kind::Commands,
+            ActorKind::Commands,
             "commands",
             "what members run beside talking: a task for each, answered to its caller alone",
         ),
-        leaf(Kind::Reporter, "reporter", "posts what was used, once in each interval"),
+        leaf(ActorKind::Reporter, "reporter", "posts what was used, once in each interval"),
         leaf(
-            Kind::ConfigWatcher,
+            ActorKind::ConfigWatcher,
             "config_watcher",
             "reads changed files again, and puts them in force when they are right",
         ),
-        leaf(Kind::Gateway, "gateway", "the one way in: triage, permit, journal"),
+        leaf(ActorKind::Gateway, "gateway", "the one way in: triage, permit, journal"),
         Row {
             intensity: BRANCH,
             stop_within: BRANCH_STOPS,
             children: &[
                 leaf(
-                    Kind::IdentifyQueue,
+                    ActorKind::IdentifyQueue,
                     "identify_queue",
                     "asks Discord for its advice; lets shards identify within max_concurrency and the daily budget",
                 ),
                 leaf(
-                    Kind::Shard,
+                    ActorKind::Shard,
                     "shard:<n>",
                     "owns one gateway connection: resume, backoff, stored session, catch-up",
                 ),
             ],
-            ..leaf(Kind::Discord, "discord", "starts as many shards as configured or advised")
+            ..leaf(ActorKind::Discord, "discord", "starts as many shards as configured or advised")
         },
     ],
 };
@@ -139,7 +155,7 @@ pub static TREE: Row = Row {
 impl Row {
     /// The row of a kind below (or at) this one.
     #[must_use]
-    pub fn find(&'static self, kind: Kind) -> Option<&'static Row> {
+    pub fn find(&'static self, kind: ActorKind) -> Option<&'static Row> {
         if self.kind == kind {
             return Some(self);
         }

@@ -180,7 +180,7 @@ pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> A
     }
     let mut answer = answer;
     answer.effort.drafted = true;
-    if let (Outcome::Apologised(_), Some(shown)) = (&answer.outcome, slot.shown()) {
+    if let (Outcome::Apologised(_), Some(shown)) = (&answer.outcome, slot.visible()) {
         let text = draft::cut_short(&shown, &answer.outgoing.text());
         answer.outgoing = turn.reply_with(&text);
         answer.exchange = Some(exchange(turn, shown, now));

@@ -31,9 +31,9 @@ use super::restriction_sweeper::RestrictionSweeper;
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
-use super::supervisor::{self, Actor, ChildSpec, Crash, Me, Shared};
+use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
-use super::tree::{Kind, Row, TREE};
+use super::tree::{ActorKind, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
@@ -186,11 +186,11 @@ impl Actor for Root {
     type Msg = RootMsg;
     type State = ();
 
-    fn start(&self, _me: &mut Me<RootMsg>) -> Result<(), Crash> {
+    fn start(&self, _me: &mut ActorContext<RootMsg>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, _me: &mut Me<RootMsg>, message: RootMsg, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, _me: &mut ActorContext<RootMsg>, message: RootMsg, (): &mut ()) -> Result<(), Crash> {
         match message {}
     }
 }
@@ -268,23 +268,25 @@ impl Wiring {
             identify_queue,
         } = &self.handles;
         match row.kind {
-            Kind::Root => ChildSpec::new(row, root, Root, below),
-            Kind::Ops => ChildSpec::new(row, ops, self.ops(), below),
-            Kind::Journal => ChildSpec::new(row, journal, self.journal(), below),
-            Kind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
-            Kind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
-            Kind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
-            Kind::RestrictionSweeper => ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below),
-            Kind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
-            Kind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
-            Kind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
-            Kind::Commands => ChildSpec::new(row, commands, self.commands(), below),
-            Kind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
-            Kind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
-            Kind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
-            Kind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
-            Kind::IdentifyQueue => ChildSpec::new(row, identify_queue, self.identify_queue(), below),
-            Kind::Conversation | Kind::Shard => unreachable!("templates are started by their supervisors"),
+            ActorKind::Root => ChildSpec::new(row, root, Root, below),
+            ActorKind::Ops => ChildSpec::new(row, ops, self.ops(), below),
+            ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
+            ActorKind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
+            ActorKind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            ActorKind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
+            ActorKind::RestrictionSweeper => {
+                ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below)
+            }
+            ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
+            ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
+            ActorKind::Commands => ChildSpec::new(row, commands, self.commands(), below),
+            ActorKind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
+            ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
+            ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
+            ActorKind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
+            ActorKind::IdentifyQueue => ChildSpec::new(row, identify_queue, self.identify_queue(), below),
+            ActorKind::Conversation | ActorKind::Shard => unreachable!("templates are started by their supervisors"),
         }
     }
 

@@ -33,7 +33,7 @@ pub enum Access {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Rejection {
     /// The `Host` is not a name of this machine.
     Host,
     /// The page that asks is of another site.
@@ -44,7 +44,7 @@ pub enum Refusal {
     NoKeys,
 }
 
-impl Refusal {
+impl Rejection {
     /// The status, and what to do about it.
     pub const fn answer(self) -> (StatusCode, &'static str) {
         match self {
@@ -62,23 +62,23 @@ impl Refusal {
 }
 
 /// Decides about one request.
-pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Access) -> Result<(), Refusal> {
+pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Access) -> Result<(), Rejection> {
     // A browser adds a bearer key only for a page that knows it, so nothing else needs to be asked.
     if bearer(headers).is_some_and(|key| known(key, keys)) {
         return Ok(());
     }
     if link.own.is_loopback() && !names_this_machine(headers, link.own) {
-        return Err(Refusal::Host);
+        return Err(Rejection::Host);
     }
     if headers.contains_key(header::ORIGIN) && !same_origin(headers) {
-        return Err(Refusal::Origin);
+        return Err(Rejection::Origin);
     }
     let local =
         link.peer.is_loopback() && link.own.is_loopback() && !FORWARDED.iter().any(|name| headers.contains_key(*name));
     if access == Access::Open || local || basic(headers).is_some_and(|key| known(&key, keys)) {
         return Ok(());
     }
-    Err(if keys.is_empty() { Refusal::NoKeys } else { Refusal::Key })
+    Err(if keys.is_empty() { Rejection::NoKeys } else { Rejection::Key })
 }
 
 /// The only value of a header; a second one is a trick.
@@ -141,7 +141,7 @@ mod tests {
     const LOCAL6: &str = "::1 ::1";
     const REMOTE: &str = "10.0.0.9 10.0.0.2";
 
-    fn ask(link: &str, lines: &[(&'static str, &str)], keys: &[&str], access: Access) -> Result<(), Refusal> {
+    fn ask(link: &str, lines: &[(&'static str, &str)], keys: &[&str], access: Access) -> Result<(), Rejection> {
         let (peer, own) = link.split_once(' ').unwrap();
         let link = Link { peer: peer.parse().unwrap(), own: own.parse().unwrap() };
         let mut headers = HeaderMap::new();
@@ -161,26 +161,26 @@ mod tests {
             (LOCAL, "[::1]:8420", Ok(())),
             (LOCAL6, "[::1]:8420", Ok(())),
             (LOCAL, "[::ffff:127.0.0.1]:8420", Ok(())),
-            (LOCAL, "evil.example", Err(Refusal::Host)),
-            (LOCAL, "localhost.evil.example", Err(Refusal::Host)),
-            (LOCAL, "127.0.0.1.evil.example:8420", Err(Refusal::Host)),
-            (LOCAL, "10.0.0.2:8420", Err(Refusal::Host)),
-            (LOCAL, "", Err(Refusal::Host)),
+            (LOCAL, "evil.example", Err(Rejection::Host)),
+            (LOCAL, "localhost.evil.example", Err(Rejection::Host)),
+            (LOCAL, "127.0.0.1.evil.example:8420", Err(Rejection::Host)),
+            (LOCAL, "10.0.0.2:8420", Err(Rejection::Host)),
+            (LOCAL, "", Err(Rejection::Host)),
             (REMOTE, "staffai.example", Ok(())),
         ] {
             assert_eq!(ask(link, &[("host", host)], &[], Access::Open), wanted, "{link} {host}");
         }
-        assert_eq!(ask(LOCAL, &[], &[], Access::Open), Err(Refusal::Host));
-        assert_eq!(ask(LOCAL, &[("host", "localhost"), ("host", "evil")], &[], Access::Open), Err(Refusal::Host));
+        assert_eq!(ask(LOCAL, &[], &[], Access::Open), Err(Rejection::Host));
+        assert_eq!(ask(LOCAL, &[("host", "localhost"), ("host", "evil")], &[], Access::Open), Err(Rejection::Host));
     }
 
     #[test]
     fn origins() {
         for (origin, wanted) in [
             ("http://localhost:8420", Ok(())),
-            ("http://localhost:9999", Err(Refusal::Origin)),
-            ("https://evil.example", Err(Refusal::Origin)),
-            ("null", Err(Refusal::Origin)),
+            ("http://localhost:9999", Err(Rejection::Origin)),
+            ("https://evil.example", Err(Rejection::Origin)),
+            ("null", Err(Rejection::Origin)),
         ] {
             let lines = [("host", "localhost:8420"), ("origin", origin)];
             assert_eq!(ask(LOCAL, &lines, &[], Access::Private), wanted, "{origin}");
@@ -194,11 +194,11 @@ mod tests {
             ("Bearer second-key", Ok(())),
             ("bearer first-key", Ok(())),
             (basic.as_str(), Ok(())),
-            ("Bearer", Err(Refusal::Key)),
-            ("Bearer first-ke", Err(Refusal::Key)),
-            ("Bearer first-key2", Err(Refusal::Key)),
-            ("Basic Zmlyc3Qta2V5", Err(Refusal::Key)),
-            ("first-key", Err(Refusal::Key)),
+            ("Bearer", Err(Rejection::Key)),
+            ("Bearer first-ke", Err(Rejection::Key)),
+            ("Bearer first-key2", Err(Rejection::Key)),
+            ("Basic Zmlyc3Qta2V5", Err(Rejection::Key)),
+            ("first-key", Err(Rejection::Key)),
         ] {
             let lines = [("host", "staffai.example"), ("authorization", authorization)];
             assert_eq!(ask(REMOTE, &lines, &["first-key", "second-key"], Access::Private), wanted, "{authorization}");
@@ -208,13 +208,13 @@ mod tests {
     #[test]
     fn an_empty_key_opens_nothing() {
         let lines = [("host", "staffai.example"), ("authorization", "Bearer ")];
-        assert_eq!(ask(REMOTE, &lines, &[""], Access::Private), Err(Refusal::Key));
+        assert_eq!(ask(REMOTE, &lines, &[""], Access::Private), Err(Rejection::Key));
     }
 
     #[test]
     fn without_keys_only_this_machine_sees_more_than_health() {
         let host = [("host", "staffai.example")];
-        assert_eq!(ask(REMOTE, &host, &[], Access::Private), Err(Refusal::NoKeys));
+        assert_eq!(ask(REMOTE, &host, &[], Access::Private), Err(Rejection::NoKeys));
         assert_eq!(ask(REMOTE, &host, &[], Access::Open), Ok(()));
         assert_eq!(ask(LOCAL, &[("host", "localhost")], &[], Access::Private), Ok(()));
     }
@@ -223,7 +223,7 @@ mod tests {
     fn a_proxy_on_this_machine_makes_nobody_local() {
         for name in FORWARDED {
             let lines = [("host", "localhost"), (name, "203.0.113.7")];
-            assert_eq!(ask(LOCAL, &lines, &["first-key"], Access::Private), Err(Refusal::Key), "{name}");
+            assert_eq!(ask(LOCAL, &lines, &["first-key"], Access::Private), Err(Rejection::Key), "{name}");
         }
         let proxied = [("host", "staffai.example"), ("via", "1.1 proxy"), ("authorization", "Bearer first-key")];
         assert_eq!(ask(LOCAL, &proxied, &["first-key"], Access::Private), Ok(()));
@@ -234,6 +234,6 @@ mod tests {
         let basic = format!("Basic {}", STANDARD.encode("a:first-key"));
         let lines =
             [("host", "staffai.example"), ("origin", "https://evil.example"), ("authorization", basic.as_str())];
-        assert_eq!(ask(REMOTE, &lines, &["first-key"], Access::Private), Err(Refusal::Origin));
+        assert_eq!(ask(REMOTE, &lines, &["first-key"], Access::Private), Err(Rejection::Origin));
     }
 }

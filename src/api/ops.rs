@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::api::guard::{Access, Link, Refusal, admit};
+use crate::api::guard::{Access, Link, Rejection, admit};
 use crate::api::{ApiOptions, SERVER_NAME, dashboard};
 use crate::ports::Vitals;
 use crate::ports::vitals::{TreeNode, Turns};
@@ -99,10 +99,10 @@ async fn guard(
     }
 }
 
-fn refused(refusal: Refusal) -> Response {
+fn refused(refusal: Rejection) -> Response {
     let (status, text) = refusal.answer();
     let mut response = (status, Json(json!({"error": text}))).into_response();
-    if refusal == Refusal::Key {
+    if refusal == Rejection::Key {
         // A browser asks its user for a password only when it sees this scheme.
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"staffai\""));
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

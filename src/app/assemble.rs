@@ -15,10 +15,10 @@ use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
-use crate::config::edges::{AllowedMentions, DirectMessages};
+use crate::config::edges::{self, DirectMessages};
 use crate::discord::attachments::ContentServers;
 use crate::discord::gateway::{Gateway, Interests};
-use crate::discord::message::Pings;
+use crate::discord::message::AllowedMentions;
 use crate::discord::prefilter::Lottery;
 use crate::discord::rest::Rest;
 use crate::discord::{self, Access};
@@ -193,9 +193,9 @@ fn lottery(live: Live, dice: Arc<dyn Dice>) -> Lottery {
 
 fn door(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<Platform, String> {
     let access = access(settings);
-    let AllowedMentions { replied_user, users } = settings.discord.allowed_mentions;
+    let edges::AllowedMentions { replied_user, users } = settings.discord.allowed_mentions;
     let rest = Rest::new(&access).map_err(|error| error.to_string())?;
-    let rest = Arc::new(rest.pinging(Pings { answered: replied_user, mentioned: users }));
+    let rest = Arc::new(rest.pinging(AllowedMentions { answered: replied_user, mentioned: users }));
     let interests = Interests {
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio::time::timeout;
 
-use self::report::{Report, Verdict};
+use self::report::{CheckStatus, Report};
 use super::commands::Reading;
 use super::{Cli, commands, exit, files};
 use crate::config::problem::Layer;
@@ -105,7 +105,7 @@ fn configuration(loaded: &Loaded, readable: bool, report: &mut Report) {
         report.ok("configuration", format!("{set} of {all} settings are set, the others have their defaults"));
     }
     for warning in &loaded.warnings {
-        report.push("configuration", Verdict::Note, warning.clone());
+        report.push("configuration", CheckStatus::Note, warning.clone());
     }
 }
 

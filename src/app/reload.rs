@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use secrecy::SecretString;
 
 use super::files;
-use crate::actors::config_watcher::{Files, Looks};
+use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
 use crate::config::Settings;
 use crate::config::community::LimitFor;
@@ -65,13 +65,13 @@ impl Watched {
 }
 
 impl Files for Watched {
-    fn looks(&self) -> Looks {
+    fn looks(&self) -> FileFingerprints {
         let mut looked = looks(&self.sources);
         looked.extend(looks(&self.named.lock()));
         looked
     }
 
-    fn read(&self) -> (Looks, Result<Running, Vec<String>>) {
+    fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
         let mut looked = looks(&self.sources);
         let configured = match (self.reread)() {
             Ok(configured) => configured,
@@ -99,8 +99,8 @@ fn named(settings: &Settings) -> BTreeSet<PathBuf> {
 }
 
 /// How these files look, and those in folders among them.
-fn looks(paths: &BTreeSet<PathBuf>) -> Looks {
-    let mut looks = Looks::new();
+fn looks(paths: &BTreeSet<PathBuf>) -> FileFingerprints {
+    let mut looks = FileFingerprints::new();
     for path in paths {
         stamp(path, WATCHED_DEPTH, &mut looks);
     }
@@ -204,7 +204,7 @@ pub(super) fn limits(settings: &Settings) -> limits::rules::Rules {
 }
 
 /// Takes in what shows that a file, or one in a folder, changed.
-fn stamp(path: &Path, depth: usize, looks: &mut Looks) {
+fn stamp(path: &Path, depth: usize, looks: &mut FileFingerprints) {
     let Ok(about) = std::fs::metadata(path) else { return };
     if about.is_dir() {
         if depth == 0 {

@@ -76,7 +76,7 @@ mod otlp {
     use reqwest::redirect::Policy;
     use secrecy::{ExposeSecret, SecretString};
 
-    use crate::telemetry::traces::{Post, Refusal};
+    use crate::telemetry::traces::{ExportError, Post};
 
     /// The longest that a connection may take to stand, TLS included.
     const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -99,16 +99,16 @@ mod otlp {
         Ok(Arc::new(move |message| send(client.clone(), url.clone(), message).boxed()))
     }
 
-    async fn send(client: reqwest::Client, url: String, message: Bytes) -> Result<(), Refusal> {
+    async fn send(client: reqwest::Client, url: String, message: Bytes) -> Result<(), ExportError> {
         let answer = client.post(url).body(message).send().await;
-        let status = answer.map_err(|error| Refusal::Later(told(error)))?.status();
+        let status = answer.map_err(|error| ExportError::Later(told(error)))?.status();
         match status {
             _ if status.is_success() => Ok(()),
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Err(Refusal::Later(format!("status {status}"))),
-            _ => Err(Refusal::Never(format!("status {status}"))),
+            | StatusCode::GATEWAY_TIMEOUT => Err(ExportError::Later(format!("status {status}"))),
+            _ => Err(ExportError::Never(format!("status {status}"))),
         }
     }
 

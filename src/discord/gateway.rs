@@ -20,7 +20,7 @@ use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
 use crate::domain::incoming::{Incoming, Posted};
 use crate::ports::{
-    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, Session, Shard, Shown,
+    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard,
     SourceError, StreamEvent,
 };
 
@@ -100,7 +100,7 @@ impl EventSource for Gateway {
         shard: Shard,
         session: Option<Session>,
         permit: IdentifyPermit,
-        shown: Shown,
+        shown: PresenceUpdates,
     ) -> Box<dyn EventStream> {
         Box::new(Stream {
             shared: Arc::clone(&self.shared),

@@ -35,7 +35,7 @@ const FILE_NAME_MAX: usize = 100;
 
 /// Whom what we post may notify. Roles and everyone never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pings {
+pub struct AllowedMentions {
     /// The member who is answered.
     pub answered: bool,
     /// Members whom the text mentions.
@@ -59,9 +59,9 @@ pub(super) fn create(
     piece: &Piece,
     reference: Option<MessageReference>,
     nonce: &str,
-    pings: Pings,
+    pings: AllowedMentions,
 ) -> Result<Body, PostError> {
-    let pings = if reference.is_some() { pings } else { Pings::default() };
+    let pings = if reference.is_some() { pings } else { AllowedMentions::default() };
     let mut message = CreateMessage::new()
         .content(&piece.text)
         .embeds(cards(piece))
@@ -78,7 +78,7 @@ pub(super) fn create(
 ///
 /// # Errors
 /// It cannot be written as JSON.
-pub(super) fn edit(piece: &Piece, pings: Pings) -> Result<Body, PostError> {
+pub(super) fn edit(piece: &Piece, pings: AllowedMentions) -> Result<Body, PostError> {
     let message = EditMessage::new().content(&piece.text).embeds(cards(piece)).allowed_mentions(allowed(pings));
     body(&message, &piece.files)
 }
@@ -176,7 +176,7 @@ fn capped(text: &str, most: usize) -> String {
 }
 
 /// Always said in so many words: absent, whoever the text names would be notified.
-fn allowed(pings: Pings) -> CreateAllowedMentions {
+fn allowed(pings: AllowedMentions) -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(pings.answered).all_users(pings.mentioned)
 }
 
@@ -187,7 +187,7 @@ mod tests {
 
     fn json(card: Card) -> Value {
         let piece = Piece { cards: vec![card], ..Piece::default() };
-        let Ok(Body::Json(json)) = edit(&piece, Pings::default()) else { panic!("no json") };
+        let Ok(Body::Json(json)) = edit(&piece, AllowedMentions::default()) else { panic!("no json") };
         let json: Value = serde_json::from_slice(&json).unwrap();
         json["embeds"][0].clone()
     }
@@ -233,7 +233,7 @@ mod tests {
         let field = Field { name: long.clone(), value: long.clone(), inline: false };
         let card = Card { title: Some(long.clone()), text: long, fields: vec![field; 40], ..Card::default() };
         let piece = Piece { cards: vec![card; 12], ..Piece::default() };
-        let Ok(Body::Json(json)) = edit(&piece, Pings::default()) else { panic!("no json") };
+        let Ok(Body::Json(json)) = edit(&piece, AllowedMentions::default()) else { panic!("no json") };
         let json: Value = serde_json::from_slice(&json).unwrap();
         let embeds = json["embeds"].as_array().unwrap();
         assert_eq!(embeds.len(), CARDS_MAX);

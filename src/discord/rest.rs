@@ -14,7 +14,7 @@ use serenity::model::channel::{MessageReference, MessageReferenceKind};
 use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
 
-use super::message::{Body, Pings};
+use super::message::{AllowedMentions, Body};
 use super::rights::Rights;
 use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
@@ -33,7 +33,7 @@ mod roles;
 
 mod surroundings;
 
-use answer::Answer;
+use answer::RestResponse;
 
 /// The longest that a whole request may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -61,7 +61,7 @@ pub struct Rest {
     pub(super) rights: Rights,
     /// What was told of places and guilds, and messages do not say.
     pub(super) threads: Threads,
-    pings: Pings,
+    pings: AllowedMentions,
 }
 
 impl Rest {
@@ -96,7 +96,7 @@ impl Rest {
             application: OnceLock::new(),
             rights: Rights::default(),
             threads: Threads::default(),
-            pings: Pings::default(),
+            pings: AllowedMentions::default(),
         })
     }
 
@@ -107,7 +107,7 @@ impl Rest {
 
     /// The same, but what it posts may notify these people.
     #[must_use]
-    pub fn pinging(self, pings: Pings) -> Self {
+    pub fn pinging(self, pings: AllowedMentions) -> Self {
         Self { pings, ..self }
     }
 
@@ -143,7 +143,7 @@ impl Rest {
     }
 
     /// One request, one answer with a status of success.
-    async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<Answer, PostError> {
+    async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<RestResponse, PostError> {
         self.send_with(HeaderMap::with_capacity(2), method, path, body).await
     }
 
@@ -154,7 +154,7 @@ impl Rest {
         method: Method,
         path: &str,
         body: Option<Body>,
-    ) -> Result<Answer, PostError> {
+    ) -> Result<RestResponse, PostError> {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let bodiless = method == Method::GET;
         let mut request = self.client.request(method, format!("{}{path}", self.base));
@@ -171,7 +171,7 @@ impl Rest {
             None => {}
         }
         let answer = match request.headers(headers).send().await {
-            Ok(response) => Answer::read(response).await,
+            Ok(response) => RestResponse::read(response).await,
             Err(error) => Err(answer::lost(error)),
         };
         let label = match &answer {
@@ -182,7 +182,7 @@ impl Rest {
         answer?.success()
     }
 
-    async fn create(&self, post: &PostRequest) -> Result<Answer, PostError> {
+    async fn create(&self, post: &PostRequest) -> Result<RestResponse, PostError> {
         let PostRequest::Create { place, piece, reply_to, nonce } = post else {
             return Err(foreign("the request"));
         };
@@ -197,7 +197,7 @@ impl Rest {
         self.send(Method::POST, &path, Some(body)).await.map_err(answer::without_history)
     }
 
-    async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<Answer, PostError> {
+    async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<RestResponse, PostError> {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
         self.send(Method::PATCH, &path, Some(message::edit(piece, self.pings)?)).await
     }
@@ -257,7 +257,7 @@ impl Poster for Rest {
             }
             PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
-            PostRequest::Learn { community, aspect } => self.learn(community, *aspect).await,
+            PostRequest::FetchGuild { community, aspect } => self.learn(community, *aspect).await,
             PostRequest::RegisterCommands(specs) => self.register(specs).await,
             PostRequest::Defer(callback) => self.defer(callback).await,
             PostRequest::Respond { to, piece } => self.respond(to, piece).await,

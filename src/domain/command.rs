@@ -124,7 +124,7 @@ impl fmt::Debug for CallbackToken {
 /// The commands that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "notice::commands says what each does")]
-pub enum Kind {
+pub enum CommandKind {
     Help,
     New,
     Model,
@@ -147,7 +147,7 @@ pub enum Access {
     Operators,
 }
 
-impl Kind {
+impl CommandKind {
     /// All of them, in the order in which help names them.
     pub const ALL: [Self; 11] = [
         Self::Help,
@@ -226,7 +226,7 @@ pub const USER: &str = "user";
 
 /// Whether this caller may run this command; `super_roles` are the ids that the operator named.
 #[must_use]
-pub fn may_run(kind: Kind, caller: &Caller, super_roles: &[u64]) -> bool {
+pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[u64]) -> bool {
     match kind.access() {
         Access::Everybody => true,
         Access::Operators => is_operator(caller, super_roles),
@@ -279,14 +279,14 @@ pub enum OptionKind {
 /// they are; who may run one is decided when it is run.
 #[must_use]
 pub fn specs(super_roles: &[u64], direct: bool) -> Vec<Spec> {
-    let spec = |kind: Kind| Spec {
+    let spec = |kind: CommandKind| Spec {
         name: kind.name(),
         descriptions: in_each(|locale| words::description(kind, locale)),
         option: kind.option(),
         administrators: kind.access() == Access::Operators && super_roles.is_empty(),
         direct,
     };
-    Kind::ALL.into_iter().map(spec).collect()
+    CommandKind::ALL.into_iter().map(spec).collect()
 }
 
 /// What can be chosen for an option: what is shown and what is then given.

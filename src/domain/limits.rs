@@ -5,11 +5,11 @@
 //! and tests hold the two against each other. An entry made at `at` counts up to, and not at, `at + window`: so no span of the
 //! window's length ever holds more than the limit, and the moment told for the next try is exact to the millisecond.
 
-pub mod log;
+pub mod window_log;
 
 pub mod member;
 
-pub mod book;
+pub mod member_windows;
 
 pub mod rules;
 

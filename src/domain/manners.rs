@@ -57,7 +57,7 @@ impl Draw {
 
 /// Why we do not join in. The name is a log label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Silence {
+pub enum SuppressionReason {
     /// The operator wants none there.
     Place,
     /// The draws were against it.
@@ -68,7 +68,7 @@ pub enum Silence {
     Budget,
 }
 
-impl Silence {
+impl SuppressionReason {
     /// The label in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -110,22 +110,22 @@ impl Manners {
         (place, parent): (&Place, Option<&Place>),
         draw: Draw,
         now: Duration,
-    ) -> Result<(), Silence> {
+    ) -> Result<(), SuppressionReason> {
         let listed = |ids: &[u64]| [Some(place), parent].into_iter().flatten().any(|place| is_listed(ids, place));
         if listed(rules.muted) || (!rules.only.is_empty() && !listed(rules.only)) {
-            return Err(Silence::Place);
+            return Err(SuppressionReason::Place);
         }
         let memory = self.places.get(place).copied();
         let memory = memory.filter(|memory| now.saturating_sub(memory.begun) < FORGOTTEN_AFTER.max(rules.cooldown));
         let chance = rules.consider * patience(rules.backoff_after, memory.map_or(0, |memory| memory.unnoticed));
         if !draw.wins(chance, rules.deliver) {
-            return Err(Silence::Chance);
+            return Err(SuppressionReason::Chance);
         }
         if memory.is_some_and(|memory| now.saturating_sub(memory.begun) < rules.cooldown) {
-            return Err(Silence::Cooldown);
+            return Err(SuppressionReason::Cooldown);
         }
         if rules.tokens_per_hour > 0 && self.spent_lately(now) >= rules.tokens_per_hour {
-            return Err(Silence::Budget);
+            return Err(SuppressionReason::Budget);
         }
         self.make_room(place);
         let memory = memory.unwrap_or(Memory { begun: now, said: None, unnoticed: 0 });
@@ -142,7 +142,7 @@ impl Manners {
     }
 
     /// Somebody there reacted to us or spoke to us.
-    pub fn welcomed(&mut self, place: &Place, now: Duration) {
+    pub fn record_engagement(&mut self, place: &Place, now: Duration) {
         if let Some(memory) = self.places.get_mut(place)
             && memory.said.is_some_and(|said| now.saturating_sub(said) <= WELCOME_WITHIN)
         {

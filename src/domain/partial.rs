@@ -105,7 +105,7 @@ impl Partial {
 
     /// What is surely in the final response, from its beginning; without blanks at either end.
     #[must_use]
-    pub fn shown(&self) -> &str {
+    pub fn visible(&self) -> &str {
         let shown = self.response.trim();
         if shown.starts_with(UNSURE) { "" } else { shown }
     }

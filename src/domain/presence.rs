@@ -42,14 +42,14 @@ pub enum Mood {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// What kind of status it is: the platform puts its words before the text.
-    pub kind: Kind,
+    pub kind: ActivityKind,
     /// One line of at most [`LINE_MAX`] scalar values.
     pub text: Arc<str>,
 }
 
 /// What kind of status a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ActivityKind {
     /// Something that we play.
     Playing,
     /// Something that we listen to.
@@ -60,7 +60,7 @@ pub enum Kind {
     Custom,
 }
 
-impl Kind {
+impl ActivityKind {
     /// The kinds in their rotation.
     pub const ALL: [Self; 4] = [Self::Playing, Self::Listening, Self::Watching, Self::Custom];
 
@@ -84,7 +84,7 @@ impl Kind {
 
 /// What the model is shown to write a line: the operator's instructions, the form of the answer, the kind, and the lines before.
 #[must_use]
-pub fn transcript(prompts: &prompt::Prompts, kind: Kind, earlier: &[Arc<str>]) -> Vec<Item> {
+pub fn transcript(prompts: &prompt::Prompts, kind: ActivityKind, earlier: &[Arc<str>]) -> Vec<Item> {
     let instructions = prompts.activity.trim().replace("{bot_name}", &prompts.bot_name);
     let form = prompt::typed_form(0);
     let mut ask = format!("Kind of status: {}. Write the status line.", kind.as_str());
@@ -101,14 +101,14 @@ pub fn transcript(prompts: &prompt::Prompts, kind: Kind, earlier: &[Arc<str>]) -
 /// A line made of what a model wrote: plain text on one line, without mentions, links, markup and what the platform adds by
 /// itself. None when nothing is left.
 #[must_use]
-pub fn line(kind: Kind, written: &str) -> Option<Line> {
+pub fn line(kind: ActivityKind, written: &str) -> Option<Line> {
     let clean = prompt::clean(written, LINE_MAX * 4);
     let without_marks: String = outside_angles(&clean).chars().filter(|c| !MARKS.contains(c)).collect();
     let words: Vec<&str> = without_marks.split_whitespace().filter(|word| !is_address(word)).collect();
     let text = words.join(" ");
     let mut text = text.trim_matches(['"', '“', '”', '„', '«', '»', '\'', '#', '-', ' ']);
     // The platform writes the kind itself.
-    if kind != Kind::Custom
+    if kind != ActivityKind::Custom
         && let Some(start) = text.get(..kind.as_str().len())
         && start.eq_ignore_ascii_case(kind.as_str())
         && let Some(rest) = text[start.len()..].strip_prefix([' ', ':'])

@@ -35,7 +35,7 @@ const MAX_UNWRAPS: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     /// How it wants to be shown.
-    pub kind: Kind,
+    pub kind: ReplyKind,
     /// What the person reads.
     pub response: String,
     /// What belongs to the kind: an address, a formula, a program. Empty when unused.
@@ -45,7 +45,7 @@ pub struct Reply {
 /// How a reply wants to be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ReplyKind {
     /// Nothing but text.
     Text,
     /// A link.
@@ -60,7 +60,7 @@ pub enum Kind {
     Output,
 }
 
-impl Kind {
+impl ReplyKind {
     /// The kind of this name; a name that nobody knows is shown as text.
     #[must_use]
     pub fn of(name: &str) -> Self {
@@ -78,7 +78,7 @@ impl Kind {
 impl Reply {
     /// A reply of nothing but text.
     pub fn text(response: impl Into<String>) -> Self {
-        Self { kind: Kind::Text, response: response.into(), data: String::new() }
+        Self { kind: ReplyKind::Text, response: response.into(), data: String::new() }
     }
 }
 
@@ -181,7 +181,7 @@ impl Schema {
         }
         self.check(&value)?;
         let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let kind = Kind::of(field("type"));
+        let kind = ReplyKind::of(field("type"));
         let response = salvage::without_leading_thoughts(field("response")).trim();
         let data = match value.get("data") {
             // A schema of one's own may have an object here.

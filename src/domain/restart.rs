@@ -75,7 +75,7 @@ impl Backoff {
 
 /// What holds for one child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Law {
+pub struct RestartPolicy {
     /// Whether it is started again.
     pub restart: Restart,
     /// How many restarts are borne.
@@ -86,7 +86,7 @@ pub struct Law {
 
 /// What a supervisor does about a child that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RestartDecision {
     /// Starts it again after this time.
     RestartAfter(Duration),
     /// Fails itself: restarting does not help.
@@ -108,17 +108,17 @@ pub struct History {
 
 impl History {
     /// Takes note of an end at `now` (time since some fixed origin, never going back) and judges it.
-    pub fn record(&mut self, law: &Law, exit: Exit, now: Duration, roll: f64) -> Verdict {
-        match (law.restart, exit) {
-            (Restart::Temporary, _) | (Restart::Transient, Exit::Normal) => return Verdict::Leave,
+    pub fn record(&mut self, policy: &RestartPolicy, exit: Exit, now: Duration, roll: f64) -> RestartDecision {
+        match (policy.restart, exit) {
+            (Restart::Temporary, _) | (Restart::Transient, Exit::Normal) => return RestartDecision::Leave,
             (Restart::Permanent, _) | (Restart::Transient, Exit::Failure) => {}
         }
-        let Intensity { restarts, period } = law.intensity;
+        let Intensity { restarts, period } = policy.intensity;
         while self.restarts.front().is_some_and(|at| now.saturating_sub(*at) > period) {
             self.restarts.pop_front();
         }
         if restarts < MAX_REMEMBERED && self.restarts.len() >= restarts as usize {
-            return Verdict::Escalate;
+            return RestartDecision::Escalate;
         }
         if self.restarts.len() == MAX_REMEMBERED as usize {
             self.restarts.pop_front();
@@ -127,9 +127,9 @@ impl History {
         // The time that it spent waiting for its restart is no calm.
         let calm = self.due.is_none_or(|due| now.saturating_sub(due) > period);
         self.attempt = if calm { 0 } else { self.attempt.saturating_add(1) };
-        let delay = law.backoff.delay(self.attempt, roll);
+        let delay = policy.backoff.delay(self.attempt, roll);
         self.due = Some(now.saturating_add(delay));
-        Verdict::RestartAfter(delay)
+        RestartDecision::RestartAfter(delay)
     }
 }
 

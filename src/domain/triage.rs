@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
-use super::manners::{Draw, Silence};
+use super::manners::{Draw, SuppressionReason};
 use super::prompt::own_words;
 use super::restriction;
 use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
@@ -30,7 +30,7 @@ pub struct Rules {
 
 /// What becomes of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum TriageDecision {
     /// It is answered by a model.
     Turn(Turn),
     /// We were addressed without a question: a short hint answers, no model is asked.
@@ -69,7 +69,7 @@ pub enum Reason {
     /// Nobody addressed us, and we are not well or have enough to do.
     Unwell,
     /// Nobody addressed us, and manners speak against joining in.
-    Unasked(Silence),
+    Unasked(SuppressionReason),
     /// We may not answer there.
     NoPermission,
 }
@@ -98,15 +98,15 @@ impl Reason {
 
 /// Decides about one message; `us` is our own account at the door it came through.
 #[must_use]
-pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
+pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
     if let Some(reason) = refusal(posted, rules, us) {
-        return Verdict::Ignore(reason);
+        return TriageDecision::Ignore(reason);
     }
     let Some(trigger) = trigger(posted, rules).or(unasked(posted)) else {
-        return Verdict::Ignore(Reason::NotAddressed);
+        return TriageDecision::Ignore(Reason::NotAddressed);
     };
     if !posted.may_answer {
-        return Verdict::Ignore(Reason::NoPermission);
+        return TriageDecision::Ignore(Reason::NoPermission);
     }
     let text = own_words(&fold(&posted.text, &us.id));
     let bare = posted.reply_to.is_none() && posted.attachments.is_empty() && says_nothing(&text, &rules.aliases);
@@ -127,14 +127,16 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> Verdict {
         policy: rules.policy.clone(),
     };
     if !trigger.is_asked() {
-        return posted.draw.map_or(Verdict::Ignore(Reason::NotAddressed), |draw| interjection(turn, draw, rules));
+        return posted
+            .draw
+            .map_or(TriageDecision::Ignore(Reason::NotAddressed), |draw| interjection(turn, draw, rules));
     }
     if is_confined(posted, rules) {
-        Verdict::Restricted(turn)
+        TriageDecision::Restricted(turn)
     } else if bare {
-        Verdict::Hint(turn)
+        TriageDecision::Hint(turn)
     } else {
-        Verdict::Turn(turn)
+        TriageDecision::Turn(turn)
     }
 }
 
@@ -155,12 +157,12 @@ fn unasked(posted: &Posted) -> Option<Trigger> {
 
 /// Nothing is remembered of it, one at a time is enough in a place, and what its message replied to is not its business.
 /// Restricted members are not talked to unasked, also where they are answered.
-fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> Verdict {
+fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> TriageDecision {
     if rules.restriction.as_ref().is_some_and(|restriction| turn.roles.contains(&restriction.role)) {
-        return Verdict::Ignore(Reason::Restricted);
+        return TriageDecision::Ignore(Reason::Restricted);
     }
     let policy = Policy { history: HistoryScope::Nothing, lane: LaneRule::Refuse, ..turn.policy };
-    Verdict::Interjection(Turn { quoted: None, policy, ..turn }, draw)
+    TriageDecision::Interjection(Turn { quoted: None, policy, ..turn }, draw)
 }
 
 /// Why this author or place is never answered, whatever the message says.

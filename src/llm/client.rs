@@ -19,7 +19,7 @@ use crate::llm::body::{Body, Model, prompt_chars};
 use crate::llm::http::{Clients, Transport};
 use crate::llm::registry::{Endpoint, Registry};
 use crate::llm::wire;
-use crate::ports::{Heard, ModelError, ModelErrorKind, Models};
+use crate::ports::{DeltaSink, ModelError, ModelErrorKind, Models};
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ mod tests;
 /// All configured models behind one port. Cheap to ask from many tasks at once.
 pub struct Client {
     rows: Vec<Row>,
-    lines: HashMap<String, Line>,
+    clients_by_row: HashMap<String, ModelClient>,
     exact: bool,
 }
 
@@ -36,13 +36,13 @@ const LEFT_OUT_FOR: Duration = Duration::from_secs(600);
 
 /// A part of a request that we can do without: the form of a reply is also told in words, and checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extra {
+enum OptionalFeature {
     Stream,
     Format,
     Temperature,
 }
 
-impl Extra {
+impl OptionalFeature {
     const ALL: [Self; 3] = [Self::Stream, Self::Format, Self::Temperature];
 
     /// Words by which providers name it, in lower case; the first is its name in requests.
@@ -65,10 +65,10 @@ impl Extra {
 }
 
 /// Extras, each by its place.
-type Extras<T> = [T; Extra::ALL.len()];
+type PerFeature<T> = [T; OptionalFeature::ALL.len()];
 
 /// What it takes to ask the model of one row.
-struct Line {
+struct ModelClient {
     transport: Transport,
     account: Account,
     model: String,
@@ -77,7 +77,7 @@ struct Line {
     stream: bool,
     sees: bool,
     /// The provider refused these; until then they are left out.
-    left_out_until: Mutex<Extras<Option<Instant>>>,
+    left_out_until: Mutex<PerFeature<Option<Instant>>>,
 }
 
 impl Client {
@@ -87,12 +87,12 @@ impl Client {
     /// TLS cannot be set up: no provider was installed, or the system has no root certificates.
     pub fn new(registry: Registry) -> Result<Self, String> {
         let (rows, mut endpoints) = registry.into_parts();
-        let (mut lines, mut clients) = (HashMap::new(), Clients::default());
+        let (mut clients_by_row, mut clients) = (HashMap::new(), Clients::default());
         for row in &rows {
             let Some(endpoint) = endpoints.remove(&row.key) else { continue };
-            lines.insert(row.key.clone(), Line::new(row, endpoint, &mut clients)?);
+            clients_by_row.insert(row.key.clone(), ModelClient::new(row, endpoint, &mut clients)?);
         }
-        Ok(Self { rows, lines, exact: false })
+        Ok(Self { rows, clients_by_row, exact: false })
     }
 
     /// The same, asking for all that requests say also where a provider refuses a part of it: for whoever wants to know that.
@@ -109,23 +109,23 @@ impl Models for Client {
     }
 
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
-        let line = self.line(row)?;
+        let client = self.client(row)?;
         if self.exact {
-            return line.within_timeout(line.ask(request, None, Extras::default())).await;
+            return client.within_timeout(client.ask(request, None, PerFeature::default())).await;
         }
-        line.within_timeout(line.ask_for_what_it_takes(request, None)).await
+        client.within_timeout(client.ask_for_what_it_takes(request, None)).await
     }
 
-    async fn stream(&self, row: &str, request: &Request, heard: Heard) -> Result<Completion, ModelError> {
-        let line = self.line(row)?;
-        line.within_timeout(line.ask_for_what_it_takes(request, Some(heard))).await
+    async fn stream(&self, row: &str, request: &Request, heard: DeltaSink) -> Result<Completion, ModelError> {
+        let client = self.client(row)?;
+        client.within_timeout(client.ask_for_what_it_takes(request, Some(heard))).await
     }
 }
 
 impl Client {
-    fn line(&self, row: &str) -> Result<&Line, ModelError> {
+    fn client(&self, row: &str) -> Result<&ModelClient, ModelError> {
         let unknown = || ModelError::new(ModelErrorKind::BadRequest, format!("no model row is named {row}"));
-        self.lines.get(row).ok_or_else(unknown)
+        self.clients_by_row.get(row).ok_or_else(unknown)
     }
 }
 
@@ -135,7 +135,7 @@ impl fmt::Debug for Client {
     }
 }
 
-impl Line {
+impl ModelClient {
     fn new(row: &Row, endpoint: Endpoint, clients: &mut Clients) -> Result<Self, String> {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
@@ -150,19 +150,23 @@ impl Line {
     }
 
     /// What is left out for now.
-    fn left_out(&self) -> Extras<bool> {
+    fn left_out(&self) -> PerFeature<bool> {
         let now = Instant::now();
         self.left_out_until.lock().map(|until| until.is_some_and(|until| now < until))
     }
 
     /// Asks, for a stream where somebody hears it and the model can. A refusal of what we can do without costs nothing and is no
     /// failure of the model, so the same attempt goes on without it, and so do the next ones if that helped.
-    async fn ask_for_what_it_takes(&self, request: &Request, heard: Option<Heard>) -> Result<Completion, ModelError> {
+    async fn ask_for_what_it_takes(
+        &self,
+        request: &Request,
+        heard: Option<DeltaSink>,
+    ) -> Result<Completion, ModelError> {
         let mut without = self.left_out();
-        without[Extra::Stream as usize] |= heard.is_none() || !self.stream;
-        let mut refusals: Vec<(Extra, ModelError)> = Vec::new();
+        without[OptionalFeature::Stream as usize] |= heard.is_none() || !self.stream;
+        let mut refusals: Vec<(OptionalFeature, ModelError)> = Vec::new();
         loop {
-            let heard = heard.clone().filter(|_| !without[Extra::Stream as usize]);
+            let heard = heard.clone().filter(|_| !without[OptionalFeature::Stream as usize]);
             let error = match self.ask(request, heard, without).await {
                 Ok(completion) => {
                     for (extra, refusal) in refusals {
@@ -172,15 +176,15 @@ impl Line {
                 }
                 Err(error) => error,
             };
-            let refused = |extra: &Extra| !without[*extra as usize] && extra.is_refused_by(&error);
-            let Some(extra) = Extra::ALL.into_iter().find(refused) else { return Err(error) };
+            let refused = |extra: &OptionalFeature| !without[*extra as usize] && extra.is_refused_by(&error);
+            let Some(extra) = OptionalFeature::ALL.into_iter().find(refused) else { return Err(error) };
             without[extra as usize] = true;
             refusals.push((extra, error));
         }
     }
 
-    fn leave_out(&self, extra: Extra, refusal: &ModelError) {
-        let (without, reason, text) = (extra.names()[0], &refusal.gist, refusal.quoted());
+    fn leave_out(&self, extra: OptionalFeature, refusal: &ModelError) {
+        let (without, reason, text) = (extra.names()[0], &refusal.safe_message, refusal.quoted());
         tracing::warn!(
             event = "llm.plain",
             model = self.model,
@@ -195,8 +199,8 @@ impl Line {
     async fn ask(
         &self,
         request: &Request,
-        heard: Option<Heard>,
-        without: Extras<bool>,
+        heard: Option<DeltaSink>,
+        without: PerFeature<bool>,
     ) -> Result<Completion, ModelError> {
         let body = Body::new(&self.model(without), request, heard.is_some());
         let transport = heard.map_or_else(|| self.transport.clone(), |heard| self.transport.streaming(heard));
@@ -206,9 +210,14 @@ impl Line {
     }
 
     /// The model as a request sees it.
-    fn model(&self, without: Extras<bool>) -> Model<'_> {
-        let temperature = self.temperature.filter(|_| !without[Extra::Temperature as usize]);
-        Model { name: &self.model, temperature, takes_form: !without[Extra::Format as usize], sees: self.sees }
+    fn model(&self, without: PerFeature<bool>) -> Model<'_> {
+        let temperature = self.temperature.filter(|_| !without[OptionalFeature::Temperature as usize]);
+        Model {
+            name: &self.model,
+            temperature,
+            takes_form: !without[OptionalFeature::Format as usize],
+            sees: self.sees,
+        }
     }
 }
 

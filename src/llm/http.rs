@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::llm::{stream, wire};
-use crate::ports::{Heard, ModelError, ModelErrorKind};
+use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
 
 #[cfg(test)]
 mod tests;
@@ -62,7 +62,7 @@ const OVERFLOW_WORDS: [&str; 7] = [
 
 /// How an endpoint is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Way {
+enum TlsMode {
     /// On this machine, in the clear.
     HerePlain,
     /// On this machine, encrypted.
@@ -73,9 +73,9 @@ enum Way {
 
 /// The clients of rows that are reached in the same way: each client that is made reads the system's certificates.
 #[derive(Default)]
-pub struct Clients(HashMap<Way, reqwest::Client>);
+pub struct Clients(HashMap<TlsMode, reqwest::Client>);
 
-impl Way {
+impl TlsMode {
     fn client(self) -> Result<reqwest::Client, String> {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             return Err("no TLS provider is installed in this process".to_owned());
@@ -105,7 +105,7 @@ pub struct Transport {
     client: reqwest::Client,
     key: Option<SecretString>,
     /// Who is told the text of a streamed answer; none when the answer is asked for in one piece.
-    heard: Option<Heard>,
+    heard: Option<DeltaSink>,
 }
 
 impl Transport {
@@ -115,11 +115,11 @@ impl Transport {
     /// The TLS library has no provider or no root certificates.
     pub fn new(base: &str, key: Option<SecretString>, clients: &mut Clients) -> Result<Self, String> {
         let way = if !is_loopback(base) {
-            Way::Out
+            TlsMode::Out
         } else if base.starts_with("http://") {
-            Way::HerePlain
+            TlsMode::HerePlain
         } else {
-            Way::HereEncrypted
+            TlsMode::HereEncrypted
         };
         let client = match clients.0.get(&way) {
             Some(client) => client.clone(),
@@ -136,7 +136,7 @@ impl Transport {
 
     /// The same way for one streamed answer.
     #[must_use]
-    pub fn streaming(&self, heard: Heard) -> Self {
+    pub fn streaming(&self, heard: DeltaSink) -> Self {
         Self { heard: Some(heard), ..self.clone() }
     }
 
@@ -166,7 +166,7 @@ impl Transport {
     /// Takes the key out of a message, in case a provider echoed it, and makes one short line of it.
     fn clean(&self, mut error: ModelError) -> ModelError {
         let key = self.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| !key.is_empty());
-        for text in [&mut error.message, &mut error.gist] {
+        for text in [&mut error.message, &mut error.safe_message] {
             if let Some(key) = key {
                 *text = text.replace(key, "***");
             }
@@ -283,8 +283,8 @@ pub(super) fn inspect(body: &[u8]) -> Result<(), ModelError> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
     })?;
-    if let Some(complaint) = wire::complaint_inside(&value) {
-        return Err(complained(ModelErrorKind::Provider, "an error inside a successful answer", &complaint));
+    if let Some(provider_error) = wire::complaint_inside(&value) {
+        return Err(complained(ModelErrorKind::Provider, "an error inside a successful answer", &provider_error));
     }
     if value.is_object() {
         Ok(())
@@ -307,9 +307,9 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
         _ => ModelErrorKind::BadRequest,
     };
     let what = format!("status {}", status.as_u16());
-    let complaint = serde_json::from_slice(body).ok().and_then(|value| wire::complaint(&value));
-    let error = match complaint {
-        Some(complaint) => complained(kind, &what, &complaint),
+    let provider_error = serde_json::from_slice(body).ok().and_then(|value| wire::provider_error(&value));
+    let error = match provider_error {
+        Some(provider_error) => complained(kind, &what, &provider_error),
         None if status.is_redirection() => ModelError::new(kind, format!("{what}: redirects are not followed")),
         None => ModelError { message: format!("{what}: {text}"), ..ModelError::new(kind, what) },
     };
@@ -317,9 +317,9 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
 }
 
 /// A failure that the provider told of. Its words may quote what members wrote, so the gist has at most its code.
-pub(super) fn complained(kind: ModelErrorKind, what: &str, complaint: &wire::Complaint) -> ModelError {
-    let name = complaint.name().map_or_else(String::new, |name| format!(": {name}"));
-    ModelError { message: format!("{what}: {complaint}"), ..ModelError::new(kind, format!("{what}{name}")) }
+pub(super) fn complained(kind: ModelErrorKind, what: &str, provider_error: &wire::ProviderError) -> ModelError {
+    let name = provider_error.name().map_or_else(String::new, |name| format!(": {name}"));
+    ModelError { message: format!("{what}: {provider_error}"), ..ModelError::new(kind, format!("{what}{name}")) }
 }
 
 pub(super) fn says_overflow(text: &str) -> bool {

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, complained, inspect, says_overflow, too_large};
 use crate::llm::merge::Merged;
 use crate::llm::wire;
-use crate::ports::{Heard, ModelError, ModelErrorKind};
+use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ pub const FRAME_BYTES: usize = 1024 * 1024;
 ///
 /// # Errors
 /// The stream broke, stalled, carried an error, ended early, or grew without bound.
-pub async fn read<S>(mut source: S, heard: &Heard) -> Result<Vec<u8>, ModelError>
+pub async fn read<S>(mut source: S, heard: &DeltaSink) -> Result<Vec<u8>, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
 {
@@ -71,7 +71,7 @@ where
     Ok(body)
 }
 
-async fn frames<S>(mut source: S, begun: &[u8], heard: &Heard) -> Result<Vec<u8>, ModelError>
+async fn frames<S>(mut source: S, begun: &[u8], heard: &DeltaSink) -> Result<Vec<u8>, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
 {
@@ -117,7 +117,7 @@ fn stalled() -> ModelError {
 
 /// What has become of a stream so far.
 struct Reading<'a> {
-    heard: &'a Heard,
+    heard: &'a DeltaSink,
     frames: Frames,
     merged: Merged,
     blanks: Blanks,
@@ -147,9 +147,9 @@ impl Reading<'_> {
     }
 
     fn chunk(&mut self, chunk: Value) -> Result<(), ModelError> {
-        if let Some(complaint) = wire::complaint_inside(&chunk) {
+        if let Some(provider_error) = wire::complaint_inside(&chunk) {
             // A finished answer is not undone by what went wrong behind it.
-            return if self.merged.is_finished() { Ok(()) } else { Err(broken_off(&complaint)) };
+            return if self.merged.is_finished() { Ok(()) } else { Err(broken_off(&provider_error)) };
         }
         let text = self.merged.take(chunk);
         if !text.is_empty() {
@@ -161,13 +161,13 @@ impl Reading<'_> {
 }
 
 /// Names the failure that a frame of a stream tells.
-fn broken_off(complaint: &wire::Complaint) -> ModelError {
-    let kind = match complaint.code.as_deref() {
-        _ if says_overflow(&complaint.to_string()) => ModelErrorKind::ContextOverflow,
+fn broken_off(provider_error: &wire::ProviderError) -> ModelError {
+    let kind = match provider_error.code.as_deref() {
+        _ if says_overflow(&provider_error.to_string()) => ModelErrorKind::ContextOverflow,
         Some("429" | "rate_limit_error" | "rate_limit_exceeded") => ModelErrorKind::RateLimited,
         _ => ModelErrorKind::Provider,
     };
-    complained(kind, "an error inside the stream", complaint)
+    complained(kind, "an error inside the stream", provider_error)
 }
 
 /// Cuts lines into the frames of server-sent events.

@@ -52,14 +52,14 @@ pub fn read(answer: Value, prompt_chars: impl Fn() -> usize) -> Result<Completio
 
 /// What a provider complains about, in whatever shape it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
+pub struct ProviderError {
     /// Its code or type, when it has one.
     pub code: Option<String>,
     /// Its words.
     pub message: String,
 }
 
-impl Complaint {
+impl ProviderError {
     /// Its code, when that is a name or a number: nothing that anybody wrote.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -68,7 +68,7 @@ impl Complaint {
     }
 }
 
-impl std::fmt::Display for Complaint {
+impl std::fmt::Display for ProviderError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.code {
             Some(code) => write!(f, "{code}: {}", self.message),
@@ -80,7 +80,7 @@ impl std::fmt::Display for Complaint {
 /// The complaint in the body of a refused request: the usual `error` object, a bare text, Google's list of one,
 /// or the `detail` of a Python web framework.
 #[must_use]
-pub fn complaint(body: &Value) -> Option<Complaint> {
+pub fn provider_error(body: &Value) -> Option<ProviderError> {
     let body = match body {
         Value::Array(list) => list.first()?,
         other => other,
@@ -92,7 +92,7 @@ pub fn complaint(body: &Value) -> Option<Complaint> {
         other => other,
     };
     if let Some(text) = error.as_str() {
-        return Some(Complaint { code: None, message: text.to_owned() });
+        return Some(ProviderError { code: None, message: text.to_owned() });
     }
     let message = ["message", "msg", "error", "detail"].iter().find_map(|field| error.get(field)?.as_str())?;
     let code = ["code", "type", "status"].iter().find_map(|field| match error.get(field)? {
@@ -100,12 +100,12 @@ pub fn complaint(body: &Value) -> Option<Complaint> {
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     });
-    Some(Complaint { code, message: message.to_owned() })
+    Some(ProviderError { code, message: message.to_owned() })
 }
 
 /// The complaint in the body of an answer that said it was a success.
 #[must_use]
-pub fn complaint_inside(body: &Value) -> Option<Complaint> {
+pub fn complaint_inside(body: &Value) -> Option<ProviderError> {
     let body = match body {
         Value::Array(list) => list.first()?,
         other => other,
@@ -114,7 +114,7 @@ pub fn complaint_inside(body: &Value) -> Option<Complaint> {
     let choice = body.pointer("/choices/0").filter(|choice| choice.get("message").is_none_or(Value::is_null));
     let place =
         [Some(body), choice].into_iter().flatten().find(|place| place.get("error").is_some_and(says_something))?;
-    Some(complaint(place).unwrap_or_else(|| Complaint { code: None, message: "no words".to_owned() }))
+    Some(provider_error(place).unwrap_or_else(|| ProviderError { code: None, message: "no words".to_owned() }))
 }
 
 /// An `error` field that is an error: some servers send an empty one along with every success.

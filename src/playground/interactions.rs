@@ -29,7 +29,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a member did.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum Interact {
     /// Ran a command with these options, each as Discord sends it (`name`, `type`, `value`).
     Command(String, Vec<Value>),
     /// Types a command with these options so far; the one with `focused` is being typed.
@@ -122,15 +122,15 @@ impl World {
     }
 
     /// Begins an interaction and tells the bot. None when the channel does not exist.
-    pub fn interact(&mut self, member: UserId, channel: ChannelId, deed: Deed) -> Option<MessageId> {
+    pub fn interact(&mut self, member: UserId, channel: ChannelId, interact_with: Interact) -> Option<MessageId> {
         let now = self.now();
         let mut event = self.interaction_event(member, channel)?;
         let interaction = Interaction {
             id: MessageId(self.state.snowflake(now)),
             member,
             channel,
-            command: if let Deed::Command(name, _) = &deed { Some(name.clone()) } else { None },
-            message: if let Deed::Component(message, ..) = &deed { Some(*message) } else { None },
+            command: if let Interact::Command(name, _) = &interact_with { Some(name.clone()) } else { None },
+            message: if let Interact::Component(message, ..) = &interact_with { Some(*message) } else { None },
             answer: None,
             form: None,
             made_at: now,
@@ -140,16 +140,16 @@ impl World {
         event["id"] = json!(interaction.id);
         event["token"] = json!(format!("{:x}", interaction.token()));
         let guild = self.state.channel(channel)?.guild;
-        match deed {
-            Deed::Command(name, options) => {
+        match interact_with {
+            Interact::Command(name, options) => {
                 event["type"] = json!(2);
                 event["data"] = self.command_data(guild, &name, &options);
             }
-            Deed::Typing(name, options) => {
+            Interact::Typing(name, options) => {
                 event["type"] = json!(4);
                 event["data"] = self.command_data(guild, &name, &options);
             }
-            Deed::Component(message, custom_id, values) => {
+            Interact::Component(message, custom_id, values) => {
                 let source = self.state.message(channel, message)?;
                 event["message"] = wire::message(&self.state, source);
                 event["type"] = json!(3);
@@ -159,7 +159,7 @@ impl World {
                     event["data"]["values"] = json!(values);
                 }
             }
-            Deed::Form(custom_id, rows) => {
+            Interact::Form(custom_id, rows) => {
                 event["type"] = json!(5);
                 event["data"] = json!({"custom_id": custom_id, "components": rows});
             }
@@ -232,8 +232,8 @@ impl Service {
     /// A member runs a command, presses a button or sends a form. Returns the interaction's id;
     /// none when the channel, the member or the message does not exist.
     #[allow(clippy::must_use_candidate, reason = "called for its effect")]
-    pub fn interacts(&self, member: UserId, channel: ChannelId, deed: Deed) -> Option<MessageId> {
-        self.core.world().interact(member, channel, deed)
+    pub fn interacts(&self, member: UserId, channel: ChannelId, interact_with: Interact) -> Option<MessageId> {
+        self.core.world().interact(member, channel, interact_with)
     }
 
     /// How far an interaction has come.

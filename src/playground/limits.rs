@@ -92,7 +92,7 @@ pub struct Standing {
 
 /// What becomes of a request.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum RateDecision {
     /// It may pass; the standing is absent for exempt routes.
     Pass(Option<Standing>),
     /// The bucket is empty.
@@ -128,9 +128,9 @@ impl Limits {
     }
 
     /// Charges a request for `major`, the channel or guild in its path.
-    pub fn charge(&mut self, bucket: Bucket, major: u64, now: Instant) -> Verdict {
+    pub fn charge(&mut self, bucket: Bucket, major: u64, now: Instant) -> RateDecision {
         if bucket == Bucket::Exempt {
-            return Verdict::Pass(None);
+            return RateDecision::Pass(None);
         }
         let (limit, period) = self.budgets.global;
         let global = self.global.get_or_insert(Window { ends: now + period, used: 0 });
@@ -138,13 +138,13 @@ impl Limits {
             *global = Window { ends: now + period, used: 0 };
         }
         if global.used >= limit {
-            return Verdict::RefusedGlobally(global.ends - now);
+            return RateDecision::RefusedGlobally(global.ends - now);
         }
         global.used += 1;
         self.charge_bucket(bucket, major, now)
     }
 
-    fn charge_bucket(&mut self, bucket: Bucket, major: u64, now: Instant) -> Verdict {
+    fn charge_bucket(&mut self, bucket: Bucket, major: u64, now: Instant) -> RateDecision {
         let (limit, period) = match bucket {
             Bucket::Writes => self.budgets.writes,
             Bucket::Reads => self.budgets.reads,
@@ -170,7 +170,7 @@ impl Limits {
             remaining: limit - window.used.min(limit),
             reset_after: window.ends - now,
         };
-        if refused { Verdict::Refused(standing) } else { Verdict::Pass(Some(standing)) }
+        if refused { RateDecision::Refused(standing) } else { RateDecision::Pass(Some(standing)) }
     }
 }
 

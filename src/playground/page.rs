@@ -17,14 +17,14 @@ use tokio::sync::Semaphore;
 
 use super::service::Service;
 
+mod actions;
 mod api;
-mod deeds;
 mod events;
 
 #[cfg(test)]
 mod tests;
 
-use api::Refusal;
+use api::ApiError;
 
 /// The largest request body, in bytes; a message of the greatest length fits in with every letter escaped.
 const BODY_BYTES: usize = 32 * 1024;
@@ -72,13 +72,13 @@ pub fn router(service: Service) -> Router {
         .route("/playground/messages", post(api::say).layer(DefaultBodyLimit::max(UPLOAD_BYTES)))
         .route("/playground/messages/{channel}/{id}", patch(api::edit).delete(api::delete))
         .route("/playground/typing", post(api::types))
-        .route("/playground/commands", get(deeds::list_commands).post(deeds::command))
-        .route("/playground/presses", post(deeds::press))
-        .route("/playground/choices", post(deeds::typing))
-        .route("/playground/interactions/{id}", get(deeds::interaction))
-        .route("/playground/threads", post(deeds::thread))
-        .route("/playground/roles", post(deeds::role))
-        .route("/playground/files/{id}/{name}", get(deeds::file))
+        .route("/playground/commands", get(actions::list_commands).post(actions::command))
+        .route("/playground/presses", post(actions::press))
+        .route("/playground/choices", post(actions::typing))
+        .route("/playground/interactions/{id}", get(actions::interaction))
+        .route("/playground/threads", post(actions::thread))
+        .route("/playground/roles", post(actions::role))
+        .route("/playground/files/{id}/{name}", get(actions::file))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))
         .with_state(desk)
@@ -103,10 +103,10 @@ async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-fn admit(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+fn admit(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_loopback(host) {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "the playground answers to localhost only"));
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "the playground answers to localhost only"));
     }
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
@@ -114,12 +114,12 @@ fn admit(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     // Every browser names the origin of a change; programs that are no browsers may leave it out.
     let foreign = |origin: &HeaderValue| origin.as_bytes() != format!("http://{host}").as_bytes();
     if headers.get(header::ORIGIN).is_some_and(foreign) {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "changes are accepted from the playground's own page only"));
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "changes are accepted from the playground's own page only"));
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if *method != Method::DELETE && !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON as application/json"));
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON as application/json"));
     }
     Ok(())
 }

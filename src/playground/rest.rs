@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    limits::{Bucket, Standing, Verdict},
+    limits::{Bucket, RateDecision, Standing},
     line::Line,
     world::{Core, World},
 };
@@ -27,7 +27,7 @@ mod interactions;
 mod messages;
 mod routes;
 
-use answer::{Answer, Refusal};
+use answer::{ApiError, RestReply};
 use routes::{Call, Lookup, Route};
 
 /// The longest body that is read, in bytes: ten files of Discord's usual limit.
@@ -83,22 +83,24 @@ pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInf
     respond(&answer, standing.as_ref(), now)
 }
 
-fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (Answer, Option<Standing>) {
+fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (RestReply, Option<Standing>) {
     let route = match lookup {
         Lookup::Found(route) => route,
-        Lookup::NoSuchPath => return (Refusal::plain(404).into(), None),
-        Lookup::NoSuchMethod => return (Refusal::plain(405).into(), None),
+        Lookup::NoSuchPath => return (ApiError::plain(404).into(), None),
+        Lookup::NoSuchMethod => return (ApiError::plain(405).into(), None),
     };
     if let Some(planned) = world.script.planned(route.name) {
-        return (Answer::planned(&planned), None);
+        return (RestReply::planned(&planned), None);
     }
     if route.call.needs_token() && !authorized(core, world, asked) {
-        return (Refusal::plain(401).into(), None);
+        return (ApiError::plain(401).into(), None);
     }
     match world.limits.charge(route.bucket, route.major, Instant::now()) {
-        Verdict::RefusedGlobally(wait) => (Answer::limited(wait, true), None),
-        Verdict::Refused(standing) => (Answer::limited(standing.reset_after, false), Some(standing)),
-        Verdict::Pass(standing) => (route_answer(core, world, &route, asked).unwrap_or_else(Answer::from), standing),
+        RateDecision::RefusedGlobally(wait) => (RestReply::limited(wait, true), None),
+        RateDecision::Refused(standing) => (RestReply::limited(standing.reset_after, false), Some(standing)),
+        RateDecision::Pass(standing) => {
+            (route_answer(core, world, &route, asked).unwrap_or_else(RestReply::from), standing)
+        }
     }
 }
 
@@ -107,10 +109,10 @@ fn authorized(core: &Core, world: &World, asked: &Asked) -> bool {
     shown.and_then(|value| value.strip_prefix("Bot ")) == Some(&core.token) && !world.script.reject_token
 }
 
-fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) -> Result<Answer, Refusal> {
+fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) -> Result<RestReply, ApiError> {
     match route.call {
-        Call::Gateway => Ok(Answer::ok(json!({"url": core.gateway_url()}))),
-        Call::GatewayBot => Ok(Answer::ok(gateway_bot(core, world))),
+        Call::Gateway => Ok(RestReply::ok(json!({"url": core.gateway_url()}))),
+        Call::GatewayBot => Ok(RestReply::ok(gateway_bot(core, world))),
         Call::Me => Ok(guilds::me(world)),
         Call::User(user) => guilds::user(world, user),
         Call::MyGuilds => Ok(guilds::mine(world)),
@@ -156,7 +158,7 @@ fn gateway_bot(core: &Core, world: &World) -> Value {
     })
 }
 
-fn respond(answer: &Answer, standing: Option<&Standing>, now: u64) -> Response {
+fn respond(answer: &RestReply, standing: Option<&Standing>, now: u64) -> Response {
     let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK));
     for (name, value) in &answer.headers {
         response = response.header(*name, value);

@@ -53,11 +53,11 @@ pub enum PostRequest {
         message: MessageId,
     },
     /// Reads what the beginning of a session tells of a community, for [`EventSource::complete`](super::EventSource::complete).
-    Learn {
+    FetchGuild {
         /// The community.
         community: String,
-        /// What of it; [`Aspect::Itself`] comes before the others.
-        aspect: Aspect,
+        /// What of it; [`GuildField::Itself`] comes before the others.
+        aspect: GuildField,
     },
     /// Offers these commands to members and no others. Nothing is changed where they are offered already.
     RegisterCommands(Vec<Spec>),
@@ -89,7 +89,7 @@ pub enum PostRequest {
 
 /// What can be read about a community.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aspect {
+pub enum GuildField {
     /// Its language, and what its roles may do.
     Itself,
     /// What each of its places changes of that.

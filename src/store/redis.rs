@@ -11,13 +11,13 @@ use std::time::Duration;
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
 use async_trait::async_trait;
 
-use self::limits::Law;
+use self::limits::LimitScript;
 use self::pool::{Link, Node, Pool};
 use crate::domain::limits::Request;
-use crate::domain::limits::book::Changes;
+use crate::domain::limits::member_windows::Changes;
 use crate::ports::Write;
 use crate::store::resilient::Limits;
-use crate::store::{Backend, BackendError, Batch, Ruling};
+use crate::store::{Backend, BackendError, Batch, LimitDecision};
 
 mod address;
 
@@ -65,7 +65,7 @@ pub struct Redis {
     /// Where it is, for people; never a secret.
     place: String,
     /// How it decides about limits.
-    law: Law,
+    limit_script: LimitScript,
 }
 
 impl Redis {
@@ -131,10 +131,10 @@ impl Backend for Redis {
         self.done(link, applied)
     }
 
-    async fn rule(&self, request: &Request, changes: Option<&Changes>) -> Result<Ruling, BackendError> {
+    async fn rule(&self, request: &Request, changes: Option<&Changes>) -> Result<LimitDecision, BackendError> {
         let mut link = self.link().await?;
-        let ruled = self.law.rule(&mut link, request, changes).await;
-        self.done(link, ruled)
+        let decided = self.limit_script.rule(&mut link, request, changes).await;
+        self.done(link, decided)
     }
 
     async fn merge(&self, changes: &[Changes]) -> Result<(), BackendError> {
@@ -142,7 +142,7 @@ impl Backend for Redis {
             return Ok(());
         }
         let mut link = self.link().await?;
-        let merged = self.law.merge(&mut link, changes).await;
+        let merged = self.limit_script.merge(&mut link, changes).await;
         self.done(link, merged)
     }
 

@@ -30,7 +30,7 @@ mod overlay;
 
 mod recent;
 
-mod ruling;
+mod decision;
 
 mod shared;
 
@@ -298,7 +298,7 @@ impl<B: Backend> Store for Resilient<B> {
             return Box::pin(ready(self.shared.decide(&request)));
         }
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { ruling::rule(&shared, &request).await })
+        Box::pin(async move { decision::rule(&shared, &request).await })
     }
 
     fn status(&self) -> StoreStatus {

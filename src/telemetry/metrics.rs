@@ -30,14 +30,14 @@ pub struct Metric {
     /// Its name, as it is scraped.
     pub name: &'static str,
     /// What kind it is.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What it tells, and its labels.
     pub help: &'static str,
 }
 
 /// What kind a metric is.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// Only grows, has no labels, and is there from the start with zero, so that an alert can watch it.
@@ -52,55 +52,66 @@ pub enum Kind {
 
 /// Every metric of the program. A test of the repository checks that the source records no other.
 pub const METRICS: &[Metric] = &[
-    row("staffai_turns_total", Kind::Counter, "turns that ended, by door, trigger and outcome"),
-    row("staffai_turn_seconds", Kind::Histogram(SECONDS), "from a turn's acceptance to its last part"),
+    row("staffai_turns_total", MetricKind::Counter, "turns that ended, by door, trigger and outcome"),
+    row("staffai_turn_seconds", MetricKind::Histogram(SECONDS), "from a turn's acceptance to its last part"),
     row(
         "staffai_turn_overhead_seconds",
-        Kind::Histogram(SHORT_SECONDS),
+        MetricKind::Histogram(SHORT_SECONDS),
         "a turn's time not spent waiting for a model or tools",
     ),
     row(
         "staffai_first_visible_seconds",
-        Kind::Histogram(SECONDS),
+        MetricKind::Histogram(SECONDS),
         "from a turn's acceptance to the first text a member can see",
     ),
-    row("staffai_turns_lost_total", Kind::ZeroCounter, "turns closed without a reply or an apology"),
-    row("staffai_turns_doubled_total", Kind::ZeroCounter, "triggers that were found answered twice"),
+    row("staffai_turns_lost_total", MetricKind::ZeroCounter, "turns closed without a reply or an apology"),
+    row("staffai_turns_doubled_total", MetricKind::ZeroCounter, "triggers that were found answered twice"),
     row(
         "staffai_shed_total",
-        Kind::ZeroCounters("where", &["commands", "gateway", "journal", "lane", "log", "outbox", "shard", "traces"]),
+        MetricKind::ZeroCounters(
+            "where",
+            &["commands", "gateway", "journal", "lane", "log", "outbox", "shard", "traces"],
+        ),
         "work that was turned away because too much was going on, by where",
     ),
-    row("staffai_commands_total", Kind::Counter, "commands that ended, by command and outcome"),
-    row("staffai_actor_restarts_total", Kind::Counter, "restarts, by actor"),
-    row("staffai_mailbox_depth", Kind::Gauge, "messages that wait, by actor"),
+    row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
+    row("staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor"),
+    row("staffai_mailbox_depth", MetricKind::Gauge, "messages that wait, by actor"),
     row(
         "staffai_limit_refused_total",
-        Kind::ZeroCounters("tier", &["messages", "tokens"]),
+        MetricKind::ZeroCounters("tier", &["messages", "tokens"]),
         "requests over a limit, by tier",
     ),
-    row("staffai_restrictions_active", Kind::Gauge, "restrictions in force"),
-    row("staffai_gateway_events_total", Kind::Counter, "incoming events, by kind"),
-    row("staffai_discord_requests_total", Kind::Counter, "requests to Discord, by status"),
-    row("staffai_mcp_state", Kind::Gauge, "1 while a tool server is connected, else 0, by server"),
-    row("staffai_store_degraded", Kind::Gauge, "1 while the store fails and memory serves, else 0"),
-    row("staffai_store_writes_total", Kind::Counter, "writes handed to the store"),
-    row("staffai_store_commit_seconds", Kind::Histogram(SHORT_SECONDS), "duration of commits of the store"),
-    row("gen_ai_client_token_usage", Kind::Histogram(TOKENS), "tokens of model calls, by operation, model and type"),
+    row("staffai_restrictions_active", MetricKind::Gauge, "restrictions in force"),
+    row("staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind"),
+    row("staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status"),
+    row("staffai_mcp_state", MetricKind::Gauge, "1 while a tool server is connected, else 0, by server"),
+    row("staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and memory serves, else 0"),
+    row("staffai_store_writes_total", MetricKind::Counter, "writes handed to the store"),
+    row("staffai_store_commit_seconds", MetricKind::Histogram(SHORT_SECONDS), "duration of commits of the store"),
+    row(
+        "gen_ai_client_token_usage",
+        MetricKind::Histogram(TOKENS),
+        "tokens of model calls, by operation, model and type",
+    ),
     row(
         "gen_ai_client_operation_duration_seconds",
-        Kind::Histogram(MODEL_SECONDS),
+        MetricKind::Histogram(MODEL_SECONDS),
         "duration of model calls, by operation, model and error",
     ),
-    row("gen_ai_execute_tool_duration_seconds", Kind::Histogram(MODEL_SECONDS), "duration of tool calls, by tool"),
+    row(
+        "gen_ai_execute_tool_duration_seconds",
+        MetricKind::Histogram(MODEL_SECONDS),
+        "duration of tool calls, by tool",
+    ),
     row(
         "mcp_client_operation_duration_seconds",
-        Kind::Histogram(SECONDS),
+        MetricKind::Histogram(SECONDS),
         "duration of requests to tool servers, by method",
     ),
 ];
 
-const fn row(name: &'static str, kind: Kind, help: &'static str) -> Metric {
+const fn row(name: &'static str, kind: MetricKind, help: &'static str) -> Metric {
     Metric { name, kind, help }
 }
 
@@ -138,7 +149,7 @@ pub fn install() -> Result<Metrics, String> {
 fn recorder() -> Result<PrometheusRecorder, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for metric in METRICS {
-        if let Kind::Histogram(buckets) = metric.kind {
+        if let MetricKind::Histogram(buckets) = metric.kind {
             builder = builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)?;
         }
     }
@@ -148,19 +159,19 @@ fn recorder() -> Result<PrometheusRecorder, BuildError> {
 fn describe() {
     for Metric { name, kind, help } in METRICS {
         match kind {
-            Kind::Counter => metrics::describe_counter!(*name, *help),
-            Kind::ZeroCounter => {
+            MetricKind::Counter => metrics::describe_counter!(*name, *help),
+            MetricKind::ZeroCounter => {
                 metrics::describe_counter!(*name, *help);
                 metrics::counter!(*name).increment(0);
             }
-            Kind::ZeroCounters(label, values) => {
+            MetricKind::ZeroCounters(label, values) => {
                 metrics::describe_counter!(*name, *help);
                 for value in *values {
                     metrics::counter!(*name, *label => *value).increment(0);
                 }
             }
-            Kind::Gauge => metrics::describe_gauge!(*name, *help),
-            Kind::Histogram(_) => metrics::describe_histogram!(*name, *help),
+            MetricKind::Gauge => metrics::describe_gauge!(*name, *help),
+            MetricKind::Histogram(_) => metrics::describe_histogram!(*name, *help),
         }
     }
 }
@@ -200,7 +211,8 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), METRICS.len());
         for metric in METRICS {
-            let counts = matches!(metric.kind, Kind::Counter | Kind::ZeroCounter | Kind::ZeroCounters(..));
+            let counts =
+                matches!(metric.kind, MetricKind::Counter | MetricKind::ZeroCounter | MetricKind::ZeroCounters(..));
             assert_eq!(metric.name.ends_with("_total"), counts, "{}", metric.name);
         }
     }

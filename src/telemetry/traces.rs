@@ -46,7 +46,7 @@ pub struct Source {
 
 /// Why a collector took nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ExportError {
     /// It may do so later.
     Later(String),
     /// It never will take this.
@@ -54,7 +54,7 @@ pub enum Refusal {
 }
 
 /// Sends one OTLP message, an `ExportTraceServiceRequest`, to the collector.
-pub type Post = Arc<dyn Fn(Bytes) -> BoxFuture<'static, Result<(), Refusal>> + Send + Sync>;
+pub type Post = Arc<dyn Fn(Bytes) -> BoxFuture<'static, Result<(), ExportError>> + Send + Sync>;
 
 /// The sending in progress.
 pub struct Traces {

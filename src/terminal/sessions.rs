@@ -305,7 +305,7 @@ impl Poster for Sessions {
             PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Suggest { .. }
-            | PostRequest::Learn { .. } => PostResult::Done,
+            | PostRequest::FetchGuild { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use staffai::app::system::SystemClock;
 use staffai::playground::guild::Message;
 use staffai::playground::guild::ids::MessageId;
-use staffai::playground::interactions::{Deed, Interaction};
+use staffai::playground::interactions::{Interact, Interaction};
 use staffai::store::Backend;
 use staffai::store::embedded::opener::Opener;
 
@@ -25,7 +25,7 @@ impl World {
     /// Somebody runs a command.
     fn runs(&self, who: &str, channel: &str, name: &str, options: &[(&str, u64, &str)]) -> MessageId {
         let option = |(name, kind, value): &(&str, u64, &str)| json!({"name": name, "type": kind, "value": value});
-        let deed = Deed::Command(name.to_owned(), options.iter().map(option).collect());
+        let deed = Interact::Command(name.to_owned(), options.iter().map(option).collect());
         self.service.interacts(self.member(who), self.channel(channel), deed).expect("somebody, somewhere")
     }
 
@@ -286,7 +286,7 @@ fn rows_are_offered_while_somebody_types() {
         let (world, _folder) = two_models().await;
         let choices = async |typed: &str| {
             let focused = json!({"name": "row", "type": 3, "value": typed, "focused": true});
-            let deed = Deed::Typing("model".to_owned(), vec![focused]);
+            let deed = Interact::Typing("model".to_owned(), vec![focused]);
             let id = world.service.interacts(world.member("Ada"), world.channel("general"), deed).unwrap();
             let form = world.until("choices", || world.service.interaction(id)?.form).await;
             let data: Value = serde_json::from_str(&form).unwrap();

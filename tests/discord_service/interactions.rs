@@ -12,7 +12,7 @@ use serenity::model::{
     channel::Message,
 };
 use staffai::playground::{
-    interactions::{Deed, FIRST_ANSWER_MS, TOKEN_LIFETIME_MS},
+    interactions::{Interact, FIRST_ANSWER_MS, TOKEN_LIFETIME_MS},
     service::{Options, Service},
 };
 
@@ -39,7 +39,7 @@ async fn a_command_is_answered_privately_after_a_pause() {
     let (general, ada, ben) = (channel(&service, "general"), member(&service, "Ada"), member(&service, "Ben"));
     let (mut gateway, _) = Gateway::login(&service).await;
     let option = json!({"name": "user", "type": 6, "value": ben});
-    let id = service.interacts(ada, general, Deed::Command("status".to_owned(), vec![option])).unwrap();
+    let id = service.interacts(ada, general, Interact::Command("status".to_owned(), vec![option])).unwrap();
     let event = gateway.event("INTERACTION_CREATE").await;
     assert_eq!((&event["id"], &event["data"]["id"]), (&json!(id), &registered[0]["id"]));
     let Interaction::Command(parsed) = serde_json::from_value(event.clone()).unwrap() else {
@@ -77,7 +77,7 @@ async fn a_button_changes_its_message() {
     let row = json!([{"type": 1, "components": [{"type": 2, "style": 3, "label": "Approve", "custom_id": "yes"}]}]);
     rest.write(general, json!({"content": "may I?", "components": row})).await;
     let asked = service.messages(general).pop().unwrap();
-    let _ = service.interacts(ada, general, Deed::Component(asked.id, "yes".to_owned(), Vec::new())).unwrap();
+    let _ = service.interacts(ada, general, Interact::Component(asked.id, "yes".to_owned(), Vec::new())).unwrap();
     let event = gateway.event("INTERACTION_CREATE").await;
     let Interaction::Component(parsed) = serde_json::from_value(event.clone()).unwrap() else {
         panic!("not a component: {event}");
@@ -88,7 +88,7 @@ async fn a_button_changes_its_message() {
     let changed = service.messages(general).pop().unwrap();
     assert_eq!((changed.id, &*changed.content, changed.components.len()), (asked.id, "approved", 0));
 
-    let _ = service.interacts(ada, general, Deed::Form("form".to_owned(), Vec::new())).unwrap();
+    let _ = service.interacts(ada, general, Interact::Form("form".to_owned(), Vec::new())).unwrap();
     let event = gateway.event("INTERACTION_CREATE").await;
     assert!(matches!(serde_json::from_value(event).unwrap(), Interaction::Modal(_)));
 }
@@ -102,7 +102,7 @@ async fn an_answer_can_come_too_late() {
     let rest = Rest::of(&service);
     let (general, ada) = (channel(&service, "general"), member(&service, "Ada"));
     let (mut gateway, _) = Gateway::login(&service).await;
-    let begin = || service.interacts(ada, general, Deed::Command("status".to_owned(), Vec::new())).unwrap();
+    let begin = || service.interacts(ada, general, Interact::Command("status".to_owned(), Vec::new())).unwrap();
     let answer = json!({"type": 4, "data": {"content": "here"}});
 
     let _ = begin();

@@ -11,7 +11,7 @@ use staffai::app::system::{SystemClock, SystemDice};
 use staffai::config::{self, sources::Sources};
 use staffai::playground::demo_model::DemoModel;
 use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
-use staffai::playground::interactions::Deed;
+use staffai::playground::interactions::Interact;
 use staffai::playground::service::{Options, Service};
 use staffai::ports::{Clock, NoFaults};
 use staffai::telemetry::Redaction;
@@ -113,7 +113,7 @@ impl World {
 
     /// Somebody runs a command.
     fn runs(&self, who: &str, name: &str) -> MessageId {
-        let deed = Deed::Command(name.to_owned(), Vec::new());
+        let deed = Interact::Command(name.to_owned(), Vec::new());
         self.service.interacts(self.member(who), self.place("general"), deed).expect("somebody, somewhere")
     }
 

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use secrecy::SecretString;
 use staffai::domain::ids::{Door, Timestamp, TurnId};
-use staffai::domain::limits::log::Log;
+use staffai::domain::limits::window_log::WindowLog;
 use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step, Tier};
 use staffai::ports::Store;
 use staffai::store::Backend;
@@ -78,7 +78,7 @@ async fn the_server_keeps_the_law() {
         let mut dice = StdRng::seed_from_u64(seed);
         let _: i64 = server.words(&["DEL", KEYS[0], KEYS[1]]);
         let (processes, window) = ([backend(&server), backend(&server)], Duration::from_millis(40));
-        let mut law = Log::default();
+        let mut law = WindowLog::default();
         for number in 0..5_000 {
             let asked = any_step(&mut dice, window, number, Limits { messages, tokens });
             let ruling = processes[dice.random_range(0..2)].rule(&asked, None).await.unwrap();

@@ -1,7 +1,7 @@
 //! Names that dashboards and alerts are built on.
 
 use staffai::telemetry::events::EVENTS;
-use staffai::telemetry::metrics::{Kind, METRICS};
+use staffai::telemetry::metrics::{METRICS, MetricKind};
 
 use crate::source::{File, Finding, behind_group, tokens};
 
@@ -48,7 +48,7 @@ pub fn labels(file: &File) -> Vec<Finding> {
         let literals: Vec<&str> = marks.step_by(2).filter_map(|mark| file.literal(mark.at)).collect();
         let Some((name, rest)) = literals.split_first() else { continue };
         let zero = METRICS.iter().find_map(|metric| match metric.kind {
-            Kind::ZeroCounters(label, values) if metric.name == *name => Some((label, values)),
+            MetricKind::ZeroCounters(label, values) if metric.name == *name => Some((label, values)),
             _ => None,
         });
         let Some((label, values)) = zero else { continue };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use staffai::app::system::SystemClock;
 use staffai::domain::ids::{Door, Timestamp, TurnId};
-use staffai::domain::limits::book::Book;
+use staffai::domain::limits::member_windows::MemberWindows;
 use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step};
 use staffai::ports::Store;
 use staffai::store::resilient::Resilient;
@@ -66,7 +66,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
 
 /// Nanoseconds for each decision of the law with full windows: sixteen turns of each member, one of them refused.
 fn law(table: &mut Table) -> f64 {
-    let mut book = Book::default();
+    let mut book = MemberWindows::default();
     let (mut admitted, mut decided) = (0, 0);
     let requests: Vec<[Request; 2]> = (0..DECISIONS / 2).map(|number| steps(0, number)).collect();
     let begun = Instant::now();

@@ -4,7 +4,7 @@ use crate::actors::running::Live;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
 use crate::actors::testing::{
-    BEGINNING, DOOR, Heard, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle,
+    BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle,
 };
 use crate::domain::command::{Callback, CallbackToken, Caller};
 use crate::domain::ids::Timestamp;
@@ -58,8 +58,8 @@ type Asked = (PostRequest, Reply<Result<PostResult, PostError>>);
 
 struct World {
     commands: Handle<CommandsMsg>,
-    outbox: Heard<OutboxMsg>,
-    presence: Heard<PresenceMsg>,
+    outbox: Inbox<OutboxMsg>,
+    presence: Inbox<PresenceMsg>,
     store: Arc<Odd>,
     _tree: Tree,
 }
@@ -325,7 +325,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
             panic!("something else")
         };
-        assert_eq!(specs.len(), command::Kind::ALL.len());
+        assert_eq!(specs.len(), command::CommandKind::ALL.len());
         tries.lock().push(Instant::now());
         reply.send(result).unwrap();
     }

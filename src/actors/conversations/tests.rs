@@ -17,8 +17,8 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{
     FixedDice, ManualClock, MemoryStore, NoFiles, Say, ScriptedFaults, ScriptedModels,
 };
-use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
-use crate::actors::tree::Kind;
+use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
+use crate::actors::tree::ActorKind;
 use crate::actors::turn::InFlight;
 use crate::domain::incoming::Attachment;
 use crate::domain::limits::charge::{Charge, charge};
@@ -29,14 +29,14 @@ use crate::ports::{Fault, ModelErrorKind};
 
 struct World {
     router: Handle<ConversationsMsg>,
-    journal: Heard<JournalMsg>,
+    journal: Inbox<JournalMsg>,
     models: Arc<ScriptedModels>,
     roster: Arc<Roster>,
     faults: Arc<ScriptedFaults>,
     in_flight: Arc<InFlight>,
     attachment_kib: Arc<Semaphore>,
-    rate_limiter: Heard<RateLimiterMsg>,
-    _outbox: Heard<OutboxMsg>,
+    rate_limiter: Inbox<RateLimiterMsg>,
+    _outbox: Inbox<OutboxMsg>,
     _tree: Tree,
 }
 
@@ -79,7 +79,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         &dispatcher,
         LlmDispatcher { live, permits, board: Arc::new(Board::default()), timeline: Arc::default() },
     );
-    stage.actor(row(LEAF), &router, Conversations { template: real(Kind::Conversation), parts });
+    stage.actor(row(LEAF), &router, Conversations { template: real(ActorKind::Conversation), parts });
     let tree = stage.go().await;
     World {
         router,

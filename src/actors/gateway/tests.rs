@@ -6,13 +6,13 @@ use crate::actors::busy::BUSY_NOTICE_EVERY;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
-use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
+use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
 use crate::domain::locale::Locale;
 
 struct World {
     gateway: Handle<GatewayMsg>,
-    journal: Heard<JournalMsg>,
-    outbox: Heard<OutboxMsg>,
+    journal: Inbox<JournalMsg>,
+    outbox: Inbox<OutboxMsg>,
     board: Arc<Board>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,

@@ -2,12 +2,12 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::actors::testing::ports::{ADVICE, FixedDice, ScriptedSource};
-use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, row, settle};
+use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, row, settle};
 
 struct World {
     queue: Handle<IdentifyQueueMsg>,
     source: Arc<ScriptedSource>,
-    discord: Heard<DiscordMsg>,
+    discord: Inbox<DiscordMsg>,
     exit: tokio::sync::watch::Receiver<Option<Exit>>,
     _tree: Tree,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::entry::Entry;
 use super::{Journal, JournalMsg, JournalState};
 use crate::actors::rate_limiter;
-use crate::actors::supervisor::Me;
+use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::TurnId;
 use crate::domain::keys;
 use crate::domain::notice;
@@ -20,9 +20,9 @@ const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 impl Journal {
     /// Reads the records in a task that reports back.
-    pub(super) fn read_records(&self, me: &mut Me<JournalMsg>) {
+    pub(super) fn read_records(&self, ctx: &mut ActorContext<JournalMsg>) {
         let store = Arc::clone(&self.store);
-        me.task(
+        ctx.task(
             async move {
                 match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
                     Ok(records) => JournalMsg::Loaded(records),
@@ -41,7 +41,7 @@ impl Journal {
                 continue;
             }
             match serde_json::from_str(&value) {
-                Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.let_go(state, turn, answer),
+                Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     self.timeline.accepted(&turn);

@@ -105,7 +105,7 @@ impl Journal {
 
     /// Ends what an earlier life began and nobody asked for: it might have been said already. What it took is counted, and nothing
     /// of its words is kept.
-    pub(super) fn let_go(&self, state: &mut JournalState, turn: Turn, answer: Option<Answer>) {
+    pub(super) fn abandon(&self, state: &mut JournalState, turn: Turn, answer: Option<Answer>) {
         if let Some(answer) = &answer {
             rate_limiter::close(&self.rate_limiter, &turn, answer);
         }

@@ -20,7 +20,7 @@ pub(super) struct Entry {
     /// Something may be in the channel already, from an earlier life or an outbox that crashed.
     pub maybe_posted: bool,
     /// The last offer found nobody.
-    pub unheard: bool,
+    pub undelivered: bool,
     /// Who waits for its end; they are told by being dropped with this entry, after everything about its end was written.
     pub waiting: Vec<Reply<()>>,
     _permit: Option<OwnedSemaphorePermit>,
@@ -46,7 +46,7 @@ impl Entry {
             answered: taken,
             offers: 0,
             maybe_posted: false,
-            unheard: false,
+            undelivered: false,
             waiting: Vec::new(),
             _permit: None,
         }

@@ -24,7 +24,7 @@ impl Journal {
             return;
         }
         let once_more = entry.maybe_posted || (entry.offers > 0 && entry.answer.is_none());
-        if !entry.turn.trigger.is_asked() && once_more && !entry.unheard {
+        if !entry.turn.trigger.is_asked() && once_more && !entry.undelivered {
             return self.withdraw(state, id, "dropped", "not said a second time");
         }
         if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
@@ -40,13 +40,13 @@ impl Journal {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
                 let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
                 let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted };
-                entry.unheard = self.outboxes.of(&id.door).cast(deliver).is_err();
+                entry.undelivered = self.outboxes.of(&id.door).cast(deliver).is_err();
             }
             None => {
                 let again = entry.maybe_posted || entry.offers > 0;
                 let offered = Offered { turn: entry.turn.clone(), again };
-                entry.unheard = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
-                entry.offers += u32::from(!entry.unheard);
+                entry.undelivered = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
+                entry.offers += u32::from(!entry.undelivered);
             }
         }
     }
@@ -72,7 +72,7 @@ impl Journal {
 
     /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.
     pub(super) fn sweep(&self, state: &mut JournalState) {
-        for id in oldest_first(state.open.values().filter(|entry| entry.unheard)) {
+        for id in oldest_first(state.open.values().filter(|entry| entry.undelivered)) {
             self.offer(state, &id);
         }
         let turn = &self.live.now().settings.turn;

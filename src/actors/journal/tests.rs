@@ -11,7 +11,7 @@ use crate::actors::outbox::OutboxMsg;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
-use crate::actors::testing::{Heard, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
+use crate::actors::testing::{Inbox, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
 use crate::domain::completion::Usage;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
@@ -23,8 +23,8 @@ struct World {
     store: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
     permits: Arc<Semaphore>,
-    rate_limiter: Heard<RateLimiterMsg>,
-    outbox: Heard<OutboxMsg>,
+    rate_limiter: Inbox<RateLimiterMsg>,
+    outbox: Inbox<OutboxMsg>,
     journal: Handle<JournalMsg>,
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
     told: mpsc::UnboundedSender<Told>,
@@ -566,7 +566,7 @@ async fn a_turn_that_nobody_heard_is_offered_again() {
     world.accept(&question);
     for _ in 0..2 * OFFERS_MAX {
         assert_eq!(world.offered().await.as_deref(), Some("10"));
-        world.journal.cast(JournalMsg::Unheard(question.id.clone())).unwrap();
+        world.journal.cast(JournalMsg::Undelivered(question.id.clone())).unwrap();
         tokio::time::sleep(SWEEP_EVERY).await;
     }
     assert_eq!(world.delivery().await, None, "it is no fault of the turn");

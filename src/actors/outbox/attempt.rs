@@ -17,7 +17,7 @@ const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration
 const READ_TRIES: u32 = 3;
 
 /// Why a request is not tried again.
-pub(super) enum Refusal {
+pub(super) enum PostFailure {
     /// The place itself refuses us: everything else that waits for it is refused as well.
     Place(String),
     /// Only this request is refused.
@@ -86,16 +86,16 @@ impl Courier {
         piece: &Piece,
         attempt: u32,
         until: Instant,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PostFailure> {
         if let PostError::Refused { status, message } = &error {
             return Err(refusal(*status, message, piece));
         }
         if let PostError::NoReply(_) = &error {
-            return Err(Refusal::Request(error.to_string()));
+            return Err(PostFailure::Request(error.to_string()));
         }
         let pause = self.pause(&error, attempt);
         if Instant::now() + pause > until {
-            return Err(Refusal::Request(format!("given up: {error}")));
+            return Err(PostFailure::Request(format!("given up: {error}")));
         }
         tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
         tokio::time::sleep(pause).await;
@@ -110,12 +110,12 @@ impl Courier {
     }
 }
 
-fn refusal(status: u16, message: &str, piece: &Piece) -> Refusal {
+fn refusal(status: u16, message: &str, piece: &Piece) -> PostFailure {
     let text = format!("status {status}: {message}");
     match status {
         // A place may take words and refuse links, pictures or files.
-        400 | 403 | 413 if !piece.is_plain() => Refusal::Extras(text),
-        401 | 403 | 404 => Refusal::Place(text),
-        _ => Refusal::Request(text),
+        400 | 403 | 413 if !piece.is_plain() => PostFailure::Extras(text),
+        401 | 403 | 404 => PostFailure::Place(text),
+        _ => PostFailure::Request(text),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::attempt::Refusal;
+use super::attempt::PostFailure;
 use super::found::{Found, Shown};
 use super::job::{Delivery, Job, Returned};
 use super::pace::{EDIT_EVERY, Pace};
@@ -42,19 +42,20 @@ struct Progress {
 impl Courier {
     pub(super) async fn deliver(mut self, job: Job) -> Returned {
         let result = self.post(&job).await;
-        let closed = matches!(result, Err(Refusal::Place(_)));
-        let result =
-            result.map_err(|(Refusal::Place(reason) | Refusal::Request(reason) | Refusal::Extras(reason))| reason);
+        let closed = matches!(result, Err(PostFailure::Place(_)));
+        let result = result.map_err(
+            |(PostFailure::Place(reason) | PostFailure::Request(reason) | PostFailure::Extras(reason))| reason,
+        );
         Returned { task: job.task, result, pace: self.pace, closed, again: None }
     }
 
-    async fn post(&mut self, job: &Job) -> Result<Delivery, Refusal> {
+    async fn post(&mut self, job: &Job) -> Result<Delivery, PostFailure> {
         let begun = Instant::now();
         let until = begun + GIVE_UP_AFTER;
         let door = self.poster.capabilities();
         let mut pieces = lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door);
         if pieces.is_empty() {
-            return Err(Refusal::Request("nothing to post".to_owned()));
+            return Err(PostFailure::Request("nothing to post".to_owned()));
         }
         let drawn = job.drawn.clone().unwrap_or_default();
         let mut found = Found::default();
@@ -65,7 +66,7 @@ impl Courier {
         }
         let mut progress = Progress { found, doubtful: drawn.doubtful, first_visible: drawn.first_visible };
         let mut result = self.bring(job, &pieces, &mut progress, until).await;
-        if let Err(Refusal::Extras(reason)) = &result {
+        if let Err(PostFailure::Extras(reason)) = &result {
             tracing::warn!(event = "outbox.plain", reason, "cards or files were refused; words take their place");
             pieces = lay_out(&job.outgoing.parts, &Capabilities::text_only(door.text_limit));
             result = self.bring(job, &pieces, &mut progress, until).await;
@@ -110,7 +111,7 @@ impl Courier {
         pieces: &[Piece],
         progress: &mut Progress,
         until: Instant,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PostFailure> {
         for (index, piece) in pieces.iter().enumerate() {
             let message = match progress.found.pieces.get(index) {
                 Some(shown) if shown.shows(piece) => shown.message.clone(),
@@ -143,7 +144,7 @@ impl Courier {
         pieces: &[Piece],
         index: usize,
         until: Instant,
-    ) -> Result<MessageId, Refusal> {
+    ) -> Result<MessageId, PostFailure> {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let piece = &pieces[index];
@@ -154,7 +155,7 @@ impl Courier {
                 let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
                 if trigger.is_none() {
                     // A plain message cannot be told from others of ours.
-                    return Err(Refusal::Request("it may have been posted, and nobody can tell".to_owned()));
+                    return Err(PostFailure::Request("it may have been posted, and nobody can tell".to_owned()));
                 }
                 let found = self.find(place, trigger, pieces, until).await?;
                 if let Some(shown) = found.pieces.into_iter().nth(index) {
@@ -164,7 +165,7 @@ impl Courier {
             }
             match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => return Ok(message),
-                Ok(_) => return Err(Refusal::Request("the platform did not name the posted message".to_owned())),
+                Ok(_) => return Err(PostFailure::Request("the platform did not name the posted message".to_owned())),
                 Err(PostError::NoReply(_)) if drop_reply(&mut request) => {}
                 Err(error) => {
                     if matches!(error, PostError::Transient(_)) {
@@ -177,7 +178,7 @@ impl Courier {
         unreachable!("tries end by a result or by the deadline")
     }
 
-    async fn edit(&mut self, job: &Job, message: &MessageId, piece: &Piece, until: Instant) -> Result<(), Refusal> {
+    async fn edit(&mut self, job: &Job, message: &MessageId, piece: &Piece, until: Instant) -> Result<(), PostFailure> {
         let place = job.outgoing.place.clone();
         let request = PostRequest::Edit { place, message: message.clone(), piece: piece.clone() };
         for attempt in 0.. {

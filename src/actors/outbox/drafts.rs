@@ -88,7 +88,7 @@ impl Drafts {
                 entry.until = until;
             }
             None => {
-                let known = !again && slot.shown().is_none();
+                let known = !again && slot.visible().is_none();
                 let drawn = if known { Drawn::default() } else { Drawn::forgotten() };
                 entries.push_back(Entry { turn, reply_to, watcher: slot.watch(), drawn, until });
             }

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::attempt::Refusal;
+use super::attempt::PostFailure;
 use super::courier::Courier;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::{AuthorKind, Posted};
@@ -52,7 +52,7 @@ impl Courier {
         trigger: Option<&MessageId>,
         pieces: &[Piece],
         until: Instant,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<Found, PostFailure> {
         let Some(trigger) = trigger else { return Ok(Found::default()) };
         let mut after = trigger.clone();
         let nothing = Piece::default();

@@ -9,7 +9,7 @@ use super::job::{Delivery, Job, Returned, Task};
 use super::pace::Pace;
 use super::{Outbox, OutboxMsg, OutboxState};
 use crate::actors::journal::JournalMsg;
-use crate::actors::supervisor::Me;
+use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::Place;
 
 /// How long a place that refused us (gone, forbidden) is left alone.
@@ -35,17 +35,17 @@ impl PlaceQueue {
 }
 
 impl Outbox {
-    pub(super) fn enqueue(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
+    pub(super) fn enqueue(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
         let queue = state.lanes.entry(place.clone()).or_default();
         let known = queue.out.as_ref() == Some(&job.task) || queue.jobs.iter().any(|waiting| waiting.task == job.task);
         if !known {
             queue.jobs.push_back(job);
         }
-        self.send_courier(me, state, place);
+        self.send_courier(ctx, state, place);
     }
 
     /// Sends a courier with the head of a place's queue, unless one is out.
-    pub(super) fn send_courier(&self, me: &mut Me<OutboxMsg>, state: &mut OutboxState, place: Place) {
+    pub(super) fn send_courier(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, place: Place) {
         let Some(queue) = state.lanes.get_mut(&place) else { return };
         if queue.out.is_some() {
             return;
@@ -74,14 +74,14 @@ impl Outbox {
         let courier = self.courier(queue.pace);
         let spare = job.clone();
         let (there, back) = (place.clone(), place);
-        me.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
+        ctx.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
             OutboxMsg::CourierReturned(back, Returned::panicked(spare, &panic))
         });
     }
 
     pub(super) fn courier_returned(
         &self,
-        me: &mut Me<OutboxMsg>,
+        ctx: &mut ActorContext<OutboxMsg>,
         state: &mut OutboxState,
         place: Place,
         returned: Returned,
@@ -101,7 +101,7 @@ impl Outbox {
             }
             _ => self.report(state, &place, task, result),
         }
-        self.send_courier(me, state, place);
+        self.send_courier(ctx, state, place);
     }
 
     fn report(&self, state: &mut OutboxState, place: &Place, task: Task, result: Result<Delivery, String>) {

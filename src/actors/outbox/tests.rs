@@ -7,14 +7,14 @@ use crate::actors::draft::Slot;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};
-use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
+use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
 use crate::ports::Fault;
 
 struct World {
     outbox: Handle<OutboxMsg>,
     poster: Arc<ScriptedPoster>,
     pacer: Arc<Mutex<Pacer>>,
-    journal: Heard<JournalMsg>,
+    journal: Inbox<JournalMsg>,
     faults: Arc<ScriptedFaults>,
     _tree: Tree,
 }

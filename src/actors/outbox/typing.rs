@@ -8,7 +8,7 @@ use super::pace::WAIT_MAX;
 use super::pacer::Slot;
 use super::queue::CLOSED_FOR;
 use super::{Outbox, OutboxMsg, OutboxState};
-use crate::actors::supervisor::Me;
+use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{Place, TurnId};
 use crate::ports::{PostError, PostRequest};
 
@@ -17,15 +17,15 @@ pub(super) const TYPING_SPARES: u32 = 20;
 
 impl Outbox {
     /// Shows typing once, if the place lets us and that takes nothing from answers.
-    pub(super) fn show_typing(&self, me: &mut Me<OutboxMsg>, state: &OutboxState, place: Place) {
+    pub(super) fn show_typing(&self, ctx: &mut ActorContext<OutboxMsg>, state: &OutboxState, place: Place) {
         if state.mute.get(&place).is_some_and(|until| *until > Instant::now()) {
             return;
         }
         let Some(slot) = Slot::try_take(&self.pacer, TYPING_SPARES) else { return };
         let poster = Arc::clone(&self.poster);
         let pacer = Arc::clone(&self.pacer);
-        let handle = me.handle().clone();
-        me.background(async move {
+        let handle = ctx.handle().clone();
+        ctx.background(async move {
             let answer = poster.perform(&PostRequest::Typing { place: place.clone() }).await;
             drop(slot);
             let now = Instant::now();

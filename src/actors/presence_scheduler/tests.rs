@@ -8,7 +8,7 @@ use crate::domain::ids::Timestamp;
 use tokio::sync::Semaphore;
 
 /// Mood, kind and text.
-type Seen = (Mood, Option<(Kind, String)>);
+type Seen = (Mood, Option<(ActivityKind, String)>);
 
 struct World {
     scheduler: Handle<PresenceMsg>,
@@ -68,7 +68,7 @@ impl World {
     }
 }
 
-fn online(kind: Kind, text: &str) -> Seen {
+fn online(kind: ActivityKind, text: &str) -> Seen {
     (Mood::Online, Some((kind, text.to_owned())))
 }
 
@@ -80,20 +80,20 @@ async fn lines_are_written_in_turn_and_failures_keep_the_old_one() {
     let bad = Say::Fail(crate::ports::ModelErrorKind::Provider);
     let says = vec![Say::Text("chess"), bad, Say::Text(" ** "), Say::Text("a @here bell")];
     let mut world = world(&[], says).await;
-    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "chess")));
-    assert_eq!(world.after(INTERVAL).await, Some(online(Kind::Playing, "chess")));
+    assert_eq!(world.after(SOON).await, Some(online(ActivityKind::Playing, "chess")));
+    assert_eq!(world.after(INTERVAL).await, Some(online(ActivityKind::Playing, "chess")));
     assert_eq!(world.asked(), 2);
-    assert_eq!(world.after(INTERVAL).await, Some(online(Kind::Playing, "chess")));
-    assert_eq!(world.after(INTERVAL).await, Some(online(Kind::Custom, "a here bell")));
+    assert_eq!(world.after(INTERVAL).await, Some(online(ActivityKind::Playing, "chess")));
+    assert_eq!(world.after(INTERVAL).await, Some(online(ActivityKind::Custom, "a here bell")));
     assert_eq!(world.asked(), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_line_can_be_asked_for() {
     let mut world = world(&[], vec![Say::Text("one"), Say::Text("two")]).await;
-    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "one")));
+    assert_eq!(world.after(SOON).await, Some(online(ActivityKind::Playing, "one")));
     world.scheduler.cast(PresenceMsg::Refresh).unwrap();
-    assert_eq!(world.after(Duration::from_millis(10)).await, Some(online(Kind::Listening, "two")));
+    assert_eq!(world.after(Duration::from_millis(10)).await, Some(online(ActivityKind::Listening, "two")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,21 +118,25 @@ async fn outside_its_hours_it_is_idle_and_writes_nothing() {
     let mut world = world(&variables, vec![Say::Text("tea")]).await;
     assert_eq!(world.after(SOON).await, Some((Mood::Idle, None)));
     assert_eq!(world.asked(), 0);
-    assert_eq!(world.after(Duration::from_secs(3_600)).await, Some(online(Kind::Playing, "tea")));
+    assert_eq!(world.after(Duration::from_secs(3_600)).await, Some(online(ActivityKind::Playing, "tea")));
     assert_eq!(world.after(Duration::from_secs(3_600)).await, Some((Mood::Idle, None)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_something_is_wrong_it_says_so_and_comes_back() {
     let mut world = world(&[], vec![Say::Text("chess")]).await;
-    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "chess")));
+    assert_eq!(world.after(SOON).await, Some(online(ActivityKind::Playing, "chess")));
     world.board.down(PartKind::Model, "main", "gone");
-    let unwell = Some((Mood::Busy, Some((Kind::Custom, notice::unwell().to_owned()))));
+    let unwell = Some((Mood::Busy, Some((ActivityKind::Custom, notice::unwell().to_owned()))));
     assert_eq!(world.after(SOON).await, unwell);
     world.board.up(PartKind::Model, "main");
-    assert_eq!(world.after(SOON).await, Some(online(Kind::Playing, "chess")));
+    assert_eq!(world.after(SOON).await, Some(online(ActivityKind::Playing, "chess")));
     world.board.drain();
-    assert_eq!(world.after(INTERVAL * 2).await, Some(online(Kind::Playing, "chess")), "nothing is written any more");
+    assert_eq!(
+        world.after(INTERVAL * 2).await,
+        Some(online(ActivityKind::Playing, "chess")),
+        "nothing is written any more"
+    );
     assert_eq!(world.asked(), 1);
 }
 
@@ -143,5 +147,5 @@ async fn it_takes_no_permit_that_a_member_may_need() {
     assert_eq!(world.after(INTERVAL).await, None, "the last two are kept");
     assert_eq!(world.asked(), 0);
     drop(held);
-    assert_eq!(world.after(AGAIN_AFTER + SOON).await, Some(online(Kind::Playing, "chess")));
+    assert_eq!(world.after(AGAIN_AFTER + SOON).await, Some(online(ActivityKind::Playing, "chess")));
 }

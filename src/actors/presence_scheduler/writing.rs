@@ -11,7 +11,7 @@ use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, 
 use crate::actors::running::Running;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ledger;
-use crate::domain::presence::{self, Kind};
+use crate::domain::presence::{self, ActivityKind};
 use crate::domain::reply::{Schema, salvage};
 use crate::domain::turn::Effort;
 
@@ -24,7 +24,7 @@ const ROWS_MAX: usize = 8;
 pub(super) async fn write(
     running: &Running,
     dispatcher: &Handle<LlmDispatcherMsg>,
-    kind: Kind,
+    kind: ActivityKind,
     earlier: &[Arc<str>],
 ) -> (Written, Effort) {
     let mut effort = Effort::default();

@@ -1,18 +1,18 @@
 use super::*;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
-use crate::actors::testing::{Heard, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use crate::domain::completion::Usage;
 use crate::domain::turn::Outcome;
 use crate::ports::Fault;
 
 struct World {
     limiter: Handle<RateLimiterMsg>,
-    journal: Heard<JournalMsg>,
-    conversations: Heard<ConversationsMsg>,
+    journal: Inbox<JournalMsg>,
+    conversations: Inbox<ConversationsMsg>,
     store: Arc<MemoryStore>,
     faults: Arc<ScriptedFaults>,
-    sweeper: Heard<SweeperMsg>,
+    sweeper: Inbox<SweeperMsg>,
     _tree: Tree,
 }
 
@@ -75,7 +75,7 @@ impl World {
                 other => panic!("{other:?}"),
             },
             JournalMsg::Dropped(id, reason) => Some((id.id, String::new(), reason.to_owned())),
-            JournalMsg::Unheard(id) => Some((id.id, String::new(), "unheard".to_owned())),
+            JournalMsg::Undelivered(id) => Some((id.id, String::new(), "unheard".to_owned())),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::actors::outbox::Delivery;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
-use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, Stage, Tree, at, live, message, row, turn};
+use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, message, row, turn};
 use crate::domain::completion::Usage;
 use crate::domain::ledger;
 use crate::domain::turn::Effort;
@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 struct World {
     store: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
-    outbox: Heard<OutboxMsg>,
+    outbox: Inbox<OutboxMsg>,
     reporter: Handle<ReporterMsg>,
     timeline: Arc<Timeline>,
     faults: Arc<ScriptedFaults>,

@@ -8,7 +8,7 @@ use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
-use crate::actors::testing::{BEGINNING, Heard, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::testing::{BEGINNING, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use crate::ports::{Fault, PostError, PostRequest};
 
 /// A role, a channel for its holders, an hour.
@@ -24,7 +24,7 @@ struct World {
     poster: Arc<ScriptedPoster>,
     store: Arc<MemoryStore>,
     faults: Arc<ScriptedFaults>,
-    _journal: Heard<crate::actors::journal::JournalMsg>,
+    _journal: Inbox<crate::actors::journal::JournalMsg>,
     _tree: Tree,
 }
 

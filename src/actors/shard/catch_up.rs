@@ -11,13 +11,13 @@ use tokio::time::Instant;
 use super::{ShardActor, ShardMsg, ShardParts, ShardState};
 use crate::actors::handle::Handle;
 use crate::actors::outbox::OutboxMsg;
-use crate::actors::supervisor::Me;
+use crate::actors::supervisor::ActorContext;
 use crate::domain::ids;
 use crate::domain::ids::{Person, Place, Timestamp};
 use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::keys;
 use crate::domain::restriction::Member;
-use crate::domain::triage::{self, Verdict};
+use crate::domain::triage::{self, TriageDecision};
 use crate::ports::{PostError, PostRequest, PostResult, StoreStatus, Write};
 
 /// How many communities are read back at once. Each waits for a request at a time, so answers keep their share of the budget.
@@ -62,13 +62,13 @@ pub enum CatchUp {
 
 impl ShardActor {
     /// Begins to read back the next communities, as many as may at once.
-    pub(super) fn catch_up(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
+    pub(super) fn catch_up(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState) {
         while state.catching_up.len() - state.gaps.len() < CATCH_UPS
             && let Some((guild, gap)) = state.gaps.pop_front()
         {
-            let (handle, last_guild) = (me.handle().clone(), guild.clone());
+            let (handle, last_guild) = (ctx.handle().clone(), guild.clone());
             let parts = self.parts.clone();
-            me.task(
+            ctx.task(
                 async move {
                     let reading = read_back(&parts, &guild, gap, &handle);
                     // What cannot be read in time is older than anybody still waits for.
@@ -182,7 +182,7 @@ impl Roles {
     async fn complete(&mut self, parts: &ShardParts, posted: &mut Posted) {
         let running = parts.live.now();
         let Some(us) = parts.source.us() else { return };
-        let is_answered = !matches!(triage::triage(posted, &running.rules, &us), Verdict::Ignore(_));
+        let is_answered = !matches!(triage::triage(posted, &running.rules, &us), TriageDecision::Ignore(_));
         let Some(guild) = posted.guild.clone().filter(|_| is_answered && running.roles_matter()) else { return };
         if posted.author.kind != AuthorKind::Member {
             return;

@@ -9,7 +9,7 @@ use super::{ShardActor, ShardMsg, ShardState};
 use crate::actors::board::PartKind;
 use crate::actors::identify_queue::IdentifyQueueMsg;
 use crate::actors::running::Exit;
-use crate::actors::supervisor::Me;
+use crate::actors::supervisor::ActorContext;
 use crate::domain::ids;
 use crate::domain::restart::Backoff;
 use crate::ports::{AfterClose, Closed, IdentifyPermit, Session, StreamEvent, Write};
@@ -23,14 +23,14 @@ const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 
 impl ShardActor {
     /// Begins a connection, with the stored session if there is one.
-    pub(super) fn connect(&self, me: &mut Me<ShardMsg>, state: &mut ShardState) {
+    pub(super) fn connect(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState) {
         state.generation += 1;
         let generation = state.generation;
         let session =
             state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
         let mut stream = self.parts.source.connect(self.shard, session, self.permit(), self.parts.presence.clone());
-        let handle = me.handle().clone();
-        me.task(
+        let handle = ctx.handle().clone();
+        ctx.task(
             async move {
                 loop {
                     match stream.next().await {
@@ -67,7 +67,7 @@ impl ShardActor {
     }
 
     /// Takes what the connection brought.
-    pub(super) fn happened(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
+    pub(super) fn happened(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
         if matches!(event, StreamEvent::Ready(_) | StreamEvent::Resumed) {
             state.inherited = false;
         }
@@ -96,7 +96,7 @@ impl ShardActor {
             }
             StreamEvent::Incoming { sequence, incoming } => {
                 state.latest = state.latest.max(sequence);
-                self.take(me, state, *incoming, Some(sequence));
+                self.take(ctx, state, *incoming, Some(sequence));
             }
             StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
             StreamEvent::Places { sequence, guild, newest } => {
@@ -107,14 +107,14 @@ impl ShardActor {
                     state.further.insert(guild, newest);
                 } else {
                     state.gaps.push_back((guild, Gap { newest, again: false }));
-                    self.catch_up(me, state);
+                    self.catch_up(ctx, state);
                 }
             }
-            StreamEvent::Closed(closed) => self.closed(me, state, &closed),
+            StreamEvent::Closed(closed) => self.closed(ctx, state, &closed),
         }
     }
 
-    fn closed(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, closed: &Closed) {
+    fn closed(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState, closed: &Closed) {
         let Closed { reason, next } = closed;
         // Sessions live for minutes: after a longer break a new one is begun, and nothing is wrong.
         let outlived = *next == AfterClose::Identify && std::mem::take(&mut state.inherited);
@@ -154,6 +154,6 @@ impl ShardActor {
         } else {
             tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
         }
-        me.after(delay, ShardMsg::Connect);
+        ctx.after(delay, ShardMsg::Connect);
     }
 }

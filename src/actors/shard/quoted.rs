@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::unsettled::Pending;
 use super::{ShardActor, ShardMsg};
 use crate::actors::outbox::OutboxMsg;
-use crate::actors::supervisor::Me;
+use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::{Incoming, Posted, Quoted, Seen};
 use crate::ports::{PostRequest, PostResult};
@@ -40,9 +40,9 @@ impl Pending {
 
 impl ShardActor {
     /// Reads the message that an event is about, and says what it is.
-    pub(super) fn look_up(&self, me: &mut Me<ShardMsg>, ticket: u64, (place, message): (Place, MessageId)) {
+    pub(super) fn look_up(&self, ctx: &mut ActorContext<ShardMsg>, ticket: u64, (place, message): (Place, MessageId)) {
         let outbox = self.parts.outbox.clone();
-        me.task(
+        ctx.task(
             async move {
                 let request = PostRequest::Fetch { place, message };
                 let seen = match outbox.call(|reply| OutboxMsg::Read(request, reply), WITHIN).await {

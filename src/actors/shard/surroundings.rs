@@ -8,8 +8,8 @@ use futures_util::future;
 
 use super::{ShardActor, ShardMsg, ShardParts};
 use crate::actors::outbox::OutboxMsg;
-use crate::actors::supervisor::Me;
-use crate::ports::{Aspect, PostRequest};
+use crate::actors::supervisor::ActorContext;
+use crate::ports::{GuildField, PostRequest};
 
 /// How long messages wait for it. Then they go on without: what is not known counts as allowed, and as the bot's own language.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
@@ -54,9 +54,9 @@ impl Surroundings {
 
 impl ShardActor {
     /// Has a community read, and says when that ended.
-    pub(super) fn learn(&self, me: &mut Me<ShardMsg>, community: String) {
+    pub(super) fn learn(&self, ctx: &mut ActorContext<ShardMsg>, community: String) {
         let (parts, last) = (self.parts.clone(), community.clone());
-        me.task(
+        ctx.task(
             async move {
                 learn(&parts, &community).await;
                 ShardMsg::Learnt(community)
@@ -69,15 +69,15 @@ impl ShardActor {
 /// Has everything about a community read, within [`WITHIN`]. What cannot be read stays unknown.
 async fn learn(parts: &ShardParts, community: &str) {
     let learn = async |aspect| {
-        let request = PostRequest::Learn { community: community.to_owned(), aspect };
+        let request = PostRequest::FetchGuild { community: community.to_owned(), aspect };
         let answer = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), WITHIN).await;
         if !matches!(answer, Ok(Ok(_))) {
             tracing::debug!(community, ?aspect, ?answer, "a community could not be read");
         }
     };
     let all = async {
-        learn(Aspect::Itself).await;
-        future::join3(learn(Aspect::Places), learn(Aspect::Threads), learn(Aspect::Ourselves)).await;
+        learn(GuildField::Itself).await;
+        future::join3(learn(GuildField::Places), learn(GuildField::Threads), learn(GuildField::Ourselves)).await;
     };
     // Later than that it is of use to the messages that come then.
     let _ = tokio::time::timeout(WITHIN, all).await;

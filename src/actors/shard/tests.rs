@@ -12,7 +12,7 @@ use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource, UNTOLD,
 };
-use crate::actors::testing::{BEGINNING, DOOR, Heard, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
+use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
 use crate::domain::ids::MessageId;
 use crate::domain::incoming::Quoted;
 use crate::ports::{AfterClose, Closed, PostError, PostRequest};
@@ -21,7 +21,7 @@ const GUILD_MARK: &str = "staffai:watermark:discord:5";
 const SESSION: &str = "staffai:session:discord:0";
 
 struct World {
-    gateway: Heard<GatewayMsg>,
+    gateway: Inbox<GatewayMsg>,
     connections: Connections,
     store: Arc<MemoryStore>,
     poster: Arc<ScriptedPoster>,
@@ -488,7 +488,7 @@ fn from_the_untold(connection: &Connection, sequence: u64, id: &str) {
 }
 
 fn learnt(world: &World) -> usize {
-    world.poster.count(|request| matches!(request, PostRequest::Learn { .. }))
+    world.poster.count(|request| matches!(request, PostRequest::FetchGuild { .. }))
 }
 
 #[tokio::test(start_paused = true)]

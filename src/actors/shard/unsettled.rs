@@ -7,7 +7,7 @@ use super::surroundings::Then;
 use super::{ShardActor, ShardMsg, ShardState};
 use crate::actors::gateway::GatewayMsg;
 use crate::actors::receipt::{Outcome, Receipt};
-use crate::actors::supervisor::Me;
+use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{MessageId, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 
@@ -36,7 +36,7 @@ impl ShardActor {
     /// Hands an event on, and remembers it until it is settled.
     pub(super) fn take(
         &self,
-        me: &mut Me<ShardMsg>,
+        ctx: &mut ActorContext<ShardMsg>,
         state: &mut ShardState,
         incoming: Incoming,
         sequence: Option<u64>,
@@ -52,11 +52,11 @@ impl ShardActor {
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0, looked_up: false });
-        self.hand_on(me, state, ticket);
+        self.hand_on(ctx, state, ticket);
     }
 
     /// Hands an event on, if it is not settled and nothing has to be known first: of its community, or of what it replies to.
-    pub(super) fn hand_on(&self, me: &mut Me<ShardMsg>, state: &mut ShardState, ticket: u64) {
+    pub(super) fn hand_on(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState, ticket: u64) {
         let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
         if let Incoming::Posted(posted) = &mut pending.incoming {
             let known = self.parts.source.complete(posted);
@@ -64,14 +64,14 @@ impl ShardActor {
                 match state.surroundings.arrive(community, known, ticket) {
                     Then::GoOn => {}
                     Then::Wait => return,
-                    Then::Read => return self.learn(me, community.clone()),
+                    Then::Read => return self.learn(ctx, community.clone()),
                 }
             }
         }
         if let Some(message) = pending.unseen() {
-            return self.look_up(me, ticket, message);
+            return self.look_up(ctx, ticket, message);
         }
-        let shard = me.handle().clone();
+        let shard = ctx.handle().clone();
         let receipt = Receipt::new(move |outcome| {
             // A shard that went down resumes from before this event.
             let _ = match outcome {
@@ -106,7 +106,7 @@ impl ShardState {
     }
 
     /// An event was lost on the way: it is handed on again after a while, unless that was tried often enough.
-    pub(super) fn returned(&mut self, me: &mut Me<ShardMsg>, ticket: u64) {
+    pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardMsg>, ticket: u64) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
             tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
@@ -116,7 +116,7 @@ impl ShardState {
             return;
         };
         pending.returns += 1;
-        me.after(*again_after, ShardMsg::HandOn(ticket));
+        ctx.after(*again_after, ShardMsg::HandOn(ticket));
     }
 
     /// A message was deleted: one that still waits here is nobody's question any more.

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::{ChildSpec, Crash, Shared};
 use crate::actors::handle::{LifeState, Stats};
-use crate::actors::roomy;
+use crate::actors::shrink;
 use crate::actors::tree::Row;
-use crate::domain::restart::{self, Exit, Intensity, Law, Verdict};
+use crate::domain::restart::{self, Exit, Intensity, RestartDecision, RestartPolicy};
 use crate::domain::unquoted::unquoted;
 
 /// How long a killed actor may take to be gone: it ends at its next await.
@@ -82,8 +82,8 @@ impl Siblings {
         if let Some(cell) = &child.cell {
             self.by_cell.remove(&cell.get_id());
         }
-        roomy::shrink(&mut self.by_path);
-        roomy::shrink(&mut self.by_cell);
+        shrink::shrink(&mut self.by_path);
+        shrink::shrink(&mut self.by_cell);
         Some(child)
     }
 
@@ -158,10 +158,10 @@ impl Children {
     /// The law of restarts, for a child that ended in order (no failure) or not.
     async fn ended(&mut self, index: u64, failure: Option<String>) -> Result<(), Crash> {
         let Some(child) = self.list.ended(index) else { return Ok(()) };
-        child.spec.address.unwire();
+        child.spec.address.disconnect();
         let (row, stats) = (child.spec.row, Arc::clone(child.spec.stats()));
         let path: &str = &stats.path;
-        self.bury_below(path);
+        self.mark_descendants_stopped(path);
         match &failure {
             Some(error) => {
                 stats.failed(error);
@@ -169,27 +169,27 @@ impl Children {
             }
             None => tracing::info!(event = "actor.stopped", actor = path, "actor stopped"),
         }
-        let law = Law { restart: row.restart, intensity: self.row.intensity, backoff: row.backoff };
+        let policy = RestartPolicy { restart: row.restart, intensity: self.row.intensity, backoff: row.backoff };
         let exit = if failure.is_some() { Exit::Failure } else { Exit::Normal };
-        match self.history.record(&law, exit, self.born.elapsed(), self.shared.dice.roll()) {
-            Verdict::Leave => {
+        match self.history.record(&policy, exit, self.born.elapsed(), self.shared.dice.roll()) {
+            RestartDecision::Leave => {
                 stats.enter(LifeState::Stopped);
                 self.list.remove(index);
-                self.shared.roster.leave(path);
+                self.shared.roster.remove(path);
                 if failure.is_some() {
                     (self.shared.recovered)(path);
                 }
                 Ok(())
             }
-            Verdict::RestartAfter(delay) => {
+            RestartDecision::RestartAfter(delay) => {
                 stats.enter(LifeState::Restarting);
                 (self.revive)(delay, Arc::clone(&stats.path));
                 Ok(())
             }
-            Verdict::Escalate => {
+            RestartDecision::Escalate => {
                 stats.enter(LifeState::Stopped);
                 self.list.remove(index);
-                self.shared.roster.leave(path);
+                self.shared.roster.remove(path);
                 let Intensity { restarts, period } = self.row.intensity;
                 tracing::error!(
                     event = "actor.escalated", actor = %self.own.path, child = path, restarts, period_s = period.as_secs(),
@@ -232,15 +232,15 @@ impl Children {
                 Err(_) => "it had ended already",
             },
         };
-        child.spec.address.unwire();
+        child.spec.address.disconnect();
         child.spec.stats().enter(LifeState::Stopped);
-        self.bury_below(path);
-        self.shared.roster.leave(path);
+        self.mark_descendants_stopped(path);
+        self.shared.roster.remove(path);
         tracing::info!(event = "actor.stopped", actor = %path, reason, "actor stopped");
     }
 
     /// Whoever lived below an actor that ended without stopping its children died with it.
-    fn bury_below(&self, path: &str) {
+    fn mark_descendants_stopped(&self, path: &str) {
         for stats in self.shared.roster.prune_below(path) {
             stats.enter(LifeState::Stopped);
             let reason = "its supervisor ended";

@@ -8,7 +8,7 @@ use super::*;
 use crate::actors::handle::{CallError, Down, LifeState, Reply};
 use crate::actors::testing::log::Log;
 use crate::actors::testing::{LEAF, Stage, at, row, settle};
-use crate::actors::tree::Kind;
+use crate::actors::tree::ActorKind;
 use crate::domain::restart::{Backoff, Intensity, Restart};
 
 /// What a worker is told to do.
@@ -57,36 +57,36 @@ impl Actor for Worker {
     type Msg = Do;
     type State = usize;
 
-    fn start(&self, me: &mut Me<Do>) -> Result<usize, Crash> {
+    fn start(&self, ctx: &mut ActorContext<Do>) -> Result<usize, Crash> {
         if self.broken_starts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err("the start broke".into());
         }
-        self.notes.add(format!("start {}", me.path()));
+        self.notes.add(format!("start {}", ctx.path()));
         Ok(self.lives.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    async fn handle(&self, me: &mut Me<Do>, message: Do, lives: &mut usize) -> Result<(), Crash> {
+    async fn handle(&self, ctx: &mut ActorContext<Do>, message: Do, lives: &mut usize) -> Result<(), Crash> {
         match message {
             Do::Panic(text) => panic!("{text}"),
             Do::Fail(text) => return Err(text.into()),
             Do::Hang => std::future::pending().await,
-            Do::Leave => me.leave(),
+            Do::Leave => ctx.stop_self(),
             Do::Lives(reply) => drop(reply.send(*lives)),
-            Do::Task(text) => me.task(async move { panic!("{text}") }, |panic| Do::Note(format!("task: {panic}"))),
-            Do::Later(delay) => me.after(delay, Do::Note("later".to_owned())),
-            Do::Forever(held) => me.background(async move {
+            Do::Task(text) => ctx.task(async move { panic!("{text}") }, |panic| Do::Note(format!("task: {panic}"))),
+            Do::Later(delay) => ctx.after(delay, Do::Note("later".to_owned())),
+            Do::Forever(held) => ctx.background(async move {
                 std::future::pending::<()>().await;
                 drop(held);
             }),
-            Do::Start(spec) => me.start_child(spec).await?,
-            Do::Drop(path) => me.stop_child(path).await,
+            Do::Start(spec) => ctx.start_child(spec).await?,
+            Do::Drop(path) => ctx.stop_child(path).await,
             Do::Note(text) => self.notes.add(text),
         }
         Ok(())
     }
 
-    async fn stop(&self, me: &mut Me<Do>, _lives: &mut usize) {
-        self.notes.add(format!("stop {}", me.path()));
+    async fn stop(&self, ctx: &mut ActorContext<Do>, _lives: &mut usize) {
+        self.notes.add(format!("stop {}", ctx.path()));
     }
 }
 
@@ -492,7 +492,7 @@ async fn each_step_of_a_life_is_one_line_with_the_path() {
 async fn an_ordinary_end_is_no_failure() {
     let (log, a) = (Log::capture(), at("a"));
     let mut stage = Stage::new();
-    stage.actor(row(Row { kind: Kind::Ops, restart: Restart::Transient, ..LEAF }), &a, Worker::default());
+    stage.actor(row(Row { kind: ActorKind::Ops, restart: Restart::Transient, ..LEAF }), &a, Worker::default());
     let _tree = stage.go().await;
     a.cast(Do::Leave).unwrap();
     settle().await;

@@ -18,14 +18,14 @@ use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
 use crate::domain::limits;
-use crate::domain::limits::book::Book;
+use crate::domain::limits::member_windows::MemberWindows;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
     Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, IdentifyPermit, Listener,
-    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, Session, Shard, Shown,
-    SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
+    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
+    Session, Shard, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -91,7 +91,7 @@ pub struct MemoryStore {
     /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
     /// What counts for members.
-    pub book: Mutex<Book>,
+    pub book: Mutex<MemberWindows>,
     /// Answers about limits wait while this is not set.
     answering: watch::Sender<bool>,
     clock: ManualClock,
@@ -402,7 +402,7 @@ impl ScriptedPoster {
             | PostRequest::Defer(_)
             | PostRequest::Respond { .. }
             | PostRequest::Suggest { .. }
-            | PostRequest::Learn { .. } => PostResult::Done,
+            | PostRequest::FetchGuild { .. } => PostResult::Done,
             // Everybody holds one role, by their own number.
             PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.clone()]),
             PostRequest::History { place, after, limit } => {
@@ -454,7 +454,7 @@ impl Poster for ScriptedPoster {
             PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
-            PostRequest::Learn { .. } => (None, Some(&self.reads)),
+            PostRequest::FetchGuild { .. } => (None, Some(&self.reads)),
             PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
@@ -553,7 +553,7 @@ impl EventSource for ScriptedSource {
         shard: Shard,
         session: Option<Session>,
         permit: IdentifyPermit,
-        _shown: Shown,
+        _shown: PresenceUpdates,
     ) -> Box<dyn EventStream> {
         let (events, stream) = mpsc::unbounded_channel();
         let _ = self.connected.send(Connection { shard, session, permit, events });

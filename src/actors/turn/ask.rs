@@ -14,7 +14,7 @@ use crate::domain::completion::{Completion, Request};
 use crate::domain::partial::Partial;
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
-use crate::ports::{Heard, ModelError, ModelErrorKind};
+use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
 
 /// The most tries of one row.
 const TRIES: u32 = 3;
@@ -89,14 +89,14 @@ impl Thinking<'_> {
     }
 
     /// Reads along, and writes what can be shown into the slot.
-    fn reader(&self) -> Heard {
+    fn reader(&self) -> DeltaSink {
         let (slot, outbox) = (self.slot.clone(), self.parts.outboxes.of(&self.turn.place.door).clone());
         let (turn, again, until) = (self.turn.clone(), self.again, self.deadline);
         let reading: Mutex<(Partial, Option<Instant>)> = Mutex::default();
         Arc::new(move |more| {
             let (partial, announced) = &mut *reading.lock();
             partial.push(more);
-            let changed = slot.write(partial.shown());
+            let changed = slot.write(partial.visible());
             if changed && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
                 *announced = Some(Instant::now());
                 let (id, place) = (turn.id.clone(), turn.place.clone());

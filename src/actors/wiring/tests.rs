@@ -6,7 +6,7 @@ mod simulation;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::actors::config_watcher::{Files, Looks};
+use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
@@ -22,12 +22,12 @@ use crate::ports::{NoFaults, Session, StreamEvent};
 struct Still;
 
 impl Files for Still {
-    fn looks(&self) -> Looks {
-        Looks::new()
+    fn looks(&self) -> FileFingerprints {
+        FileFingerprints::new()
     }
 
-    fn read(&self) -> (Looks, Result<Running, Vec<String>>) {
-        (Looks::new(), Err(Vec::new()))
+    fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
+        (FileFingerprints::new(), Err(Vec::new()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Asks Discord about the account: the token, the message content intent, the gateway, the permissions.
 
-use super::report::{Report, Verdict};
+use super::report::{CheckStatus, Report};
 use crate::app::assemble;
 use crate::config::Settings;
 use crate::discord::rest::Rest;
@@ -53,9 +53,9 @@ async fn gateway(rest: &Rest, report: &mut Report) {
     match rest.standing().await {
         Ok(standing) => {
             let verdict = match standing.left {
-                0 => Verdict::Wrong,
-                left if left < FEW_SESSIONS => Verdict::Note,
-                _ => Verdict::Ok,
+                0 => CheckStatus::Wrong,
+                left if left < FEW_SESSIONS => CheckStatus::Note,
+                _ => CheckStatus::Ok,
             };
             let (left, total, shards) = (standing.left, standing.total, standing.shards);
             report.push(
@@ -75,7 +75,7 @@ async fn permissions(rest: &Rest, report: &mut Report) {
     };
     if guilds.seen == 0 {
         let why = "the bot is in no server yet; invite it at discord developer portal > OAuth2 > URL Generator";
-        return report.push(PERMISSIONS, Verdict::Note, why);
+        return report.push(PERMISSIONS, CheckStatus::Note, why);
     }
     if guilds.lacking.is_empty() {
         let more = if guilds.seen == GUILDS_PAGE { " looked at" } else { "" };
@@ -91,7 +91,7 @@ async fn permissions(rest: &Rest, report: &mut Report) {
         guilds.seen,
         named.join("; ")
     );
-    report.push(PERMISSIONS, Verdict::Note, why);
+    report.push(PERMISSIONS, CheckStatus::Note, why);
 }
 
 fn refusal(error: &PostError) -> String {

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use tokio::time::{Instant, timeout};
 
-use super::report::{Report, Verdict};
+use super::report::{CheckStatus, Report};
 use super::tools;
 use crate::app::files;
 use crate::app::reload::{self, Lookup};
@@ -70,8 +70,11 @@ pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: 
             let (request, schema, instructions) = (&request, &schema, &instructions);
             async move {
                 let found = one(&*client, &row, request, schema).await;
-                let known =
-                    client.rows().iter().find(|known| known.key == row).filter(|_| all && found.0 != Verdict::Wrong);
+                let known = client
+                    .rows()
+                    .iter()
+                    .find(|known| known.key == row)
+                    .filter(|_| all && found.0 != CheckStatus::Wrong);
                 let round = match known {
                     Some(known) => Some(tools::round(&*client, known, instructions, schema).await),
                     None => None,
@@ -137,7 +140,7 @@ fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) ->
     (calls, mistakes)
 }
 
-async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema) -> (Verdict, String) {
+async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema) -> (CheckStatus, String) {
     let begun = Instant::now();
     let answer = bounded(client, row, request).await;
     let took = begun.elapsed().as_millis();
@@ -145,7 +148,7 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
         Ok(completion) => {
             let (verdict, signs) = judge(&completion, schema);
             let signs = if signs.is_empty() { String::new() } else { format!("; {}", signs.join("; ")) };
-            let structured = if verdict == Verdict::Wrong { "no" } else { "yes" };
+            let structured = if verdict == CheckStatus::Wrong { "no" } else { "yes" };
             (verdict, format!("answered in {took} ms; structured output: {structured}{signs}"))
         }
         // A model that does not know the form of the answer refuses the whole request.
@@ -155,9 +158,9 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
                 Ok(_) => "structured output: no; it answers only without response_format",
                 Err(_) => "it refuses the request, with response_format and without",
             };
-            (Verdict::Wrong, format!("{why} ({})", error.message))
+            (CheckStatus::Wrong, format!("{why} ({})", error.message))
         }
-        Err(error) => (Verdict::Wrong, format!("{}: {}{}", error.kind.as_str(), error.message, hint(error.kind))),
+        Err(error) => (CheckStatus::Wrong, format!("{}: {}{}", error.kind.as_str(), error.message, hint(error.kind))),
     }
 }
 
@@ -182,7 +185,7 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
 }
 
 /// Whether a turn could use this answer, and the signs of trouble in it.
-fn judge(completion: &Completion, schema: &Schema) -> (Verdict, Vec<String>) {
+fn judge(completion: &Completion, schema: &Schema) -> (CheckStatus, Vec<String>) {
     let mut signs = Vec::new();
     let content = completion.content.trim();
     let read = schema.read(content);
@@ -205,9 +208,9 @@ fn judge(completion: &Completion, schema: &Schema) -> (Verdict, Vec<String>) {
         signs.push("usage is missing or nonsense: tokens will be estimated".to_owned());
     }
     let verdict = match (read.is_ok(), signs.is_empty()) {
-        (false, _) => Verdict::Wrong,
-        (true, false) => Verdict::Note,
-        (true, true) => Verdict::Ok,
+        (false, _) => CheckStatus::Wrong,
+        (true, false) => CheckStatus::Note,
+        (true, true) => CheckStatus::Ok,
     };
     (verdict, signs)
 }
@@ -236,7 +239,7 @@ mod tests {
         Schema::compile(&serde_json::from_str(text).unwrap()).unwrap()
     }
 
-    fn judged(content: &str, finish: Finish, estimated: bool) -> (Verdict, String) {
+    fn judged(content: &str, finish: Finish, estimated: bool) -> (CheckStatus, String) {
         let usage = Usage { estimated, ..Usage::default() };
         let completion = Completion {
             content: content.to_owned(),
@@ -252,24 +255,24 @@ mod tests {
 
     #[test]
     fn a_good_answer_has_no_signs() {
-        assert_eq!(judged(GOOD, Finish::Stop, false), (Verdict::Ok, String::new()));
+        assert_eq!(judged(GOOD, Finish::Stop, false), (CheckStatus::Ok, String::new()));
     }
 
     #[test]
     fn each_sign_of_trouble_is_named() {
         let cut = judged(r#"{"type": "te"#, Finish::Length, false);
-        assert_eq!(cut.0, Verdict::Wrong);
+        assert_eq!(cut.0, CheckStatus::Wrong);
         assert!(cut.1.contains("finish_reason is length"), "{}", cut.1);
         let empty = judged("  ", Finish::Stop, false);
-        assert_eq!(empty, (Verdict::Wrong, "the content is empty".to_owned()));
+        assert_eq!(empty, (CheckStatus::Wrong, "the content is empty".to_owned()));
         let fenced = judged(&format!("Sure!\n```json\n{GOOD}\n```"), Finish::Stop, false);
-        assert_eq!(fenced, (Verdict::Note, "the JSON came with other text around it".to_owned()));
+        assert_eq!(fenced, (CheckStatus::Note, "the JSON came with other text around it".to_owned()));
         let blind = judged(GOOD, Finish::Stop, true);
-        assert_eq!(blind, (Verdict::Note, "usage is missing or nonsense: tokens will be estimated".to_owned()));
+        assert_eq!(blind, (CheckStatus::Note, "usage is missing or nonsense: tokens will be estimated".to_owned()));
         let odd = judged(GOOD, Finish::Other("eos".to_owned()), false);
-        assert_eq!(odd, (Verdict::Note, "finish_reason is \"eos\", not stop".to_owned()));
+        assert_eq!(odd, (CheckStatus::Note, "finish_reason is \"eos\", not stop".to_owned()));
         let prose = judged("Hello!", Finish::Stop, false);
-        assert_eq!(prose.0, Verdict::Wrong);
+        assert_eq!(prose.0, CheckStatus::Wrong);
         assert!(prose.1.contains("does not fit the schema"), "{}", prose.1);
     }
 }

@@ -11,7 +11,7 @@ const LONGEST: usize = 400;
 
 /// How a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckStatus {
     /// It works.
     Ok,
     /// It works, and there is something to know.
@@ -22,7 +22,7 @@ pub enum Verdict {
     Wrong,
 }
 
-impl Verdict {
+impl CheckStatus {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -36,7 +36,7 @@ impl Verdict {
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     part: String,
-    verdict: Verdict,
+    verdict: CheckStatus,
     why: String,
 }
 
@@ -48,7 +48,7 @@ pub struct Report {
 
 impl Report {
     /// Adds a row. Words from outside are made one harmless line.
-    pub fn push(&mut self, part: &str, verdict: Verdict, why: impl Into<String>) {
+    pub fn push(&mut self, part: &str, verdict: CheckStatus, why: impl Into<String>) {
         let plain = |text: &str| -> String {
             text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
         };
@@ -57,17 +57,17 @@ impl Report {
 
     /// Adds a part that works.
     pub fn ok(&mut self, part: &str, why: impl Into<String>) {
-        self.push(part, Verdict::Ok, why);
+        self.push(part, CheckStatus::Ok, why);
     }
 
     /// Adds a part that does not work.
     pub fn wrong_with(&mut self, part: &str, why: impl Into<String>) {
-        self.push(part, Verdict::Wrong, why);
+        self.push(part, CheckStatus::Wrong, why);
     }
 
     /// Adds a part that was not tried.
     pub fn skipped(&mut self, part: &str, why: impl Into<String>) {
-        self.push(part, Verdict::Skipped, why);
+        self.push(part, CheckStatus::Skipped, why);
     }
 
     /// Adds the rows of another report.
@@ -77,7 +77,7 @@ impl Report {
 
     /// How many parts do not work.
     pub fn wrong(&self) -> usize {
-        self.rows.iter().filter(|row| row.verdict == Verdict::Wrong).count()
+        self.rows.iter().filter(|row| row.verdict == CheckStatus::Wrong).count()
     }
 
     /// The table as text, without these secrets.

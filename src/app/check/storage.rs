@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio::time::timeout;
 
-use super::report::{Report, Verdict};
+use super::report::{CheckStatus, Report};
 use crate::app::commands;
 use crate::app::system::SystemClock;
 use crate::config::Settings;
@@ -49,7 +49,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
             }
             store.close().await;
         }
-        Ok(Err(OpenError::InUse(error))) if offline => report.push(STORE, Verdict::Note, error),
+        Ok(Err(OpenError::InUse(error))) if offline => report.push(STORE, CheckStatus::Note, error),
         Ok(Err(OpenError::InUse(error))) => match commands::ask_health(settings).await {
             Ok(()) => report.ok(STORE, format!("embedded; {} is in use by the running service", dir.display())),
             Err(_) => report.wrong_with(STORE, error),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::models::{bounded, signs_of_end};
-use super::report::Verdict;
+use super::report::CheckStatus;
 use crate::domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec};
 use crate::domain::model::{Row, ToolMode};
 use crate::domain::reply::Schema;
@@ -31,12 +31,12 @@ struct Found {
 
 /// Tries one round with a row and says what its line in `models.json` should be. Gives why nothing could be found out when the
 /// model failed otherwise.
-pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: &Schema) -> (Verdict, String) {
+pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: &Schema) -> (CheckStatus, String) {
     let begun = Instant::now();
     let trial = Trial { models, row: &row.key, instructions, schema };
     let mut found = Found::default();
     if let Err(error) = trial.run(&mut found).await {
-        return (Verdict::Note, format!("the tool round broke off: {}: {}", error.kind.as_str(), error.message));
+        return (CheckStatus::Note, format!("the tool round broke off: {}: {}", error.kind.as_str(), error.message));
     }
     let took = begun.elapsed().as_millis();
     let yes = |flag: bool| if flag { "yes" } else { "no" };
@@ -47,20 +47,20 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
 }
 
 /// What the row should say, if it says something else.
-fn compare(row: &Row, found: &Found) -> (Verdict, String) {
+fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
     let tools = match (found.native, row.tools) {
         (true, _) => ToolMode::Native,
         (false, ToolMode::Prompt) => ToolMode::Prompt,
         (false, _) => ToolMode::Off,
     };
     if row.tools == tools && row.schema_with_tools == found.both {
-        return (Verdict::Ok, "; the row says so".to_owned());
+        return (CheckStatus::Ok, "; the row says so".to_owned());
     }
     let (key, mode, both) = (json!(row.key), tools.as_str(), found.both);
     let line = format!("; write into the models file: {key}: {{\"tools\": \"{mode}\", \"schema_with_tools\": {both}}}");
     // A row that promises too much breaks turns; one that promises too little only makes them slower.
     let broken = row.schema_with_tools && !found.both;
-    (if broken { Verdict::Wrong } else { Verdict::Note }, line)
+    (if broken { CheckStatus::Wrong } else { CheckStatus::Note }, line)
 }
 
 struct Trial<'a> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::domain::presence::{Kind, Line, Mood, Pace, Presence};
-use crate::ports::Shown;
+use crate::domain::presence::{ActivityKind, Line, Mood, Pace, Presence};
+use crate::ports::PresenceUpdates;
 
 /// What all connections of all shards remember.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ struct Known {
 pub(super) struct Display {
     all: Arc<Displays>,
     shard: u32,
-    wanted: Shown,
+    wanted: PresenceUpdates,
     /// What IDENTIFY says.
     first: Option<Presence>,
     /// There is a session: changes can be sent.
@@ -45,7 +45,7 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub(super) fn new(all: Arc<Displays>, shard: u32, wanted: Shown) -> Self {
+    pub(super) fn new(all: Arc<Displays>, shard: u32, wanted: PresenceUpdates) -> Self {
         let first = wanted.borrow().clone();
         Self { all, shard, wanted, first, open: false, settled: false }
     }
@@ -149,11 +149,11 @@ fn payload(presence: &Presence) -> Value {
 
 fn activity(line: &Line) -> Value {
     match line.kind {
-        Kind::Playing => json!({"name": &*line.text, "type": 0}),
-        Kind::Listening => json!({"name": &*line.text, "type": 2}),
-        Kind::Watching => json!({"name": &*line.text, "type": 3}),
+        ActivityKind::Playing => json!({"name": &*line.text, "type": 0}),
+        ActivityKind::Listening => json!({"name": &*line.text, "type": 2}),
+        ActivityKind::Watching => json!({"name": &*line.text, "type": 3}),
         // Discord shows the state of such a line and wants this name.
-        Kind::Custom => json!({"name": "Custom Status", "type": 4, "state": &*line.text}),
+        ActivityKind::Custom => json!({"name": "Custom Status", "type": 4, "state": &*line.text}),
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn line(text: &str) -> Presence {
-        Presence { mood: Mood::Online, line: Some(Line { kind: Kind::Custom, text: text.into() }) }
+        Presence { mood: Mood::Online, line: Some(Line { kind: ActivityKind::Custom, text: text.into() }) }
     }
 
     async fn sent(display: &mut Display, within: Duration) -> Option<String> {
@@ -216,7 +216,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_library_understands_what_identify_says() {
-        for (mood, kind) in [Mood::Online, Mood::Idle, Mood::Busy].into_iter().zip(Kind::ALL) {
+        for (mood, kind) in [Mood::Online, Mood::Idle, Mood::Busy].into_iter().zip(ActivityKind::ALL) {
             let shown = Presence { mood, line: Some(Line { kind, text: "x".into() }) };
             let builder = twilight_gateway::ConfigBuilder::new(String::new(), twilight_gateway::Intents::empty());
             drop(builder.presence(serde_json::from_value(payload(&shown)).unwrap()).build());

@@ -13,10 +13,10 @@ use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
     Advice, AfterClose, Arc, Closed, Duration, EventSource, EventStream, Gateway, IdentifyPermit, Incoming, Interests,
-    Rest, Session, Shard, Shown, SourceError, StreamEvent, close,
+    PresenceUpdates, Rest, Session, Shard, SourceError, StreamEvent, close,
 };
 use crate::domain::ids::{Place, Timestamp};
-use crate::domain::presence::{Kind, Line, Mood, Presence};
+use crate::domain::presence::{ActivityKind, Line, Mood, Presence};
 
 const ONE: Shard = Shard { number: 0, total: 1 };
 /// An interval that never comes in a test.
@@ -554,12 +554,12 @@ async fn a_peer_that_hangs_up_while_opening_is_dialled_in_moderation() {
 }
 
 /// Nothing is to be shown.
-fn unshown() -> Shown {
+fn unshown() -> PresenceUpdates {
     watch::channel(None).1
 }
 
 fn line(text: &str) -> Presence {
-    let line = Line { kind: Kind::Playing, text: text.into() };
+    let line = Line { kind: ActivityKind::Playing, text: text.into() };
     Presence { mood: Mood::Online, line: Some(line) }
 }
 

@@ -24,7 +24,7 @@ const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// An answer that came back whole.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct RestResponse {
     pub(super) status: StatusCode,
     bucket: Option<Bucket>,
     retry_after: Option<Duration>,
@@ -33,11 +33,11 @@ pub(super) struct Answer {
     body: Result<Vec<u8>, PostError>,
 }
 
-impl Answer {
+impl RestResponse {
     /// Reads an answer up to the cap.
     ///
     /// # Errors
-    /// Never for a broken body: the status may already say enough. See [`Answer::success`].
+    /// Never for a broken body: the status may already say enough. See [`RestResponse::success`].
     pub(super) async fn read(mut response: reqwest::Response) -> Result<Self, PostError> {
         let status = response.status();
         let headers = response.headers();
@@ -128,14 +128,14 @@ impl Answer {
     /// Discord's code and message, capped.
     fn words(&self) -> String {
         #[derive(Deserialize)]
-        struct Refusal<'a> {
+        struct ErrorBody<'a> {
             #[serde(default)]
             code: Option<i64>,
             message: String,
             #[serde(default, borrow)]
             errors: Option<&'a RawValue>,
         }
-        let Ok(refusal) = serde_json::from_slice::<Refusal<'_>>(self.bytes()) else {
+        let Ok(refusal) = serde_json::from_slice::<ErrorBody<'_>>(self.bytes()) else {
             return self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
         };
         let mut words = match refusal.code {

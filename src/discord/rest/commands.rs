@@ -6,7 +6,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::message::{self, Body, Pings};
+use super::super::message::{self, AllowedMentions, Body};
 use super::{Rest, foreign, number};
 use crate::domain::command::{CHOICES_MAX, Callback, Choice, OptionKind, Spec};
 use crate::domain::locale::{InEach, Locale};
@@ -169,7 +169,7 @@ impl Rest {
     pub(super) async fn respond(&self, to: &Callback, piece: &Piece) -> Result<PostReply, PostError> {
         let application = number(&to.application).ok_or_else(|| foreign("the application"))?;
         let path = format!("/webhooks/{application}/{}/messages/@original", token(to)?);
-        let body = message::edit(piece, Pings::default())?;
+        let body = message::edit(piece, AllowedMentions::default())?;
         Ok(self.send(Method::PATCH, &path, Some(body)).await?.reply(PostResult::Done))
     }
 }

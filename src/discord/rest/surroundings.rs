@@ -8,25 +8,25 @@ use serde_json::value::RawValue;
 use super::{Rest, answer, foreign, number};
 use crate::discord::events;
 use crate::discord::rights::wire;
-use crate::ports::{Aspect, PostError, PostReply, PostResult};
+use crate::ports::{GuildField, PostError, PostReply, PostResult};
 
 impl Rest {
     /// Reads one aspect of a guild and takes note of it, as if the gateway had told it.
     ///
     /// # Errors
     /// See [`PostError`].
-    pub(super) async fn learn(&self, guild: &str, aspect: Aspect) -> Result<PostReply, PostError> {
+    pub(super) async fn learn(&self, guild: &str, aspect: GuildField) -> Result<PostReply, PostError> {
         let guild = number(guild).ok_or_else(|| foreign("the community"))?;
         let me = self.me().await?;
         let path = match aspect {
-            Aspect::Itself => format!("/guilds/{guild}"),
-            Aspect::Places => format!("/guilds/{guild}/channels"),
-            Aspect::Threads => format!("/guilds/{guild}/threads/active"),
-            Aspect::Ourselves => format!("/guilds/{guild}/members/{me}"),
+            GuildField::Itself => format!("/guilds/{guild}"),
+            GuildField::Places => format!("/guilds/{guild}/channels"),
+            GuildField::Threads => format!("/guilds/{guild}/threads/active"),
+            GuildField::Ourselves => format!("/guilds/{guild}/members/{me}"),
         };
         let answer = self.send(Method::GET, &path, None).await?;
         match aspect {
-            Aspect::Itself => {
+            GuildField::Itself => {
                 let text = answer.json::<&RawValue>()?.get();
                 let told = events::places(text).map_err(|error| answer::undecodable(&error))?;
                 let rights = wire::guild(text, me).map_err(|error| answer::undecodable(&error))?;
@@ -35,7 +35,7 @@ impl Rest {
                     self.threads.prefers(&told.guild, told.locale);
                 }
             }
-            Aspect::Places => {
+            GuildField::Places => {
                 // What cannot be read is no channel of a kind that we know.
                 for change in
                     answer.json::<Vec<&RawValue>>()?.iter().filter_map(|raw| wire::channel(raw.get(), guild).ok())
@@ -43,7 +43,7 @@ impl Rest {
                     self.rights.learn(change);
                 }
             }
-            Aspect::Threads => {
+            GuildField::Threads => {
                 #[derive(Deserialize)]
                 struct Active<'a> {
                     #[serde(borrow)]
@@ -54,7 +54,7 @@ impl Rest {
                     self.threads.learn(thread, parent);
                 }
             }
-            Aspect::Ourselves => {
+            GuildField::Ourselves => {
                 let text = answer.json::<&RawValue>()?.get();
                 let change = wire::ourselves(text, guild).map_err(|error| answer::undecodable(&error))?;
                 self.rights.learn(change);
@@ -78,8 +78,8 @@ mod tests {
     const CHANNELS: &str = r#"[{"id":"11","type":0},{"id":"12","type":0,"permission_overwrites":[{"id":"5","type":0,"allow":"0","deny":"2048"},{"id":"9","type":0,"allow":"2048","deny":"0"}]},{"odd":1}]"#;
     const THREADS: &str = r#"{"threads":[{"id":"20","type":11,"parent_id":"12"},{"id":"odd"}],"members":[]}"#;
 
-    fn learn(aspect: Aspect) -> PostRequest {
-        PostRequest::Learn { community: "5".to_owned(), aspect }
+    fn learn(aspect: GuildField) -> PostRequest {
+        PostRequest::FetchGuild { community: "5".to_owned(), aspect }
     }
 
     fn place(id: &str) -> Place {
@@ -94,7 +94,7 @@ mod tests {
         let (base, mut seen) = serve(answers).await;
         let rest = Rest::new(&access(&base)).unwrap();
         assert!(!rest.rights.knows("5"));
-        for aspect in [Aspect::Itself, Aspect::Places, Aspect::Threads, Aspect::Ourselves] {
+        for aspect in [GuildField::Itself, GuildField::Places, GuildField::Threads, GuildField::Ourselves] {
             assert_eq!(rest.perform(&learn(aspect)).await.unwrap().result, PostResult::Done);
         }
         let mut lines = Vec::new();
@@ -110,7 +110,7 @@ mod tests {
         let may = |channel| rest.rights.may_answer(Some("5"), &place(channel), None, Timestamp(0));
         assert!(may("11"));
         assert!(!may("12"));
-        rest.perform(&learn(Aspect::Ourselves)).await.unwrap();
+        rest.perform(&learn(GuildField::Ourselves)).await.unwrap();
         assert!(may("12"), "a role of ours may");
     }
 
@@ -119,7 +119,7 @@ mod tests {
         let answers = [ME, "[]", r#"{"threads":7}"#].map(|body| answer(200, "", body)).to_vec();
         let (base, _seen) = serve(answers).await;
         let rest = Rest::new(&access(&base)).unwrap();
-        for aspect in [Aspect::Itself, Aspect::Threads] {
+        for aspect in [GuildField::Itself, GuildField::Threads] {
             assert!(matches!(rest.perform(&learn(aspect)).await, Err(PostError::Transient(_))));
         }
         assert!(!rest.rights.knows("5"));

@@ -66,11 +66,11 @@ async fn whom_the_operator_allows_may_be_notified_and_nobody_else() {
     let edit = || PostRequest::Edit { place: here(), message: message("900"), piece: Piece::text("new") };
     for (pings, expected) in [
         (
-            Pings { answered: true, mentioned: false },
+            AllowedMentions { answered: true, mentioned: false },
             json!({"parse": [], "users": [], "roles": [], "replied_user": true}),
         ),
         (
-            Pings { answered: false, mentioned: true },
+            AllowedMentions { answered: false, mentioned: true },
             json!({"parse": ["users"], "users": [], "roles": [], "replied_user": false}),
         ),
     ] {
@@ -87,7 +87,7 @@ async fn whom_the_operator_allows_may_be_notified_and_nobody_else() {
 #[tokio::test]
 async fn what_answers_nobody_notifies_nobody_whatever_the_operator_allows() {
     let (base, mut seen) = serve(vec![answer(200, "", r#"{"id":"900"}"#)]).await;
-    let rest = Rest::new(&access(&base)).unwrap().pinging(Pings { answered: true, mentioned: true });
+    let rest = Rest::new(&access(&base)).unwrap().pinging(AllowedMentions { answered: true, mentioned: true });
     rest.perform(&create(None)).await.unwrap();
     let body: Value = serde_json::from_str(&seen.recv().await.unwrap().body).unwrap();
     let nobody = json!({"parse": [], "users": [], "roles": [], "replied_user": false});

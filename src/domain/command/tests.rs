@@ -13,7 +13,7 @@ fn caller(roles: &[&str], administrator: bool) -> Caller {
 
 #[test]
 fn operators_hold_a_super_role_or_administer_the_community() {
-    for kind in Kind::ALL {
+    for kind in CommandKind::ALL {
         let everybody = kind.access() == Access::Everybody;
         assert_eq!(may_run(kind, &caller(&["1"], false), &[2]), everybody, "{kind:?}");
         assert!(may_run(kind, &caller(&["1", "2"], false), &[2]), "{kind:?}");
@@ -23,11 +23,11 @@ fn operators_hold_a_super_role_or_administer_the_community() {
 
 #[test]
 fn names_are_what_platforms_take_and_lead_back() {
-    for kind in Kind::ALL {
-        assert_eq!(Kind::named(kind.name()), Some(kind));
+    for kind in CommandKind::ALL {
+        assert_eq!(CommandKind::named(kind.name()), Some(kind));
         assert!(kind.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'));
     }
-    assert_eq!(Kind::named("Status"), None);
+    assert_eq!(CommandKind::named("Status"), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::reply::Kind;
+use crate::domain::reply::ReplyKind;
 
 const GOOD: &str = r#"{"type":"url","response":"Here","data":"https://example.com"}"#;
 
@@ -57,7 +57,7 @@ fn finished(reply: Reply, calls: u64) -> Step {
 #[test]
 fn a_valid_answer_takes_one_structured_call() {
     let (step, requests) = play(ReplyContract::Typed, answers(&[GOOD]));
-    let reply = Reply { kind: Kind::Url, response: "Here".into(), data: "https://example.com".into() };
+    let reply = Reply { kind: ReplyKind::Url, response: "Here".into(), data: "https://example.com".into() };
     assert_eq!(step, finished(reply, 1));
     assert_eq!(
         requests,

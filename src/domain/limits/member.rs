@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::log::{Entry, Log};
+use super::window_log::{Entry, WindowLog};
 use super::{ENTRIES_MAX, TOKENS_MAX};
 use crate::domain::ids::Timestamp;
 
@@ -35,7 +35,7 @@ pub fn tokens(entry: &Entry) -> String {
 
 /// The entries that both lists tell of, the newest [`ENTRIES_MAX`] of each list. What cannot be read is left out.
 #[must_use]
-pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> Log {
+pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> WindowLog {
     let newest = tokens.len().saturating_sub(ENTRIES_MAX);
     let mut entries: Vec<Entry> = tokens[newest..].iter().filter_map(|member| read_tokens(member.as_ref())).collect();
     let spent = entries.len();
@@ -52,12 +52,12 @@ pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> Log {
             None => entries.push(Entry { at, tokens: 0, turn: turn.map(Arc::from), message: true, lease: None }),
         }
     }
-    Log::of(entries)
+    WindowLog::of(entries)
 }
 
 /// The entries as one text, for a store that keeps text: the list of tokens, which tells all there is of ours.
 #[must_use]
-pub fn to_json(log: &Log) -> String {
+pub fn to_json(log: &WindowLog) -> String {
     let members: Vec<String> = log.entries().iter().map(tokens).collect();
     // A list of strings always serialises.
     serde_json::to_string(&members).unwrap_or_default()
@@ -65,11 +65,11 @@ pub fn to_json(log: &Log) -> String {
 
 /// The entries of such a text; none when it is no such text.
 #[must_use]
-pub fn from_json(text: &str) -> Option<Log> {
+pub fn from_json(text: &str) -> Option<WindowLog> {
     let members: Vec<String> = serde_json::from_str(text).ok()?;
     let newest = members.len().saturating_sub(ENTRIES_MAX);
     let entries = members[newest..].iter().filter_map(|member| read_tokens(member));
-    Some(Log::of(entries.map(|entry| Entry { message: true, ..entry }).collect()))
+    Some(WindowLog::of(entries.map(|entry| Entry { message: true, ..entry }).collect()))
 }
 
 fn read_tokens(member: &str) -> Option<Entry> {
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(message(&reserved), "1700000000.025:discord%3A9");
         assert_eq!(tokens(&reserved), "1700000000.025:70:discord%3A9:1700000120.000");
         assert_eq!(tokens(&settled), "1700000000.900:12:discord%3A10");
-        let log = Log::of(vec![reserved.clone(), settled.clone()]);
+        let log = WindowLog::of(vec![reserved.clone(), settled.clone()]);
         let lists = ([message(&reserved), message(&settled)], [tokens(&reserved), tokens(&settled)]);
         assert_eq!(read(&lists.0, &lists.1), log);
         let swapped = ([message(&settled), message(&reserved)], lists.1);
@@ -130,7 +130,7 @@ mod tests {
             spent(1_700_000_001_500, 70),
             spent(1_700_000_002_123, 8),
         ];
-        assert_eq!(log, Log::of(wanted));
+        assert_eq!(log, WindowLog::of(wanted));
     }
 
     #[test]
@@ -141,6 +141,6 @@ mod tests {
         let log = read::<&str, _>(&[], &bad);
         assert_eq!(log.entries(), [Entry { message: false, ..entry(1_700_000_000_000, TOKENS_MAX, Some("t"), None) }]);
         assert_eq!(from_json("{}"), None);
-        assert_eq!(from_json("[\"x\"]"), Some(Log::default()));
+        assert_eq!(from_json("[\"x\"]"), Some(WindowLog::default()));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::log::Log;
+use super::window_log::WindowLog;
 use super::*;
 use crate::domain::ids::Door;
 
@@ -107,7 +107,7 @@ struct Writer {
 fn steps(seed: u64, many: u32) {
     let mut chance = Chance(seed | 1);
     let limits = Limits { messages: u32::try_from(chance.below(8)).unwrap(), tokens: chance.below(5) * 60 };
-    let (mut log, mut oracle, mut now) = (Log::default(), Oracle::default(), 1_700_000_000_000);
+    let (mut log, mut oracle, mut now) = (WindowLog::default(), Oracle::default(), 1_700_000_000_000);
     let mut writers = [0, 3_600_000].map(|wrong| Writer { clock: now + wrong, open: Vec::new() });
     for number in 0..many {
         now += chance.below(90);
@@ -145,7 +145,7 @@ fn steps(seed: u64, many: u32) {
     }
 }
 
-fn ask(log: &mut Log, oracle: &mut Oracle, now: u64, asked: &Request, writer: &mut Writer) {
+fn ask(log: &mut WindowLog, oracle: &mut Oracle, now: u64, asked: &Request, writer: &mut Writer) {
     let Step::Reserve(ask) = &asked.step else { return };
     let number: u32 = ask.turn.id.parse().unwrap();
     let before = log.entries().len();
@@ -196,7 +196,7 @@ proptest! {
     fn settling_in_any_order_gives_the_same(order in Just((0..6).collect::<Vec<u32>>()).prop_shuffle()) {
         let limits = Limits { messages: 10, tokens: 1_000 };
         let fill = |order: &[u32]| {
-            let mut log = Log::default();
+            let mut log = WindowLog::default();
             for number in 0..6 {
                 log.step(Timestamp(5), &reserve(number, 50, limits));
             }
@@ -213,7 +213,7 @@ proptest! {
 fn five_at_once_let_at_most_one_run_over() {
     // The case of a proxy that let 663 tokens through a limit of 100.
     let limits = Limits { messages: 100, tokens: 100 };
-    let mut log = Log::default();
+    let mut log = WindowLog::default();
     let admitted: Vec<u32> = [58_u64, 175, 150, 140, 140]
         .into_iter()
         .zip(0..)
@@ -229,19 +229,19 @@ fn five_at_once_let_at_most_one_run_over() {
 
 #[test]
 fn a_small_limit_lets_a_single_message_through() {
-    let mut log = Log::default();
+    let mut log = WindowLog::default();
     let limits = Limits { messages: 3, tokens: 10 };
     assert_eq!(log.step(Timestamp(0), &reserve(1, 5_000, limits)).0, Answer::Admitted);
     let Answer::Refused(refusal) = log.step(Timestamp(0), &reserve(2, 1, limits)).0 else { panic!() };
     assert!(refusal.unsettled, "an estimate alone is no breach");
     let none = Limits { messages: 3, tokens: 0 };
-    let Answer::Refused(refusal) = Log::default().step(Timestamp(0), &reserve(3, 0, none)).0 else { panic!() };
+    let Answer::Refused(refusal) = WindowLog::default().step(Timestamp(0), &reserve(3, 0, none)).0 else { panic!() };
     assert_eq!((refusal.retry_after, refusal.unsettled), (None, false));
 }
 
 #[test]
 fn the_exempt_are_counted_and_bounded() {
-    let mut log = Log::default();
+    let mut log = WindowLog::default();
     for number in 0..1_500 {
         let mut asked = reserve(number, 7, Limits { messages: 2, tokens: 3 });
         if let Step::Reserve(ask) = &mut asked.step {
@@ -258,7 +258,7 @@ fn the_exempt_are_counted_and_bounded() {
 
 #[test]
 fn absurd_figures_are_clamped() {
-    let mut log = Log::default();
+    let mut log = WindowLog::default();
     let limits = Limits { messages: u32::MAX, tokens: u64::MAX };
     for number in 0..1_000 {
         assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Answer::Admitted);

@@ -22,7 +22,7 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn join(manners: &mut Manners, rules: &Rules<'_>, draw: Draw, seconds: u64) -> Result<(), Silence> {
+fn join(manners: &mut Manners, rules: &Rules<'_>, draw: Draw, seconds: u64) -> Result<(), SuppressionReason> {
     manners.join(rules, (&place(1), None), draw, at(seconds))
 }
 
@@ -37,7 +37,7 @@ fn both_chances_mean_what_they_say() {
         assert_eq!(said.is_ok(), joins, "{consider} {deliver}");
     }
     let never = Rules { consider: 0.0, ..NEUTRAL };
-    assert_eq!(join(&mut manners, &never, SURE, 0), Err(Silence::Chance));
+    assert_eq!(join(&mut manners, &never, SURE, 0), Err(SuppressionReason::Chance));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_place_rests_between_two() {
     let rules = Rules { cooldown: at(60), ..NEUTRAL };
     let mut manners = Manners::default();
     assert_eq!(join(&mut manners, &rules, SURE, 0), Ok(()));
-    assert_eq!(join(&mut manners, &rules, SURE, 59), Err(Silence::Cooldown));
+    assert_eq!(join(&mut manners, &rules, SURE, 59), Err(SuppressionReason::Cooldown));
     assert_eq!(manners.join(&rules, (&place(2), None), SURE, at(59)), Ok(()), "other places do not");
     assert_eq!(join(&mut manners, &rules, SURE, 60), Ok(()));
 }
@@ -73,13 +73,13 @@ fn what_nobody_cares_for_becomes_rarer_until_somebody_does() {
         assert_eq!(join(&mut manners, &rules, draw(0.9), second), Ok(()));
         manners.said(&place(1), at(second));
     }
-    assert_eq!(join(&mut manners, &rules, draw(0.5), 3), Err(Silence::Chance), "halved");
+    assert_eq!(join(&mut manners, &rules, draw(0.5), 3), Err(SuppressionReason::Chance), "halved");
     assert_eq!(join(&mut manners, &rules, draw(0.49), 3), Ok(()));
     manners.said(&place(1), at(3));
-    assert_eq!(join(&mut manners, &rules, draw(0.25), 4), Err(Silence::Chance), "and again");
-    manners.welcomed(&place(1), at(3) + WELCOME_WITHIN + at(1));
-    assert_eq!(join(&mut manners, &rules, draw(0.25), 5), Err(Silence::Chance), "that came too late");
-    manners.welcomed(&place(1), at(10));
+    assert_eq!(join(&mut manners, &rules, draw(0.25), 4), Err(SuppressionReason::Chance), "and again");
+    manners.record_engagement(&place(1), at(3) + WELCOME_WITHIN + at(1));
+    assert_eq!(join(&mut manners, &rules, draw(0.25), 5), Err(SuppressionReason::Chance), "that came too late");
+    manners.record_engagement(&place(1), at(10));
     assert_eq!(join(&mut manners, &rules, draw(0.99), 11), Ok(()));
     for second in 20..60 {
         manners.said(&place(1), at(second));
@@ -96,7 +96,7 @@ fn tokens_of_an_hour_are_counted() {
     manners.spent(600, at(0));
     assert_eq!(join(&mut manners, &rules, SURE, 10), Ok(()));
     manners.spent(400, at(20));
-    assert_eq!(join(&mut manners, &rules, SURE, 30), Err(Silence::Budget));
+    assert_eq!(join(&mut manners, &rules, SURE, 30), Err(SuppressionReason::Budget));
     assert_eq!(join(&mut manners, &NEUTRAL, SURE, 30), Ok(()), "without a budget nobody counts");
     assert_eq!(join(&mut manners, &rules, SURE, 3_600), Ok(()), "the first are over");
 }
@@ -123,10 +123,10 @@ proptest! {
         let rules = Rules { consider: 0.5, deliver: 0.5, cooldown: at(cooldown), backoff_after, ..NEUTRAL };
         let (mut manners, mut now) = (Manners::default(), 0);
         let mut last = None;
-        for (consider, deliver, step, welcomed) in draws {
+        for (consider, deliver, step, record_engagement) in draws {
             now += step;
-            if welcomed {
-                manners.welcomed(&place(1), at(now));
+            if record_engagement {
+                manners.record_engagement(&place(1), at(now));
             }
             if join(&mut manners, &rules, Draw { consider, deliver }, now).is_ok() {
                 prop_assert!(consider < 0.5 && deliver < 0.5);

@@ -17,7 +17,7 @@ use super::report;
 use super::template::countdown;
 use crate::domain::command::kept::Wiped;
 use crate::domain::command::overview::{Overview, Usage};
-use crate::domain::command::{Kind, Tooling};
+use crate::domain::command::{CommandKind, Tooling};
 use crate::domain::ledger::Tally;
 use crate::domain::locale::Locale;
 
@@ -31,7 +31,7 @@ const fn words(locale: Locale) -> &'static Words {
 
 /// What a command does, in at most 100 characters.
 #[must_use]
-pub fn description(kind: Kind, locale: Locale) -> &'static str {
+pub fn description(kind: CommandKind, locale: Locale) -> &'static str {
     (words(locale).describe)(kind)
 }
 
@@ -49,7 +49,7 @@ pub const fn user(locale: Locale) -> &'static str {
 
 /// Says that only operators may run a command.
 #[must_use]
-pub fn operators_only(kind: Kind, locale: Locale) -> String {
+pub fn operators_only(kind: CommandKind, locale: Locale) -> String {
     (words(locale).operators_only)(kind.name())
 }
 
@@ -339,13 +339,13 @@ pub fn refreshed(version: &str, locale: Locale) -> String {
 
 /// What the bot does and what this person may run.
 #[must_use]
-pub fn help(may_run: &[Kind], direct: bool, locale: Locale) -> String {
+pub fn help(may_run: &[CommandKind], direct: bool, locale: Locale) -> String {
     let words = words(locale);
     let mut text = words.help.to_owned();
     if direct {
         let _ = write!(text, " {}", words.help_direct);
     }
-    let line = |kind: &Kind| format!("`/{}`: {}", kind.name(), description(*kind, locale));
+    let line = |kind: &CommandKind| format!("`/{}`: {}", kind.name(), description(*kind, locale));
     let commands: Vec<String> = may_run.iter().map(line).collect();
     [text, list(words.help_commands, &commands), words.help_kept.to_owned()].join("\n\n")
 }

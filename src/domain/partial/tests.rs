@@ -12,7 +12,7 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut partial = Partial::default();
     let show = |piece| {
         partial.push(piece);
-        partial.shown().to_owned()
+        partial.visible().to_owned()
     };
     pieces.into_iter().map(show).collect()
 }

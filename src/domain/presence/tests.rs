@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn text(kind: Kind, written: &str) -> Option<String> {
+fn text(kind: ActivityKind, written: &str) -> Option<String> {
     line(kind, written).map(|line| line.text.to_string())
 }
 
@@ -19,34 +19,43 @@ fn a_line_is_plain_text() {
         ("“the sea”", "the sea"),
         ("tea \u{202e}backwards\u{0}", "tea backwards"),
     ] {
-        assert_eq!(text(Kind::Custom, written).as_deref(), Some(shown), "{written:?}");
+        assert_eq!(text(ActivityKind::Custom, written).as_deref(), Some(shown), "{written:?}");
     }
     for nothing in ["", "  \n", "**", "<@1>", "https://example.com"] {
-        assert_eq!(text(Kind::Playing, nothing), None, "{nothing:?}");
+        assert_eq!(text(ActivityKind::Playing, nothing), None, "{nothing:?}");
     }
 }
 
 #[test]
 fn the_kind_is_not_said_twice() {
-    assert_eq!(text(Kind::Playing, "Playing chess").as_deref(), Some("chess"));
-    assert_eq!(text(Kind::Listening, "listening to: rain").as_deref(), Some("rain"));
-    assert_eq!(text(Kind::Watching, "Watchingly").as_deref(), Some("Watchingly"));
-    assert_eq!(text(Kind::Custom, "Custom made").as_deref(), Some("Custom made"));
+    assert_eq!(text(ActivityKind::Playing, "Playing chess").as_deref(), Some("chess"));
+    assert_eq!(text(ActivityKind::Listening, "listening to: rain").as_deref(), Some("rain"));
+    assert_eq!(text(ActivityKind::Watching, "Watchingly").as_deref(), Some("Watchingly"));
+    assert_eq!(text(ActivityKind::Custom, "Custom made").as_deref(), Some("Custom made"));
 }
 
 #[test]
 fn a_long_line_is_cut_at_a_whole_letter() {
     let family = "👩‍👩‍👧‍👦";
-    let shown = text(Kind::Custom, &family.repeat(40)).unwrap();
+    let shown = text(ActivityKind::Custom, &family.repeat(40)).unwrap();
     assert!(shown.chars().count() <= LINE_MAX && shown.ends_with('…'));
     assert!(shown.trim_end_matches('…').graphemes(true).all(|grapheme| grapheme == family));
-    assert_eq!(text(Kind::Custom, &"x".repeat(LINE_MAX)).unwrap().len(), LINE_MAX);
+    assert_eq!(text(ActivityKind::Custom, &"x".repeat(LINE_MAX)).unwrap().len(), LINE_MAX);
 }
 
 #[test]
 fn kinds_take_turns() {
-    let kinds: Vec<Kind> = (0..5).map(Kind::of).collect();
-    assert_eq!(kinds, [Kind::Playing, Kind::Listening, Kind::Watching, Kind::Custom, Kind::Playing]);
+    let kinds: Vec<ActivityKind> = (0..5).map(ActivityKind::of).collect();
+    assert_eq!(
+        kinds,
+        [
+            ActivityKind::Playing,
+            ActivityKind::Listening,
+            ActivityKind::Watching,
+            ActivityKind::Custom,
+            ActivityKind::Playing
+        ]
+    );
 }
 
 #[test]
@@ -60,7 +69,7 @@ fn the_model_is_told_the_kind_and_the_last_lines() {
         channels: Arc::default(),
     };
     let earlier: Vec<Arc<str>> = (0..7).map(|n| format!("line {n}").into()).collect();
-    let items = transcript(&prompts, Kind::Listening, &earlier);
+    let items = transcript(&prompts, ActivityKind::Listening, &earlier);
     assert!(items[0].content.starts_with("You are Robo.\n\nAnswer with exactly one JSON object"));
     assert_eq!(
         items[1].content,
@@ -71,7 +80,7 @@ fn the_model_is_told_the_kind_and_the_last_lines() {
 proptest! {
     #[test]
     fn whatever_a_model_writes_is_one_short_plain_line(written in "\\PC{0,400}|[<>@#:/`*a-z \n]{0,300}") {
-        if let Some(line) = line(Kind::Playing, &written) {
+        if let Some(line) = line(ActivityKind::Playing, &written) {
             prop_assert!(line.text.chars().count() <= LINE_MAX);
             prop_assert!(!line.text.contains(['\n', '@', '<', '>', '`']));
             prop_assert!(!line.text.trim().is_empty());

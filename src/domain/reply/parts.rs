@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Kind, Reply};
+use super::{Reply, ReplyKind};
 use crate::domain::code;
 use crate::domain::outgoing::{Card, Part};
 use crate::domain::split::is_blank;
@@ -28,13 +28,13 @@ pub fn to_parts(reply: &Reply) -> Vec<Part> {
     let data = reply.data.trim();
     let shown = match reply.kind {
         // Some models write the formula where the words belong.
-        Kind::Latex if is_blank(data) => undelimited(response).map(formula).into_iter().collect(),
+        ReplyKind::Latex if is_blank(data) => undelimited(response).map(formula).into_iter().collect(),
         _ if is_blank(data) => Vec::new(),
-        Kind::Text => Vec::new(),
-        Kind::Url => link(data).map(link_card).or_else(|| bare_address(data)).into_iter().collect(),
-        Kind::Gif => link(data).map(picture_card).into_iter().collect(),
-        Kind::Latex => vec![formula(&formula_in(data))],
-        Kind::Code | Kind::Output => program(reply.kind, data),
+        ReplyKind::Text => Vec::new(),
+        ReplyKind::Url => link(data).map(link_card).or_else(|| bare_address(data)).into_iter().collect(),
+        ReplyKind::Gif => link(data).map(picture_card).into_iter().collect(),
+        ReplyKind::Latex => vec![formula(&formula_in(data))],
+        ReplyKind::Code | ReplyKind::Output => program(reply.kind, data),
     };
     let mut parts = match words_beside(response, data, &shown) {
         words if is_blank(&words) => Vec::new(),
@@ -147,28 +147,28 @@ fn field(fields: &Map<String, Value>, name: &str) -> Option<String> {
 }
 
 /// A program and what it printed, from plain text or from the JSON form with `language`, `content` and `output`.
-fn program(kind: Kind, data: &str) -> Vec<Part> {
+fn program(kind: ReplyKind, data: &str) -> Vec<Part> {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(data) else {
         return vec![one(kind, None, data)];
     };
     let language = field(&fields, "language");
     let content = field(&fields, "content").or_else(|| field(&fields, "code"));
-    let output = field(&fields, "output").map(|output| one(Kind::Output, None, &output));
+    let output = field(&fields, "output").map(|output| one(ReplyKind::Output, None, &output));
     // Beside its output, what is called content is the program.
-    let kind = if output.is_some() || language.is_some() { Kind::Code } else { kind };
+    let kind = if output.is_some() || language.is_some() { ReplyKind::Code } else { kind };
     let content = content.map(|content| one(kind, language, &content));
     let parts: Vec<Part> = content.into_iter().chain(output).collect();
     if parts.is_empty() {
         // Some other object is data that the person asked to see.
-        return vec![one(Kind::Code, Some("json".to_owned()), data)];
+        return vec![one(ReplyKind::Code, Some("json".to_owned()), data)];
     }
     parts
 }
 
 /// One block. Only programs have a language, told or found by its signs.
-fn one(kind: Kind, language: Option<String>, text: &str) -> Part {
+fn one(kind: ReplyKind, language: Option<String>, text: &str) -> Part {
     let (brought, text) = code::unfenced(text).unwrap_or(("", text));
-    if kind == Kind::Output {
+    if kind == ReplyKind::Output {
         return Part::Code { language: String::new(), stem: "output".to_owned(), text: text.to_owned() };
     }
     let language = language.unwrap_or_else(|| brought.to_owned());

@@ -9,7 +9,7 @@ fn schema() -> Schema {
     Schema::compile(&document).unwrap()
 }
 
-fn reply(kind: Kind, response: &str, data: &str) -> Reply {
+fn reply(kind: ReplyKind, response: &str, data: &str) -> Reply {
     Reply { kind, response: response.into(), data: data.into() }
 }
 
@@ -62,7 +62,7 @@ fn a_reply_wrapped_into_its_own_text_is_cleaned_like_any_other() {
 #[test]
 fn a_reply_is_found_in_every_usual_disguise() {
     let plain = r#"{"type":"code","response":"Look","data":"x = {\"a\": 1}"}"#;
-    let expected = reply(Kind::Code, "Look", r#"x = {"a": 1}"#);
+    let expected = reply(ReplyKind::Code, "Look", r#"x = {"a": 1}"#);
     for content in [
         plain.to_owned(),
         format!("  \n{plain}\n"),
@@ -127,7 +127,7 @@ fn a_draft_inside_a_thought_never_wins() {
 fn json_that_is_the_answer_itself_never_stands_bare() {
     let content = json!({"type": "text", "response": "{\"a\": 1}", "data": ""}).to_string();
     assert_eq!(schema().read(&content), Ok(Reply::text("```json\n{\"a\": 1}\n```")));
-    let parts = to_parts(&reply(Kind::Text, "", "[1, 2]"));
+    let parts = to_parts(&reply(ReplyKind::Text, "", "[1, 2]"));
     assert_eq!(parts.iter().map(Part::text).collect::<Vec<_>>(), ["```json\n[1, 2]\n```"]);
 }
 

@@ -6,20 +6,20 @@ const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-const LAW: Law = Law {
+const LAW: RestartPolicy = RestartPolicy {
     restart: Restart::Permanent,
     intensity: Intensity { restarts: 3, period: seconds(10) },
     backoff: Backoff { base: seconds(1), cap: seconds(5) },
 };
 
 /// The verdicts on failures at these seconds, with the longest jitter.
-fn judge(law: &Law, times: &[u64]) -> Vec<Verdict> {
+fn judge(policy: &RestartPolicy, times: &[u64]) -> Vec<RestartDecision> {
     let mut history = History::default();
-    times.iter().map(|at| history.record(law, Exit::Failure, seconds(*at), 1.0)).collect()
+    times.iter().map(|at| history.record(policy, Exit::Failure, seconds(*at), 1.0)).collect()
 }
 
-fn after(n: u64) -> Verdict {
-    Verdict::RestartAfter(seconds(n))
+fn after(n: u64) -> RestartDecision {
+    RestartDecision::RestartAfter(seconds(n))
 }
 
 #[test]
@@ -27,50 +27,50 @@ fn policies_decide_who_rises_again() {
     for (restart, exit, expected) in [
         (Restart::Permanent, Exit::Normal, after(1)),
         (Restart::Permanent, Exit::Failure, after(1)),
-        (Restart::Transient, Exit::Normal, Verdict::Leave),
+        (Restart::Transient, Exit::Normal, RestartDecision::Leave),
         (Restart::Transient, Exit::Failure, after(1)),
-        (Restart::Temporary, Exit::Normal, Verdict::Leave),
-        (Restart::Temporary, Exit::Failure, Verdict::Leave),
+        (Restart::Temporary, Exit::Normal, RestartDecision::Leave),
+        (Restart::Temporary, Exit::Failure, RestartDecision::Leave),
     ] {
-        let law = Law { restart, ..LAW };
-        assert_eq!(History::default().record(&law, exit, seconds(7), 1.0), expected, "{restart:?} {exit:?}");
+        let policy = RestartPolicy { restart, ..LAW };
+        assert_eq!(History::default().record(&policy, exit, seconds(7), 1.0), expected, "{restart:?} {exit:?}");
     }
 }
 
 #[test]
 fn one_restart_too_many_within_the_period_escalates() {
-    assert_eq!(judge(&LAW, &[0, 1, 2, 3]), [after(1), after(2), after(4), Verdict::Escalate]);
-    assert_eq!(judge(&LAW, &[0, 4, 8, 10])[3], Verdict::Escalate, "the whole period counts, its end too");
+    assert_eq!(judge(&LAW, &[0, 1, 2, 3]), [after(1), after(2), after(4), RestartDecision::Escalate]);
+    assert_eq!(judge(&LAW, &[0, 4, 8, 10])[3], RestartDecision::Escalate, "the whole period counts, its end too");
     assert_eq!(judge(&LAW, &[0, 4, 8, 11])[3], after(5));
-    let none = Law { intensity: Intensity { restarts: 0, ..LAW.intensity }, ..LAW };
-    assert_eq!(judge(&none, &[0]), [Verdict::Escalate]);
+    let none = RestartPolicy { intensity: Intensity { restarts: 0, ..LAW.intensity }, ..LAW };
+    assert_eq!(judge(&none, &[0]), [RestartDecision::Escalate]);
 }
 
 #[test]
 fn waits_double_up_to_the_cap_and_start_anew_after_a_calm_period() {
-    let patient = Law { intensity: Intensity { restarts: MAX_REMEMBERED, ..LAW.intensity }, ..LAW };
+    let patient = RestartPolicy { intensity: Intensity { restarts: MAX_REMEMBERED, ..LAW.intensity }, ..LAW };
     assert_eq!(judge(&patient, &[0, 1, 3, 7, 12]), [after(1), after(2), after(4), after(5), after(5)]);
     assert_eq!(
         judge(&patient, &[0, 1, 3, 18]),
         [after(1), after(2), after(4), after(1)],
         "eleven calm seconds since the rise at 7"
     );
-    let slow = Law { backoff: Backoff { base: seconds(60), cap: seconds(600) }, ..patient };
+    let slow = RestartPolicy { backoff: Backoff { base: seconds(60), cap: seconds(600) }, ..patient };
     assert_eq!(judge(&slow, &[0, 60, 180]), [after(60), after(120), after(240)], "waiting for the restart is no calm");
 }
 
 #[test]
 fn a_base_of_zero_restarts_at_once() {
-    let eager = Law { backoff: Backoff { base: Duration::ZERO, cap: seconds(5) }, ..LAW };
+    let eager = RestartPolicy { backoff: Backoff { base: Duration::ZERO, cap: seconds(5) }, ..LAW };
     assert_eq!(judge(&eager, &[0, 0, 0]), [after(0), after(0), after(0)]);
 }
 
 #[test]
 fn a_law_without_escalation_keeps_a_bounded_memory() {
-    let endless = Law { intensity: Intensity { restarts: u32::MAX, period: Duration::MAX }, ..LAW };
+    let endless = RestartPolicy { intensity: Intensity { restarts: u32::MAX, period: Duration::MAX }, ..LAW };
     let mut history = History::default();
     for at in 0..5_000 {
-        assert!(matches!(history.record(&endless, Exit::Failure, seconds(at), 0.5), Verdict::RestartAfter(_)));
+        assert!(matches!(history.record(&endless, Exit::Failure, seconds(at), 0.5), RestartDecision::RestartAfter(_)));
     }
     assert_eq!(history.restarts.len(), MAX_REMEMBERED as usize);
 }
@@ -98,19 +98,19 @@ proptest! {
         gaps in proptest::collection::vec(0_u64..6_000, 1..80), restarts in 0_u32..8
     ) {
         let intensity = Intensity { restarts, period: seconds(10) };
-        let law = Law { intensity, ..LAW };
+        let policy = RestartPolicy { intensity, ..LAW };
         let mut history = History::default();
         let (mut now, mut borne) = (Duration::ZERO, Vec::new());
         for gap in gaps {
             now += Duration::from_millis(gap);
             let in_period = borne.iter().filter(|at| now.saturating_sub(**at) <= intensity.period).count();
-            match history.record(&law, Exit::Failure, now, 0.5) {
-                Verdict::RestartAfter(_) => {
+            match history.record(&policy, Exit::Failure, now, 0.5) {
+                RestartDecision::RestartAfter(_) => {
                     prop_assert!(in_period < restarts as usize);
                     borne.push(now);
                 }
                 verdict => {
-                    prop_assert_eq!(verdict, Verdict::Escalate);
+                    prop_assert_eq!(verdict, RestartDecision::Escalate);
                     prop_assert_eq!(in_period, restarts as usize, "it escalates no sooner than it must");
                 }
             }

@@ -13,7 +13,7 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 /// What is in force and what is next. A community has one deed at a time: its roles have one budget, and what is refused once
 /// is refused to all.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct Restrictions {
     entries: HashMap<Member, Entry>,
     /// When something has to be done about whom; those with a deed under way are not in it.
     next: BTreeSet<(Timestamp, Member)>,
@@ -42,7 +42,7 @@ struct Entry {
 
 /// What has to be done about a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum RoleChange {
     /// The role is given.
     Give,
     /// The role is taken.
@@ -51,7 +51,7 @@ pub enum Deed {
 
 /// A restriction as it is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct RestrictionNotice {
     /// When it ends.
     pub until: Option<Timestamp>,
     /// The name of the member, where it is known.
@@ -68,7 +68,7 @@ impl Entry {
     }
 }
 
-impl Book {
+impl Restrictions {
     /// A member broke a limit. True when a restriction begins with it; its record has to be written before anything else.
     /// `duration` zero restricts without an end.
     pub fn breached(
@@ -130,30 +130,30 @@ impl Book {
     }
 
     /// The next thing to be done now, which is under way from then on.
-    pub fn begin(&mut self, now: Timestamp) -> Option<(Member, Deed)> {
+    pub fn begin(&mut self, now: Timestamp) -> Option<(Member, RoleChange)> {
         let due = self.next.iter().take_while(|(at, _)| *at <= now);
         let found = due.map(|(_, member)| member).find(|member| !self.busy.contains(&member.guild))?.clone();
         let entry = self.entries.get(&found)?;
         let over = entry.until.is_some_and(|until| until <= now);
-        let deed = if over { Deed::Take } else { Deed::Give };
+        let change = if over { RoleChange::Take } else { RoleChange::Give };
         if let Some(due) = entry.due() {
             self.next.remove(&(due, found.clone()));
         }
         self.busy.insert(found.guild.clone());
-        Some((found, deed))
+        Some((found, change))
     }
 
     /// It was done. The restriction as it is now, or as it was.
-    pub fn done(&mut self, member: &Member, deed: Deed) -> Option<Told> {
+    pub fn done(&mut self, member: &Member, change: RoleChange) -> Option<RestrictionNotice> {
         self.busy.remove(&member.guild);
         let told = self.told(member)?;
-        match (deed, told.until) {
-            (Deed::Give, Some(_)) => {
+        match (change, told.until) {
+            (RoleChange::Give, Some(_)) => {
                 if let Some(entry) = self.entries.get(member).cloned() {
                     self.put(member.clone(), Entry { given: true, ..entry });
                 }
             }
-            (Deed::Give, None) | (Deed::Take, _) => {
+            (RoleChange::Give, None) | (RoleChange::Take, _) => {
                 self.remove(member);
                 self.ended.insert(member.clone());
             }
@@ -176,9 +176,9 @@ impl Book {
 
     /// What is known of a member's restriction.
     #[must_use]
-    pub fn told(&self, member: &Member) -> Option<Told> {
+    pub fn told(&self, member: &Member) -> Option<RestrictionNotice> {
         let Entry { until, name, tier, .. } = self.entries.get(member)?;
-        Some(Told { until: *until, name: name.clone(), tier })
+        Some(RestrictionNotice { until: *until, name: name.clone(), tier })
     }
 
     /// How many are in force.

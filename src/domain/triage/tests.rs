@@ -65,14 +65,17 @@ fn quoted(ours: bool) -> Quoted {
 
 fn ignored(posted: &Posted) -> Option<&'static str> {
     match triage(posted, &rules(), &us()) {
-        Verdict::Ignore(reason) => Some(reason.as_str()),
-        Verdict::Turn(_) | Verdict::Hint(_) | Verdict::Restricted(_) | Verdict::Interjection(..) => None,
+        TriageDecision::Ignore(reason) => Some(reason.as_str()),
+        TriageDecision::Turn(_)
+        | TriageDecision::Hint(_)
+        | TriageDecision::Restricted(_)
+        | TriageDecision::Interjection(..) => None,
     }
 }
 
 fn turn(posted: &Posted, rules: &Rules) -> Turn {
     match triage(posted, rules, &us()) {
-        Verdict::Turn(turn) => turn,
+        TriageDecision::Turn(turn) => turn,
         other => panic!("expected a turn, got {other:?}"),
     }
 }
@@ -178,10 +181,10 @@ fn aliases_are_whole_words_in_any_case() {
 #[test]
 fn a_bare_address_is_hinted_and_a_bare_reply_is_a_question() {
     for text in ["<@1>", " <@!1>  <@1>\n", "Staffai!", "staffai?"] {
-        assert!(matches!(triage(&posted(text), &rules(), &us()), Verdict::Hint(_)), "{text:?}");
+        assert!(matches!(triage(&posted(text), &rules(), &us()), TriageDecision::Hint(_)), "{text:?}");
     }
     for text in ["<@1> ?", "<@1> 😀", "<@1> <@42>"] {
-        assert!(matches!(triage(&posted(text), &rules(), &us()), Verdict::Turn(_)), "{text:?}");
+        assert!(matches!(triage(&posted(text), &rules(), &us()), TriageDecision::Turn(_)), "{text:?}");
     }
     let mut message = posted("<@1>");
     message.reply_to = Some(quoted(false));
@@ -210,7 +213,7 @@ fn drawn(text: &str) -> Posted {
 
 #[test]
 fn chance_alone_makes_a_plain_message_of_what_nobody_asked_for() {
-    let Verdict::Interjection(turn, draw) = triage(&drawn("the ferry is late"), &rules(), &us()) else {
+    let TriageDecision::Interjection(turn, draw) = triage(&drawn("the ferry is late"), &rules(), &us()) else {
         panic!("not considered")
     };
     assert_eq!((draw, turn.trigger), (DRAW, Trigger::Interjection));
@@ -225,7 +228,7 @@ fn nobody_is_interjected_upon_who_is_not_a_person_among_others() {
     bot.author.kind = AuthorKind::Bot;
     let mut listed = Rules { direct_messages: true, ..rules() };
     listed.allowed_bots.insert("42".into());
-    assert_eq!(triage(&bot, &listed, &us()), Verdict::Ignore(Reason::NotAddressed), "not even a listed bot");
+    assert_eq!(triage(&bot, &listed, &us()), TriageDecision::Ignore(Reason::NotAddressed), "not even a listed bot");
     assert_eq!(ignored(&bot), Some("bot"));
     assert_eq!(ignored(&Posted { guild: None, ..drawn("psst") }), Some("direct_message"));
     assert_eq!(ignored(&drawn(" \n")), Some("not_addressed"), "a picture without words");
@@ -238,18 +241,18 @@ fn nobody_is_interjected_upon_who_is_not_a_person_among_others() {
 #[test]
 fn whoever_addresses_us_needs_no_luck() {
     assert_eq!(turn(&drawn("<@1> hello"), &rules()).trigger, Trigger::Mention);
-    assert!(matches!(triage(&drawn("<@1>"), &rules(), &us()), Verdict::Hint(_)));
+    assert!(matches!(triage(&drawn("<@1>"), &rules(), &us()), TriageDecision::Hint(_)));
 }
 
 #[test]
 fn a_restricted_member_is_answered_in_one_channel_and_its_threads_only() {
     let mut message = posted("<@1> hello?");
     let verdict = |message: &Posted| match triage(message, &rules(), &us()) {
-        Verdict::Turn(_) => "answered",
-        Verdict::Hint(_) => "hinted",
-        Verdict::Restricted(_) => "restricted",
-        Verdict::Interjection(..) => "interjection",
-        Verdict::Ignore(reason) => reason.as_str(),
+        TriageDecision::Turn(_) => "answered",
+        TriageDecision::Hint(_) => "hinted",
+        TriageDecision::Restricted(_) => "restricted",
+        TriageDecision::Interjection(..) => "interjection",
+        TriageDecision::Ignore(reason) => reason.as_str(),
     };
     assert_eq!(verdict(&message), "answered");
     message.author.roles.push("12".into());

@@ -263,7 +263,7 @@ async fn what_goes_to_the_log_quotes_nobody() {
     };
     let streamed = "data: {\"error\": {\"message\": \"my diary\", \"code\": 500}}\n\n";
     let head = [("content-type", "text/event-stream")];
-    for (status, body, gist) in [
+    for (status, body, safe_message) in [
         (401, quoting("invalid_api_key"), "status 401: invalid_api_key"),
         (400, quoting("my diary is long"), "status 400"),
         (500, "my diary".to_owned(), "status 500"),
@@ -271,12 +271,12 @@ async fn what_goes_to_the_log_quotes_nobody() {
         (200, "my diary".to_owned(), "the answer is not usable JSON: expected value at line 1 column 1"),
     ] {
         let error = ask(answering(status, &[], body).await, LONG).await.unwrap_err();
-        assert_eq!(error.gist, gist);
+        assert_eq!(error.safe_message, safe_message);
         assert!(!error.to_string().contains("diary"), "{error}");
     }
     let client = client("m", format!("http://{}", answering(200, &head, streamed).await), LONG);
     let error = client.stream("m", &request(), sink().0).await.unwrap_err();
-    assert_eq!(error.gist, "an error inside the stream: 500");
+    assert_eq!(error.safe_message, "an error inside the stream: 500");
     assert!(error.message.contains("my diary"), "{}", error.message);
 }
 
@@ -487,7 +487,7 @@ async fn many_at_once() {
     }
 }
 
-fn sink() -> (Heard, Arc<Mutex<String>>) {
+fn sink() -> (DeltaSink, Arc<Mutex<String>>) {
     let heard = Arc::new(Mutex::new(String::new()));
     let told = Arc::clone(&heard);
     (Arc::new(move |text: &str| told.lock().push_str(text)), heard)

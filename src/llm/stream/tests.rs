@@ -63,7 +63,7 @@ where
 {
     let heard = Arc::new(Mutex::new(String::new()));
     let told = Arc::clone(&heard);
-    let sink: Heard = Arc::new(move |text| told.lock().push_str(text));
+    let sink: DeltaSink = Arc::new(move |text| told.lock().push_str(text));
     let result = read(source, &sink).await;
     let result = result.and_then(|body| wire::read(serde_json::from_slice(&body).unwrap(), || 40));
     let heard = heard.lock().clone();

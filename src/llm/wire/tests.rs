@@ -211,10 +211,10 @@ fn complaints_of_every_provider() {
         (json!({"detail": [{"loc": ["body"], "msg": "m", "type": "missing"}]}), "missing: m"),
         (json!({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}), "overloaded_error: m"),
     ] {
-        assert_eq!(complaint(&body).unwrap().to_string(), expected, "{body}");
+        assert_eq!(provider_error(&body).unwrap().to_string(), expected, "{body}");
     }
     for nothing in [json!({}), json!([]), json!({"error": {}}), json!(3)] {
-        assert_eq!(complaint(&nothing), None);
+        assert_eq!(provider_error(&nothing), None);
     }
 }
 

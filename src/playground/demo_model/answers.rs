@@ -20,7 +20,7 @@ pub struct Heard<'a> {
 
 /// What the demo model does about it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum DemoAnswer {
     /// It says something.
     Says {
         /// One of the kinds of the program's own response format: `text`, `code`, `latex`, ...
@@ -41,7 +41,7 @@ pub enum Answer {
 
 /// Finds the answer.
 #[must_use]
-pub fn answer(heard: &Heard) -> Answer {
+pub fn answer(heard: &Heard) -> DemoAnswer {
     let Some(last) = heard.said.iter().rev().find(|said| said.role != "system" && said.role != "developer") else {
         return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
     };
@@ -88,7 +88,7 @@ pub fn answer(heard: &Heard) -> Answer {
 }
 
 /// Things it can show, so that every kind of message can be looked at.
-fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<Answer> {
+fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<DemoAnswer> {
     if has(&["list", "todo", "steps"]) {
         return Some(text(LIST));
     }
@@ -199,7 +199,7 @@ impl Heard<'_> {
     }
 
     /// A tool, when the message asks for one in so many words and it is on offer.
-    fn call(&self, now: &str, words: &[String]) -> Option<Answer> {
+    fn call(&self, now: &str, words: &[String]) -> Option<DemoAnswer> {
         let first = words.first()?;
         let rest = now.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
         let (name, argument) = match first.as_str() {
@@ -210,7 +210,7 @@ impl Heard<'_> {
             _ => return None,
         };
         let (name, schema) = self.tools.iter().find(|(offered, _)| offered == name)?;
-        Some(Answer::Call { name: name.clone(), arguments: arguments(schema, argument.trim()) })
+        Some(DemoAnswer::Call { name: name.clone(), arguments: arguments(schema, argument.trim()) })
     }
 
     fn small_talk(&self, now: &str, has: &dyn Fn(&[&str]) -> bool) -> String {
@@ -289,12 +289,12 @@ fn arguments(schema: &Value, text: &str) -> Value {
     }
 }
 
-fn text(response: impl Into<String>) -> Answer {
+fn text(response: impl Into<String>) -> DemoAnswer {
     says("text", response, "")
 }
 
-fn says(kind: &'static str, response: impl Into<String>, data: &str) -> Answer {
-    Answer::Says { kind, response: response.into(), data: data.to_owned() }
+fn says(kind: &'static str, response: impl Into<String>, data: &str) -> DemoAnswer {
+    DemoAnswer::Says { kind, response: response.into(), data: data.to_owned() }
 }
 
 /// The words of a text in lower case, without marks.

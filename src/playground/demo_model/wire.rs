@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::MODEL;
-use super::answers::{self, Answer, Heard};
+use super::answers::{self, DemoAnswer, Heard};
 
 /// The time of making that answers carry. The demo model has no clock and no client needs one.
 pub const CREATED: u64 = 0;
@@ -111,8 +111,8 @@ impl Reply {
     pub fn to(asked: &Asked) -> Self {
         let heard = Heard { said: &asked.said, tools: &asked.tools };
         let body = match answers::answer(&heard) {
-            Answer::Call { name, arguments } => Body::Call { name, arguments: arguments.to_string() },
-            Answer::Says { kind, response, data } => Body::Text(match &asked.schema {
+            DemoAnswer::Call { name, arguments } => Body::Call { name, arguments: arguments.to_string() },
+            DemoAnswer::Says { kind, response, data } => Body::Text(match &asked.schema {
                 Some(schema) => shaped(schema, kind, &response, &data).to_string(),
                 None => plain(kind, response, &data),
             }),

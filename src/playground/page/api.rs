@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Desk, deeds};
+use super::{Desk, actions};
 use crate::playground::guild::files::{FILE_BYTES, File};
 use crate::playground::guild::ids::{ChannelId, GuildId, MessageId, UserId};
 use crate::playground::guild::{Channel, Guild, Member, Message, Role, permissions};
@@ -35,34 +35,34 @@ const MEMBERS: usize = 200;
 
 /// A sentence for whoever asked in vain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ApiError {
     status: StatusCode,
     sentence: String,
 }
 
-impl Refusal {
+impl ApiError {
     /// A refusal with its status and its reason.
     pub fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
         Self { status, sentence: sentence.into() }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         (self.status, Json(json!({"error": self.sentence}))).into_response()
     }
 }
 
-pub(super) fn bad(sentence: impl Into<String>) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, sentence)
+pub(super) fn bad(sentence: impl Into<String>) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, sentence)
 }
 
-pub(super) fn missing(sentence: &str) -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, sentence)
+pub(super) fn missing(sentence: &str) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, sentence)
 }
 
-pub(super) fn forbidden(sentence: &str) -> Refusal {
-    Refusal::new(StatusCode::FORBIDDEN, sentence)
+pub(super) fn forbidden(sentence: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, sentence)
 }
 
 /// Everything the page shows when it opens.
@@ -108,7 +108,7 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
         messages: channels.iter().map(newest).collect(),
         typing: channels.iter().map(|channel| channel.id).filter(|id| service.typing(*id)).collect(),
         presence: service.presence(0),
-        commands: deeds::commands(service),
+        commands: actions::commands(service),
         channels,
         guild,
     })
@@ -139,7 +139,7 @@ struct Sending {
 }
 
 /// `POST /playground/messages`
-pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<Response, Refusal> {
+pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<Response, ApiError> {
     let saying: Saying = read(body)?;
     let member = speaker(&desk.service, &saying.member)?;
     let channel = channel(&desk.service, &saying.channel)?;
@@ -172,7 +172,7 @@ pub async fn edit(
     State(desk): State<Desk>,
     place: Place,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, ApiError> {
     let message = placed(&desk.service, place)?;
     let editing: Editing = read(body)?;
     if message.author != speaker(&desk.service, &editing.member)?.id {
@@ -193,7 +193,7 @@ pub async fn delete(
     State(desk): State<Desk>,
     place: Place,
     who: Result<Query<Deleting>, QueryRejection>,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, ApiError> {
     let Query(who) = who.map_err(|_| bad("say who deletes: ?member=<id>"))?;
     let message = placed(&desk.service, place)?;
     let member = speaker(&desk.service, &who.member)?;
@@ -215,7 +215,7 @@ struct Typing {
 }
 
 /// `POST /playground/typing`
-pub async fn types(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<StatusCode, Refusal> {
+pub async fn types(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) -> Result<StatusCode, ApiError> {
     let typing: Typing = read(body)?;
     let member = speaker(&desk.service, &typing.member)?;
     let channel = channel(&desk.service, &typing.channel)?;
@@ -223,18 +223,18 @@ pub async fn types(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) fn read<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
+pub(super) fn read<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, ApiError> {
     let body =
-        body.map_err(|rejection| Refusal::new(rejection.status(), "the body was too large or did not arrive"))?;
+        body.map_err(|rejection| ApiError::new(rejection.status(), "the body was too large or did not arrive"))?;
     serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
 }
 
-pub(super) fn id(text: &str) -> Result<u64, Refusal> {
+pub(super) fn id(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| bad("an id is a number written as text"))
 }
 
 /// The member to speak as. The bot speaks for itself.
-pub(super) fn speaker(service: &Service, member: &str) -> Result<Member, Refusal> {
+pub(super) fn speaker(service: &Service, member: &str) -> Result<Member, ApiError> {
     let id = UserId(id(member)?);
     let member = service.members().into_iter().find(|member| member.id == id);
     match member {
@@ -244,30 +244,30 @@ pub(super) fn speaker(service: &Service, member: &str) -> Result<Member, Refusal
     }
 }
 
-pub(super) fn channel(service: &Service, channel: &str) -> Result<Channel, Refusal> {
+pub(super) fn channel(service: &Service, channel: &str) -> Result<Channel, ApiError> {
     let id = ChannelId(id(channel)?);
     let channel = service.channels().into_iter().find(|channel| channel.id == id);
     channel.ok_or_else(|| missing("there is no such channel"))
 }
 
-pub(super) fn find(service: &Service, channel: ChannelId, id: MessageId) -> Result<Message, Refusal> {
+pub(super) fn find(service: &Service, channel: ChannelId, id: MessageId) -> Result<Message, ApiError> {
     let message = service.messages(channel).into_iter().find(|message| message.id == id);
     message.ok_or_else(|| missing("there is no such message"))
 }
 
-fn placed(service: &Service, place: Place) -> Result<Message, Refusal> {
+fn placed(service: &Service, place: Place) -> Result<Message, ApiError> {
     let Path((of, message)) = place.map_err(|_| bad("name the channel and the message"))?;
     let of = channel(service, &of)?;
     find(service, of.id, MessageId(id(&message)?))
 }
 
 /// A text that may be sent on its own.
-fn worded(text: &str) -> Result<&str, Refusal> {
+fn worded(text: &str) -> Result<&str, ApiError> {
     let text = fitting(text)?;
     if text.is_empty() { Err(bad("a message needs some text")) } else { Ok(text) }
 }
 
-fn fitting(text: &str) -> Result<&str, Refusal> {
+fn fitting(text: &str) -> Result<&str, ApiError> {
     let text = text.trim();
     if text.chars().count() > LETTERS {
         return Err(bad(format!("a message has at most {LETTERS} characters")));
@@ -275,7 +275,7 @@ fn fitting(text: &str) -> Result<&str, Refusal> {
     Ok(text)
 }
 
-fn files(sent: Vec<Sending>) -> Result<Vec<File>, Refusal> {
+fn files(sent: Vec<Sending>) -> Result<Vec<File>, ApiError> {
     if sent.len() > FILES {
         return Err(bad(format!("a message has at most {FILES} files")));
     }
@@ -283,7 +283,7 @@ fn files(sent: Vec<Sending>) -> Result<Vec<File>, Refusal> {
         let name: String = file.name.chars().filter(|letter| !letter.is_control()).take(FILE_NAME).collect();
         let bytes = STANDARD.decode(file.data).map_err(|_| bad("a file comes in base64"))?;
         if bytes.len() > FILE_BYTES {
-            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 8 MiB"));
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "a file has at most 8 MiB"));
         }
         let kind = if file.kind.is_empty() { "application/octet-stream".to_owned() } else { file.kind };
         Ok(File {

@@ -16,7 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::Desk;
-use super::api::Refusal;
+use super::api::ApiError;
 use crate::playground::service::{Change, Service};
 
 /// How often the bot's presence is looked at.
@@ -40,7 +40,7 @@ struct Watch {
 /// missed because the reader was too slow, so that the state has to be read again.
 pub async fn stream(State(desk): State<Desk>, closing: Option<Extension<CancellationToken>>) -> Response {
     let Ok(permit) = desk.streams.try_acquire_owned() else {
-        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open").into_response();
+        return ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open").into_response();
     };
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -311,4 +311,4 @@ async fn streams_are_bounded() {
     assert!(open[0].next().await.is_some(), "those that are open go on");
 }
 
-mod deeds;
+mod actions;

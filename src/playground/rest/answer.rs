@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::playground::faults::PlannedAnswer;
 
 /// An answer without its transport.
-pub struct Answer {
+pub struct RestReply {
     /// The HTTP status.
     pub status: u16,
     /// The JSON body; none for 204.
@@ -16,7 +16,7 @@ pub struct Answer {
     pub headers: Vec<(&'static str, String)>,
 }
 
-impl Answer {
+impl RestReply {
     /// 200 with a body.
     #[must_use]
     pub fn ok(body: Value) -> Self {
@@ -51,7 +51,7 @@ impl Answer {
         if plan.status == 429 {
             return Self::limited(plan.retry_after.unwrap_or(Duration::from_secs(1)), false);
         }
-        let mut answer = Self::from(Refusal { code: plan.code, ..Refusal::plain(plan.status) });
+        let mut answer = Self::from(ApiError { code: plan.code, ..ApiError::plain(plan.status) });
         if let Some(wait) = plan.retry_after {
             answer.headers.push(("retry-after", format!("{:.0}", wait.as_secs_f64().ceil())));
         }
@@ -61,14 +61,14 @@ impl Answer {
 
 /// A refusal: a status with Discord's error body.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct ApiError {
     status: u16,
     code: u32,
     message: String,
     errors: Option<Value>,
 }
 
-impl Refusal {
+impl ApiError {
     /// An error with one of Discord's codes.
     #[must_use]
     pub fn new(status: u16, code: u32, message: &str) -> Self {
@@ -132,8 +132,8 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Answer {
-    fn from(refusal: Refusal) -> Self {
+impl From<ApiError> for RestReply {
+    fn from(refusal: ApiError) -> Self {
         let mut body = json!({"message": refusal.message, "code": refusal.code});
         if let Some(errors) = refusal.errors {
             body["errors"] = errors;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{Asked, answer::Refusal};
+use super::{Asked, answer::ApiError};
 use crate::playground::guild::files::{FILE_BYTES, File};
 
 /// Files in one request.
@@ -27,12 +27,12 @@ pub struct Form {
 ///
 /// # Errors
 /// When the body is neither, or a file is too long.
-pub fn read(asked: &Asked) -> Result<Form, Refusal> {
+pub fn read(asked: &Asked) -> Result<Form, ApiError> {
     let kind = asked.headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let invalid = || Refusal::new(400, 50_109, "The request body contains invalid JSON.");
+    let invalid = || ApiError::new(400, 50_109, "The request body contains invalid JSON.");
     let parsed = |text: &[u8]| {
         if text.len() > JSON {
-            return Err(Refusal::new(413, 40_005, "Request entity too large"));
+            return Err(ApiError::new(413, 40_005, "Request entity too large"));
         }
         serde_json::from_slice(text).map_err(|_| invalid())
     };
@@ -49,7 +49,7 @@ pub fn read(asked: &Asked) -> Result<Form, Refusal> {
             }
             (_, Some(filename)) if form.files.len() < FILES => {
                 if part.body.len() > FILE_BYTES {
-                    return Err(Refusal::new(413, 40_005, "Request entity too large"));
+                    return Err(ApiError::new(413, 40_005, "Request entity too large"));
                 }
                 form.files.push(File {
                     name: filename.to_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::Refusal;
+use super::answer::ApiError;
 use crate::playground::{
     guild::{
         Draft,
@@ -34,20 +34,20 @@ const SETTABLE: u64 = 1 << 2 | 1 << 12 | 1 << 15;
 ///
 /// # Errors
 /// When a field is malformed or too long.
-pub fn draft(json: &Map<String, Value>) -> Result<Draft, Refusal> {
+pub fn draft(json: &Map<String, Value>) -> Result<Draft, ApiError> {
     let content = match json.get("content") {
         None | Some(Value::Null) => "",
         Some(Value::String(content)) => content,
         Some(_) => {
-            return Err(Refusal::field("content", "STRING_TYPE_CONVERT", "Could not interpret as string."));
+            return Err(ApiError::field("content", "STRING_TYPE_CONVERT", "Could not interpret as string."));
         }
     };
     if content.chars().count() > CONTENT {
-        return Err(Refusal::field("content", "BASE_TYPE_MAX_LENGTH", "Must be 2000 or fewer in length."));
+        return Err(ApiError::field("content", "BASE_TYPE_MAX_LENGTH", "Must be 2000 or fewer in length."));
     }
     let allowed = Allowed::read(json.get("allowed_mentions")).ok_or_else(|| {
         let text = "parse:[] and the ids of the same kind are mutually exclusive.";
-        Refusal::field("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
+        ApiError::field("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
     })?;
     Ok(Draft {
         content: content.trim().to_owned(),
@@ -65,12 +65,12 @@ pub fn draft(json: &Map<String, Value>) -> Result<Draft, Refusal> {
 ///
 /// # Errors
 /// When the reference leads nowhere or into another channel.
-pub fn reply(world: &World, channel: ChannelId, json: &Map<String, Value>) -> Result<Option<MessageId>, Refusal> {
+pub fn reply(world: &World, channel: ChannelId, json: &Map<String, Value>) -> Result<Option<MessageId>, ApiError> {
     let reference = match json.get("message_reference") {
         None | Some(Value::Null) => return Ok(None),
         Some(reference) => reference,
     };
-    let unknown = || Refusal::field("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message");
+    let unknown = || ApiError::field("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message");
     let number = |name: &str| -> Option<u64> {
         let value = &reference[name];
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
@@ -78,7 +78,11 @@ pub fn reply(world: &World, channel: ChannelId, json: &Map<String, Value>) -> Re
     let elsewhere = number("channel_id").is_some_and(|other| other != channel.0);
     let known = number("message_id").map(MessageId).filter(|id| world.state.message(channel, *id).is_some());
     if elsewhere {
-        return Err(Refusal::field("message_reference", "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL", "Cannot reply here"));
+        return Err(ApiError::field(
+            "message_reference",
+            "REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL",
+            "Cannot reply here",
+        ));
     }
     match (known, reference["fail_if_not_exists"] != json!(false)) {
         (None, true) => Err(unknown()),
@@ -92,22 +96,22 @@ pub fn is_empty(draft: &Draft) -> bool {
     draft.content.is_empty() && draft.embeds.is_empty() && draft.components.is_empty() && draft.files.is_empty()
 }
 
-fn nonce(json: &Map<String, Value>) -> Result<Option<String>, Refusal> {
+fn nonce(json: &Map<String, Value>) -> Result<Option<String>, ApiError> {
     let nonce = match json.get("nonce") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
         Some(_) => {
-            return Err(Refusal::field("nonce", "STRING_TYPE_CONVERT", "Could not interpret as string."));
+            return Err(ApiError::field("nonce", "STRING_TYPE_CONVERT", "Could not interpret as string."));
         }
     };
     if nonce.chars().count() > NONCE {
-        return Err(Refusal::field("nonce", "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length."));
+        return Err(ApiError::field("nonce", "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length."));
     }
     Ok(Some(nonce))
 }
 
-fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
+fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, ApiError> {
     let embeds = objects(json, "embeds", EMBEDS)?;
     let length = |value: &Value| value.as_str().map_or(0, |text| text.chars().count());
     let fields = |embed: &Value| -> usize {
@@ -126,13 +130,13 @@ fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
     }
     if text > EMBED_TEXT {
         let message = "Embed size exceeds maximum size of 6000";
-        return Err(Refusal::field("embeds", "MAX_EMBED_SIZE_EXCEEDED", message));
+        return Err(ApiError::field("embeds", "MAX_EMBED_SIZE_EXCEEDED", message));
     }
     Ok(embeds)
 }
 
 /// Whether one embed keeps within what Discord takes.
-fn whole(embed: &Value) -> Result<(), Refusal> {
+fn whole(embed: &Value) -> Result<(), ApiError> {
     let too_long = |value: &Value, most: usize| value.as_str().is_some_and(|text| text.chars().count() > most);
     let fields = embed["fields"].as_array().map_or(&[][..], Vec::as_slice);
     let empty = |value: &Value| value.as_str().is_none_or(|text| text.trim().is_empty());
@@ -142,23 +146,23 @@ fn whole(embed: &Value) -> Result<(), Refusal> {
     };
     let long = too_long(&embed["title"], EMBED_TITLE) || too_long(&embed["description"], EMBED_DESCRIPTION);
     if long || fields.len() > EMBED_FIELDS || fields.iter().any(bad) {
-        return Err(Refusal::field("embeds", "BASE_TYPE_BAD_LENGTH", "Must be within its length."));
+        return Err(ApiError::field("embeds", "BASE_TYPE_BAD_LENGTH", "Must be within its length."));
     }
     let addresses = [&embed["url"], &embed["image"]["url"], &embed["thumbnail"]["url"]];
     for address in addresses.into_iter().filter_map(Value::as_str) {
         let scheme = address.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
         if !["http", "https", "attachment"].contains(&scheme) {
             let text = "Scheme must be one of ('http', 'https', 'attachment').";
-            return Err(Refusal::field("embeds", "URL_TYPE_INVALID_SCHEME", text));
+            return Err(ApiError::field("embeds", "URL_TYPE_INVALID_SCHEME", text));
         }
     }
     Ok(())
 }
 
-fn objects(json: &Map<String, Value>, name: &str, most: usize) -> Result<Vec<Value>, Refusal> {
+fn objects(json: &Map<String, Value>, name: &str, most: usize) -> Result<Vec<Value>, ApiError> {
     match json.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(items)) if items.len() <= most && items.iter().all(Value::is_object) => Ok(items.clone()),
-        Some(_) => Err(Refusal::field(name, "BASE_TYPE_BAD_LENGTH", "Must be a list of objects within its length.")),
+        Some(_) => Err(ApiError::field(name, "BASE_TYPE_BAD_LENGTH", "Must be a list of objects within its length.")),
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Asked,
-    answer::{Answer, Refusal},
+    answer::{ApiError, RestReply},
     body,
 };
 use crate::playground::{
@@ -17,7 +17,7 @@ use crate::playground::{
     world::{Core, World},
 };
 
-type Outcome = Result<Answer, Refusal>;
+type Outcome = Result<RestReply, ApiError>;
 
 /// Members listed in one answer.
 const MEMBERS: usize = 1_000;
@@ -25,18 +25,18 @@ const MEMBERS: usize = 1_000;
 const REASON: usize = 512;
 
 /// The bot's own user.
-pub fn me(world: &World) -> Answer {
-    Answer::ok(wire::own_user(world.state.bot()))
+pub fn me(world: &World) -> RestReply {
+    RestReply::ok(wire::own_user(world.state.bot()))
 }
 
 /// Anybody's user.
 pub fn user(world: &World, id: UserId) -> Outcome {
     let known = world.state.member(None, id);
-    known.map(|member| Answer::ok(wire::user(member))).ok_or_else(|| Refusal::new(404, 10_013, "Unknown User"))
+    known.map(|member| RestReply::ok(wire::user(member))).ok_or_else(|| ApiError::new(404, 10_013, "Unknown User"))
 }
 
 /// The bot's guilds, briefly.
-pub fn mine(world: &World) -> Answer {
+pub fn mine(world: &World) -> RestReply {
     let bot = world.state.bot().id;
     let brief = |guild: &Guild| {
         json!({
@@ -49,7 +49,7 @@ pub fn mine(world: &World) -> Answer {
             "features": [],
         })
     };
-    Answer::ok(world.state.guilds().iter().map(brief).collect())
+    RestReply::ok(world.state.guilds().iter().map(brief).collect())
 }
 
 /// A direct conversation.
@@ -58,13 +58,13 @@ pub fn open_direct(world: &mut World, asked: &Asked) -> Outcome {
     let recipient = form.json.get("recipient_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
     let now = world.now();
     let open = recipient.and_then(|recipient| world.state.direct(recipient, now));
-    let channel = open.ok_or_else(|| Refusal::new(400, 50_033, "Invalid Recipient(s)"))?;
-    Ok(Answer::ok(wire::channel(&world.state, &channel)))
+    let channel = open.ok_or_else(|| ApiError::new(400, 50_033, "Invalid Recipient(s)"))?;
+    Ok(RestReply::ok(wire::channel(&world.state, &channel)))
 }
 
 /// The bot's application.
-pub fn application(core: &Core, world: &World) -> Answer {
-    Answer::ok(wire::application(&world.state, core.privileged))
+pub fn application(core: &Core, world: &World) -> RestReply {
+    RestReply::ok(wire::application(&world.state, core.privileged))
 }
 
 /// A guild.
@@ -73,25 +73,25 @@ pub fn guild(world: &World, id: GuildId) -> Outcome {
     let mut shown = wire::guild(guild);
     shown["approximate_member_count"] = json!(guild.members.len());
     shown["approximate_presence_count"] = json!(guild.members.len());
-    Ok(Answer::ok(shown))
+    Ok(RestReply::ok(shown))
 }
 
 /// A guild's channels.
 pub fn channels(world: &World, id: GuildId) -> Outcome {
     let channels = known(world, id)?.channels.iter().filter(|channel| channel.kind != ChannelKind::Thread);
-    Ok(Answer::ok(channels.map(|channel| wire::channel(&world.state, channel)).collect()))
+    Ok(RestReply::ok(channels.map(|channel| wire::channel(&world.state, channel)).collect()))
 }
 
 /// A guild's threads.
 pub fn threads(world: &World, id: GuildId) -> Outcome {
     let threads = known(world, id)?.channels.iter().filter(|channel| channel.kind == ChannelKind::Thread);
     let threads: Vec<Value> = threads.map(|thread| wire::channel(&world.state, thread)).collect();
-    Ok(Answer::ok(json!({"threads": threads, "members": []})))
+    Ok(RestReply::ok(json!({"threads": threads, "members": []})))
 }
 
 /// A guild's roles.
 pub fn roles(world: &World, id: GuildId) -> Outcome {
-    Ok(Answer::ok(known(world, id)?.roles.iter().map(wire::role).collect()))
+    Ok(RestReply::ok(known(world, id)?.roles.iter().map(wire::role).collect()))
 }
 
 /// A guild's members by id, `limit` of them after the id `after`.
@@ -100,19 +100,19 @@ pub fn members(world: &World, id: GuildId, asked: &Asked) -> Outcome {
         None => 1,
         Some(Ok(limit)) if (1..=MEMBERS).contains(&limit) => limit,
         Some(_) => {
-            return Err(Refusal::field("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 1000."));
+            return Err(ApiError::field("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 1000."));
         }
     };
     let after = asked.parameter("after").and_then(|id| id.parse().ok()).unwrap_or(UserId(0));
     let mut members: Vec<_> = known(world, id)?.members.iter().filter(|member| member.id > after).collect();
     members.sort_by_key(|member| member.id);
-    Ok(Answer::ok(members.into_iter().take(limit).map(wire::member).collect()))
+    Ok(RestReply::ok(members.into_iter().take(limit).map(wire::member).collect()))
 }
 
 /// One member.
 pub fn member(world: &World, guild: GuildId, user: UserId) -> Outcome {
     let member = known(world, guild)?.members.iter().find(|member| member.id == user);
-    member.map(|member| Answer::ok(wire::member(member))).ok_or_else(Refusal::unknown_member)
+    member.map(|member| RestReply::ok(wire::member(member))).ok_or_else(ApiError::unknown_member)
 }
 
 /// Gives a role or takes it. The bot needs the right to, and must stand above the role.
@@ -120,25 +120,25 @@ pub fn set_role(world: &mut World, id: GuildId, (user, change): (UserId, (RoleId
     let bot = world.state.bot().id;
     let guild = known(world, id)?;
     let role = guild.roles.iter().find(|role| role.id == change.0);
-    let role = role.ok_or_else(|| Refusal::new(404, 10_011, "Unknown Role"))?;
+    let role = role.ok_or_else(|| ApiError::new(404, 10_011, "Unknown Role"))?;
     let own = role.managed || role.id.0 == id.0;
     if own || guild.permissions(bot) & may::MANAGE_ROLES == 0 || guild.rank(bot) <= role.position {
-        return Err(Refusal::missing_permissions());
+        return Err(ApiError::missing_permissions());
     }
     let reason = asked.headers.get("x-audit-log-reason").and_then(|reason| reason.to_str().ok());
     let reason = reason.map(|reason| body::percent_decoded(reason).chars().take(REASON).collect());
-    if world.set_role(id, user, change, reason) { Ok(Answer::nothing()) } else { Err(Refusal::unknown_member()) }
+    if world.set_role(id, user, change, reason) { Ok(RestReply::nothing()) } else { Err(ApiError::unknown_member()) }
 }
 
 /// A channel.
 pub fn channel(world: &World, id: ChannelId) -> Outcome {
-    let channel = world.state.channel(id).ok_or_else(Refusal::unknown_channel)?;
+    let channel = world.state.channel(id).ok_or_else(ApiError::unknown_channel)?;
     if world.script.forbidden.contains(&id) {
-        return Err(Refusal::new(403, 50_001, "Missing Access"));
+        return Err(ApiError::new(403, 50_001, "Missing Access"));
     }
-    Ok(Answer::ok(wire::channel(&world.state, channel)))
+    Ok(RestReply::ok(wire::channel(&world.state, channel)))
 }
 
-fn known(world: &World, id: GuildId) -> Result<&Guild, Refusal> {
-    world.state.guild(id).ok_or_else(Refusal::unknown_guild)
+fn known(world: &World, id: GuildId) -> Result<&Guild, ApiError> {
+    world.state.guild(id).ok_or_else(ApiError::unknown_guild)
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Asked,
-    answer::{Answer, Refusal},
+    answer::{ApiError, RestReply},
     body::{self, Form},
     draft::{draft, is_empty},
 };
@@ -18,7 +18,7 @@ use crate::playground::{
     world::World,
 };
 
-type Outcome = Result<Answer, Refusal>;
+type Outcome = Result<RestReply, ApiError>;
 
 /// Only the person who began the interaction sees the message.
 const EPHEMERAL: u64 = 1 << 6;
@@ -26,12 +26,12 @@ const EPHEMERAL: u64 = 1 << 6;
 const LOADING: u64 = 1 << 7;
 
 /// Lists commands.
-pub fn commands(world: &World, scope: Option<GuildId>, asked: &Asked) -> Answer {
+pub fn commands(world: &World, scope: Option<GuildId>, asked: &Asked) -> RestReply {
     let mut commands = world.interactions.commands(scope).to_vec();
     if asked.parameter("with_localizations") != Some("true") {
         commands.iter_mut().for_each(without_localizations);
     }
-    Answer::ok(commands.into())
+    RestReply::ok(commands.into())
 }
 
 /// Whoever does not ask for translations gets the command, and its options, without them.
@@ -45,25 +45,25 @@ fn without_localizations(command: &mut Value) {
 
 /// Replaces all commands.
 pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &Asked) -> Outcome {
-    let invalid = |_| Refusal::new(400, 50_109, "The request body contains invalid JSON.");
+    let invalid = |_| ApiError::new(400, 50_109, "The request body contains invalid JSON.");
     let list: Vec<Map<String, Value>> = serde_json::from_slice(&asked.body).map_err(invalid)?;
     let named = list.iter().all(|command| command.get("name").is_some_and(Value::is_string));
     if !named || !world.set_commands(scope, list) {
-        return Err(Refusal::new(400, 50_035, "Invalid Form Body"));
+        return Err(ApiError::new(400, 50_035, "Invalid Form Body"));
     }
-    Ok(Answer::ok(world.interactions.commands(scope).to_vec().into()))
+    Ok(RestReply::ok(world.interactions.commands(scope).to_vec().into()))
 }
 
 /// The first answer to an interaction.
 pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> Outcome {
     let now = world.now();
-    let unknown = || Refusal::new(404, 10_062, "Unknown interaction");
+    let unknown = || ApiError::new(404, 10_062, "Unknown interaction");
     let known = world.interactions.by_token(token).filter(|known| known.id == id).ok_or_else(unknown)?;
     if now.saturating_sub(known.made_at) > FIRST_ANSWER_MS {
         return Err(unknown());
     }
     if known.answer.is_some() {
-        return Err(Refusal::new(400, 40_060, "Interaction has already been acknowledged."));
+        return Err(ApiError::new(400, 40_060, "Interaction has already been acknowledged."));
     }
     let interaction = known.clone();
     let Form { json, files } = body::read(asked)?;
@@ -82,12 +82,12 @@ pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> 
             original = Some(write(world, &interaction, thinking)?);
         }
         7 => {
-            let source = interaction.message.ok_or_else(|| Refusal::new(400, 50_035, "Invalid Form Body"))?;
+            let source = interaction.message.ok_or_else(|| ApiError::new(400, 50_035, "Invalid Form Body"))?;
             rewrite(world, &interaction, source, &data)?;
             original = Some(source);
         }
         _ => {
-            return Err(Refusal::field("type", "BASE_TYPE_CHOICES", "Value must be one of the known types."));
+            return Err(ApiError::field("type", "BASE_TYPE_CHOICES", "Value must be one of the known types."));
         }
     }
     if let Some(known) = world.interactions.by_token(token) {
@@ -96,7 +96,7 @@ pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> 
         known.original = original.or((kind == 6).then_some(interaction.message).flatten());
         known.form = matches!(kind, 8 | 9).then(|| Value::Object(data).to_string());
     }
-    Ok(Answer::nothing())
+    Ok(RestReply::nothing())
 }
 
 /// A further message.
@@ -118,14 +118,14 @@ pub fn follow_up(world: &mut World, token: u64, asked: &Asked) -> Outcome {
 /// Reads one of the answers.
 pub fn get(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
     let interaction = alive(world, token)?;
-    let id = id.or(interaction.original).ok_or_else(Refusal::unknown_message)?;
+    let id = id.or(interaction.original).ok_or_else(ApiError::unknown_message)?;
     shown(world, &interaction, id)
 }
 
 /// Edits one of the answers.
 pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &Asked) -> Outcome {
     let interaction = alive(world, token)?;
-    let id = id.or(interaction.original).ok_or_else(Refusal::unknown_message)?;
+    let id = id.or(interaction.original).ok_or_else(ApiError::unknown_message)?;
     let Form { json, files } = body::read(asked)?;
     rewrite(world, &interaction, id, &json)?;
     if !files.is_empty() {
@@ -139,16 +139,16 @@ pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &Asked)
 /// Deletes one of the answers.
 pub fn delete(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
     let interaction = alive(world, token)?;
-    let id = id.or(interaction.original).ok_or_else(Refusal::unknown_message)?;
-    world.delete(interaction.channel, id).ok_or_else(Refusal::unknown_message)?;
-    Ok(Answer::nothing())
+    let id = id.or(interaction.original).ok_or_else(ApiError::unknown_message)?;
+    world.delete(interaction.channel, id).ok_or_else(ApiError::unknown_message)?;
+    Ok(RestReply::nothing())
 }
 
-fn alive(world: &mut World, token: u64) -> Result<Interaction, Refusal> {
+fn alive(world: &mut World, token: u64) -> Result<Interaction, ApiError> {
     let now = world.now();
-    let known = world.interactions.by_token(token).ok_or_else(|| Refusal::new(404, 10_015, "Unknown Webhook"))?;
+    let known = world.interactions.by_token(token).ok_or_else(|| ApiError::new(404, 10_015, "Unknown Webhook"))?;
     if now.saturating_sub(known.made_at) > TOKEN_LIFETIME_MS {
-        return Err(Refusal::new(401, 50_027, "Invalid Webhook Token"));
+        return Err(ApiError::new(401, 50_027, "Invalid Webhook Token"));
     }
     Ok(known.clone())
 }
@@ -157,21 +157,21 @@ fn flags(data: &Map<String, Value>) -> u64 {
     data.get("flags").and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn spoken(data: &Map<String, Value>) -> Result<Draft, Refusal> {
+fn spoken(data: &Map<String, Value>) -> Result<Draft, ApiError> {
     let mut draft = draft(data)?;
     if is_empty(&draft) {
-        return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
+        return Err(ApiError::new(400, 50_006, "Cannot send an empty message"));
     }
     draft.flags |= flags(data) & EPHEMERAL;
     Ok(draft)
 }
 
-fn write(world: &mut World, interaction: &Interaction, draft: Draft) -> Result<MessageId, Refusal> {
+fn write(world: &mut World, interaction: &Interaction, draft: Draft) -> Result<MessageId, ApiError> {
     let only_for = (draft.flags & EPHEMERAL != 0).then_some(interaction.member);
     let command = interaction.command.clone().map(|name| (interaction.member, name));
     let bot = world.state.bot().id;
     let posted = world.post(interaction.channel, bot, Draft { only_for, command, ..draft });
-    posted.map(|message| message.id).ok_or_else(Refusal::unknown_channel)
+    posted.map(|message| message.id).ok_or_else(ApiError::unknown_channel)
 }
 
 fn rewrite(
@@ -179,7 +179,7 @@ fn rewrite(
     interaction: &Interaction,
     id: MessageId,
     data: &Map<String, Value>,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let change = draft(data)?;
     let has = |name: &str| data.contains_key(name);
     let edited = world.edit(interaction.channel, id, |message| {
@@ -194,10 +194,10 @@ fn rewrite(
         }
         message.flags &= !LOADING;
     });
-    edited.map(|_| ()).ok_or_else(Refusal::unknown_message)
+    edited.map(|_| ()).ok_or_else(ApiError::unknown_message)
 }
 
 fn shown(world: &World, interaction: &Interaction, id: MessageId) -> Outcome {
-    let message = world.state.message(interaction.channel, id).ok_or_else(Refusal::unknown_message)?;
-    Ok(Answer::ok(wire::message(&world.state, message)))
+    let message = world.state.message(interaction.channel, id).ok_or_else(ApiError::unknown_message)?;
+    Ok(RestReply::ok(wire::message(&world.state, message)))
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Asked,
-    answer::{Answer, Refusal},
+    answer::{ApiError, RestReply},
     body::{self, Form},
     draft::{draft, is_empty, reply},
 };
@@ -18,7 +18,7 @@ use crate::playground::{
     world::World,
 };
 
-type Outcome = Result<Answer, Refusal>;
+type Outcome = Result<RestReply, ApiError>;
 
 /// Messages listed in one answer, and how many unless told.
 const LISTED: usize = 100;
@@ -34,11 +34,11 @@ pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
     draft.files = files;
     draft.reply_to = reply(world, channel, &json)?;
     if draft.reply_to.is_some() && !allowed(world, channel, may::READ_HISTORY) {
-        return Err(Refusal::new(400, 160_002, "Cannot reply without permission to read message history"));
+        return Err(ApiError::new(400, 160_002, "Cannot reply without permission to read message history"));
     }
     let stickers = json.get("sticker_ids").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     if is_empty(&draft) && !stickers {
-        return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
+        return Err(ApiError::new(400, 50_006, "Cannot send an empty message"));
     }
     let author = world.state.bot().id;
     let enforced = json.get("enforce_nonce").and_then(Value::as_bool).unwrap_or(false);
@@ -47,10 +47,10 @@ pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
     {
         let first = wire::message(&world.state, first);
         world.tally.stats.duplicate_nonces += 1;
-        return Ok(Answer::ok(first));
+        return Ok(RestReply::ok(first));
     }
-    let message = world.post(channel, author, draft).ok_or_else(Refusal::unknown_channel)?;
-    Ok(Answer::ok(wire::message(&world.state, &message)))
+    let message = world.post(channel, author, draft).ok_or_else(ApiError::unknown_channel)?;
+    Ok(RestReply::ok(wire::message(&world.state, &message)))
 }
 
 /// Reads messages, newest first.
@@ -60,7 +60,7 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
         None => LISTED_USUALLY,
         Some(Ok(limit)) if (1..=LISTED).contains(&limit) => limit,
         Some(_) => {
-            return Err(Refusal::field("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100."));
+            return Err(ApiError::field("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100."));
         }
     };
     let pivot = |name: &str| asked.parameter(name).and_then(|id| id.parse::<MessageId>().ok());
@@ -83,14 +83,14 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
     } else {
         older(pivot("before").unwrap_or(MessageId(u64::MAX)), limit)
     };
-    Ok(Answer::ok(found.into_iter().map(|message| wire::message(&world.state, message)).collect()))
+    Ok(RestReply::ok(found.into_iter().map(|message| wire::message(&world.state, message)).collect()))
 }
 
 /// Reads one message.
 pub fn get(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
-    let message = world.state.message(channel, id).ok_or_else(Refusal::unknown_message)?;
-    Ok(Answer::ok(wire::message(&world.state, message)))
+    let message = world.state.message(channel, id).ok_or_else(ApiError::unknown_message)?;
+    Ok(RestReply::ok(wire::message(&world.state, message)))
 }
 
 /// Edits one of the bot's messages; fields that are absent stay.
@@ -98,9 +98,9 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
     writable(world, channel, 0)?;
     let Form { json, files } = body::read(asked)?;
     let change = Draft { files, ..draft(&json)? };
-    let before = world.state.message(channel, id).ok_or_else(Refusal::unknown_message)?;
+    let before = world.state.message(channel, id).ok_or_else(ApiError::unknown_message)?;
     if before.author != world.state.bot().id {
-        return Err(Refusal::new(403, 50_005, "Cannot edit a message authored by another user"));
+        return Err(ApiError::new(403, 50_005, "Cannot edit a message authored by another user"));
     }
     let has = |name: &str| json.contains_key(name);
     let after = Draft {
@@ -111,7 +111,7 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
     };
     let mut attachments = kept(&json, &before.attachments);
     if is_empty(&after) && attachments.is_empty() && change.files.is_empty() {
-        return Err(Refusal::new(400, 50_006, "Cannot send an empty message"));
+        return Err(ApiError::new(400, 50_006, "Cannot send an empty message"));
     }
     let now = world.now();
     attachments.extend(change.files.into_iter().map(|file| world.state.attach(file, now)));
@@ -127,8 +127,8 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
             message.allowed_mentions = change.allowed.raw;
         }
     });
-    let edited = edited.ok_or_else(Refusal::unknown_message)?;
-    Ok(Answer::ok(wire::message(&world.state, &edited)))
+    let edited = edited.ok_or_else(ApiError::unknown_message)?;
+    Ok(RestReply::ok(wire::message(&world.state, &edited)))
 }
 
 /// The attachments that stay: those that the edit names, or all of them when it names none.
@@ -141,12 +141,12 @@ fn kept(json: &Map<String, Value>, before: &[Attachment]) -> Vec<Attachment> {
 /// Deletes a message: the bot's own, or anybody's when it has the right to.
 pub fn delete(world: &mut World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
-    let message = world.state.message(channel, id).ok_or_else(Refusal::unknown_message)?;
+    let message = world.state.message(channel, id).ok_or_else(ApiError::unknown_message)?;
     if message.author != world.state.bot().id {
         writable(world, channel, may::MANAGE_MESSAGES)?;
     }
     world.delete(channel, id);
-    Ok(Answer::nothing())
+    Ok(RestReply::nothing())
 }
 
 /// Lights the bot's typing indicator.
@@ -154,7 +154,7 @@ pub fn typing(world: &mut World, channel: ChannelId) -> Outcome {
     writable(world, channel, may::SEND_MESSAGES)?;
     let bot = world.state.bot().id;
     world.types(channel, bot);
-    Ok(Answer::nothing())
+    Ok(RestReply::nothing())
 }
 
 /// Opens a thread as the bot.
@@ -163,30 +163,30 @@ pub fn open_thread(world: &mut World, (channel, message): (ChannelId, Option<Mes
     let Form { json, .. } = body::read(asked)?;
     let name = json.get("name").and_then(Value::as_str).unwrap_or_default();
     if !(1..=THREAD_NAME).contains(&name.chars().count()) {
-        return Err(Refusal::field("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length."));
+        return Err(ApiError::field("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length."));
     }
     if message.is_some_and(|message| world.state.channel(ChannelId(message.0)).is_some()) {
-        return Err(Refusal::new(400, 160_004, "A thread has already been created for this message"));
+        return Err(ApiError::new(400, 160_004, "A thread has already been created for this message"));
     }
     let bot = world.state.bot().id;
-    let thread = world.open_thread(channel, bot, message, name).ok_or_else(Refusal::unknown_message)?;
-    Ok(Answer::ok(wire::channel(&world.state, &thread)))
+    let thread = world.open_thread(channel, bot, message, name).ok_or_else(ApiError::unknown_message)?;
+    Ok(RestReply::ok(wire::channel(&world.state, &thread)))
 }
 
 /// Accepts a reaction, which nobody sees.
 pub fn react(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
-    world.state.message(channel, id).map(|_| Answer::nothing()).ok_or_else(Refusal::unknown_message)
+    world.state.message(channel, id).map(|_| RestReply::nothing()).ok_or_else(ApiError::unknown_message)
 }
 
-fn readable(world: &World, channel: ChannelId) -> Result<(), Refusal> {
-    world.state.channel(channel).map(|_| ()).ok_or_else(Refusal::unknown_channel)
+fn readable(world: &World, channel: ChannelId) -> Result<(), ApiError> {
+    world.state.channel(channel).map(|_| ()).ok_or_else(ApiError::unknown_channel)
 }
 
-fn writable(world: &World, id: ChannelId, right: u64) -> Result<(), Refusal> {
-    world.state.channel(id).ok_or_else(Refusal::unknown_channel)?;
+fn writable(world: &World, id: ChannelId, right: u64) -> Result<(), ApiError> {
+    world.state.channel(id).ok_or_else(ApiError::unknown_channel)?;
     if !allowed(world, id, right) || world.script.forbidden.contains(&id) {
-        return Err(Refusal::missing_permissions());
+        return Err(ApiError::missing_permissions());
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ impl Opener {
         make_dir(&self.dir).map_err(|error| failed("cannot make the data directory", &error))?;
         let path = self.dir.join(FILE);
         let database = match self.open_file(&path) {
-            Err(Refusal::Damaged(reason)) => {
+            Err(OpenRefusal::Damaged(reason)) => {
                 let aside =
                     self.put_aside(&path).map_err(|error| failed("cannot put the damaged store aside", &error))?;
                 tracing::error!(
@@ -58,17 +58,19 @@ impl Opener {
         };
         match database {
             Ok(database) => Ok(Embedded::new(database, path, Arc::clone(&self.clock), Arc::clone(&self.suspect))),
-            Err(Refusal::InUse) => Err(OpenError::InUse(format!(
+            Err(OpenRefusal::InUse) => Err(OpenError::InUse(format!(
                 "the data directory {} is in use by another process; stop that one, or give this one a directory of its own \
                  with STAFFAI_DATA_DIR",
                 self.dir.display()
             ))),
-            Err(Refusal::Damaged(reason) | Refusal::Other(reason)) => Err(failed("cannot open the store", &reason)),
+            Err(OpenRefusal::Damaged(reason) | OpenRefusal::Other(reason)) => {
+                Err(failed("cannot open the store", &reason))
+            }
         }
     }
 
-    fn open_file(&self, path: &Path) -> Result<Database, Refusal> {
-        let file = open_private(path).map_err(|error| Refusal::Other(error.to_string()))?;
+    fn open_file(&self, path: &Path) -> Result<Database, OpenRefusal> {
+        let file = open_private(path).map_err(|error| OpenRefusal::Other(error.to_string()))?;
         // A file that was damaged with a purpose may trip an assertion of the library rather than give an error.
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let mut database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file)?;
@@ -83,8 +85,8 @@ impl Opener {
                 self.suspect.store(false, Ordering::Release);
                 Ok(database)
             }
-            Ok(Err(error)) => Err(Refusal::from(error)),
-            Err(_) => Err(Refusal::Damaged("the library panicked over it".to_owned())),
+            Ok(Err(error)) => Err(OpenRefusal::from(error)),
+            Err(_) => Err(OpenRefusal::Damaged("the library panicked over it".to_owned())),
         }
     }
 
@@ -102,13 +104,13 @@ impl Opener {
 }
 
 /// Why the file did not open.
-enum Refusal {
+enum OpenRefusal {
     InUse,
     Damaged(String),
     Other(String),
 }
 
-impl From<redb::Error> for Refusal {
+impl From<redb::Error> for OpenRefusal {
     fn from(error: redb::Error) -> Self {
         match error {
             redb::Error::DatabaseAlreadyOpen => Self::InUse,

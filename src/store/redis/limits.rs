@@ -5,29 +5,34 @@ use ::redis::{RedisResult, Script};
 use super::pool::Link;
 use crate::domain::ids::{self, Timestamp};
 use crate::domain::keys;
-use crate::domain::limits::book::Changes;
+use crate::domain::limits::member_windows::Changes;
 use crate::domain::limits::{
     Answer, ENTRIES_MAX, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, member,
 };
-use crate::store::Ruling;
+use crate::store::LimitDecision;
 
 /// The largest limit that the script is told: all entries at their most stay below it, and it is exact as a number of Lua.
 const LIMIT_MAX: u64 = TOKENS_MAX * ENTRIES_MAX as u64;
 
 /// Word, moment, tier, wait, unsettled, the list of messages, the list of tokens.
-type Told = (String, u64, String, i64, u8, Vec<String>, Vec<String>);
+type RawReply = (String, u64, String, i64, u8, Vec<String>, Vec<String>);
 
 /// The law. A server that does not know it yet, or does no longer, is told it by the client library.
-pub struct Law(Script);
+pub struct LimitScript(Script);
 
-impl Law {
+impl LimitScript {
     /// The law as the server is told it.
     pub fn new() -> Self {
         Self(Script::new(include_str!("limits.lua")))
     }
 
     /// One step of the server.
-    pub async fn rule(&self, link: &mut Link, request: &Request, changes: Option<&Changes>) -> RedisResult<Ruling> {
+    pub async fn rule(
+        &self,
+        link: &mut Link,
+        request: &Request,
+        changes: Option<&Changes>,
+    ) -> RedisResult<LimitDecision> {
         let told = self.ask(link, &request.member, ids::millis(request.window), Some(&request.step), changes).await?;
         let (word, now, tier, wait, unsettled, messages, tokens) = told;
         let log = member::read(&messages, &tokens);
@@ -41,7 +46,7 @@ impl Law {
             "used" => Answer::Used(log.used(wait)),
             _ => Answer::Done,
         };
-        Ok(Ruling { answer, now: Timestamp(now), log })
+        Ok(LimitDecision { answer, now: Timestamp(now), log })
     }
 
     /// Tells the server what was decided while it was away.
@@ -59,7 +64,7 @@ impl Law {
         window: u64,
         step: Option<&Step>,
         changes: Option<&Changes>,
-    ) -> RedisResult<Told> {
+    ) -> RedisResult<RawReply> {
         let mut call = self.0.prepare_invoke();
         for key in keys::limit_pair(member, link.is_spread()) {
             call.key(key);

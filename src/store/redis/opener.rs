@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::Redis;
 use super::address::Address;
-use super::limits::Law;
+use super::limits::LimitScript;
 use super::pool::Pool;
 use crate::store::OpenError;
 
@@ -57,7 +57,7 @@ impl Opener {
     pub fn open(&self) -> Result<Redis, OpenError> {
         let place = self.address.place();
         let pool = self.pool().map_err(|reason| OpenError::Failed(format!("redis at {place}: {reason}")))?;
-        Ok(Redis { pool, place, law: Law::new() })
+        Ok(Redis { pool, place, limit_script: LimitScript::new() })
     }
 
     fn pool(&self) -> Result<Pool, String> {

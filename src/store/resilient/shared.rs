@@ -7,9 +7,9 @@ use metrics::gauge;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::decision::{Ruled, Steady};
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
-use super::ruling::{Ruled, Steady};
 use super::{GATHERED_ENOUGH, Limits};
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, StoreStatus, Write};
@@ -42,7 +42,7 @@ pub struct State<B> {
     /// Living entries dropped since the last warning about it.
     pub dropped: usize,
     /// What is known of members' limits.
-    pub ruling: Ruled,
+    pub decision: Ruled,
 }
 
 /// How far the numbered writes have come.
@@ -87,7 +87,7 @@ impl<B: Backend> Shared<B> {
                 backend: None,
                 reads: true,
                 dropped: 0,
-                ruling: Ruled::default(),
+                decision: Ruled::default(),
             }),
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
@@ -202,7 +202,7 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         self.fail_waiting(&state);
         state.status = StoreStatus::Degraded("the store is closed".to_owned());
-        (state.backend.take(), state.overlay.len() + state.ruling.book.changed().len())
+        (state.backend.take(), state.overlay.len() + state.decision.book.changed().len())
     }
 
     pub fn now(&self) -> Timestamp {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::SWEEP_AGAIN;
 use super::shared::Shared;
-use crate::domain::limits::book::{Changes, MEMBERS_MAX};
+use crate::domain::limits::member_windows::{Changes, MEMBERS_MAX};
 use crate::domain::{keys, panic};
 use crate::ports::StoreStatus;
 use crate::store::{Backend, BackendError, Batch, OpenError, Ticket};
@@ -118,7 +118,7 @@ impl<B: Backend> Writer<B> {
         loop {
             let (status, waiting) = {
                 let state = self.shared.lock();
-                (state.status.clone(), state.overlay.len() + usize::from(state.ruling.book.has_changes()))
+                (state.status.clone(), state.overlay.len() + usize::from(state.decision.book.has_changes()))
             };
             let closing = self.shared.closing.is_cancelled();
             self.report_dropped();

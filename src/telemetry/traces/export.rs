@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::spans::attribute;
-use super::{Post, Refusal, Source};
+use super::{ExportError, Post, Source};
 
 /// What waits in the queue.
 pub(super) type Queued = Span;
@@ -124,11 +124,11 @@ impl Exporter {
             let refusal = match answer {
                 Ok(Ok(())) => return self.took(),
                 Ok(Err(refusal)) => refusal,
-                Err(_) => Refusal::Later(format!("no answer within {EXPORT_WITHIN:?}")),
+                Err(_) => ExportError::Later(format!("no answer within {EXPORT_WITHIN:?}")),
             };
-            let (Refusal::Later(reason) | Refusal::Never(reason)) = &refusal;
+            let (ExportError::Later(reason) | ExportError::Never(reason)) = &refusal;
             self.failed(reason);
-            if last || matches!(refusal, Refusal::Never(_)) {
+            if last || matches!(refusal, ExportError::Never(_)) {
                 return lost(spans);
             }
             tokio::select! {

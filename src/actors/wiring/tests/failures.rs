@@ -173,7 +173,7 @@ async fn breaks_once(row: &'static Row, path: &str, fault: Fault, moment: Moment
     assert!(log.of("actor.escalated").is_empty(), "{told}");
     assert_eq!(outside.answers(), ["fine"], "{told}");
     assert_eq!(outside.store.json("staffai:turn:discord:10").unwrap()["state"], "closed", "{told}");
-    let holds = matches!(row.kind, Kind::Journal | Kind::Conversation) && matches!(moment, Moment::Thinking);
+    let holds = matches!(row.kind, ActorKind::Journal | ActorKind::Conversation) && matches!(moment, Moment::Thinking);
     if holds {
         assert_eq!(log.column("turn.resumed", "turn"), ["discord:10"], "{told}");
     }

@@ -57,7 +57,7 @@ impl Models for Scripted {
     }
 }
 
-async fn tried(kind: Kind, row: Row) -> (Verdict, String) {
+async fn tried(kind: Kind, row: Row) -> (CheckStatus, String) {
     let document = serde_json::from_str(include_str!("../../../../response_schema.json")).unwrap();
     let schema = Schema::compile(&document).unwrap();
     let instructions = Item::new(Role::System, "be brief");
@@ -71,13 +71,13 @@ fn row() -> Row {
 #[tokio::test]
 async fn a_model_that_can_do_both_gets_its_line() {
     let (verdict, why) = tried(Kind::Able, row()).await;
-    assert_eq!(verdict, Verdict::Note);
+    assert_eq!(verdict, CheckStatus::Note);
     assert!(
         why.contains(r#"write into the models file: "m": {"tools": "native", "schema_with_tools": true}"#),
         "{why}"
     );
     let (verdict, why) = tried(Kind::Able, Row { schema_with_tools: true, ..row() }).await;
-    assert_eq!(verdict, Verdict::Ok);
+    assert_eq!(verdict, CheckStatus::Ok);
     assert!(why.starts_with("calls tools: yes; with structured output in one call: yes"), "{why}");
 }
 
@@ -89,13 +89,13 @@ async fn a_model_that_takes_one_at_a_time_is_found_out() {
         (Kind::Stubborn, "it calls the tool again in place of answering"),
     ] {
         let (verdict, why) = tried(kind, row()).await;
-        assert_eq!(verdict, Verdict::Ok, "{why}");
+        assert_eq!(verdict, CheckStatus::Ok, "{why}");
         assert!(
             why.contains("calls tools: yes; with structured output in one call: no") && why.contains(sign),
             "{why}"
         );
         let (verdict, why) = tried(kind, Row { schema_with_tools: true, ..row() }).await;
-        assert_eq!(verdict, Verdict::Wrong, "a row that promises too much: {why}");
+        assert_eq!(verdict, CheckStatus::Wrong, "a row that promises too much: {why}");
         assert!(why.contains(r#""schema_with_tools": false"#), "{why}");
     }
 }
@@ -103,9 +103,9 @@ async fn a_model_that_takes_one_at_a_time_is_found_out() {
 #[tokio::test]
 async fn a_model_without_tools_is_named() {
     let (verdict, why) = tried(Kind::Without, row()).await;
-    assert_eq!(verdict, Verdict::Note);
+    assert_eq!(verdict, CheckStatus::Note);
     assert!(why.contains("it refuses tools without response_format (tools are not supported)"), "{why}");
     assert!(why.contains(r#""m": {"tools": "off", "schema_with_tools": false}"#), "{why}");
-    assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Off, ..row() }).await.0, Verdict::Ok);
-    assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Prompt, ..row() }).await.0, Verdict::Ok);
+    assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Off, ..row() }).await.0, CheckStatus::Ok);
+    assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Prompt, ..row() }).await.0, CheckStatus::Ok);
 }

@@ -2,21 +2,21 @@
 
 use super::many;
 use super::words::Words;
-use crate::domain::command::Kind;
+use crate::domain::command::CommandKind;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
-        Kind::Help => "What I do, how to talk to me, and what you may run",
-        Kind::New => "Start our conversation in this channel over",
-        Kind::Model => "See or choose the model that answers you",
-        Kind::Usage => "What you have used, and what is left",
-        Kind::Forget => "Forget everything that I keep about you",
-        Kind::Export => "Get everything that I keep about you as a file",
-        Kind::Tools => "The tools that I can use",
-        Kind::Status => "How I am: parts, models, queues, limits",
-        Kind::Approvals => "What waits for somebody's yes or no",
-        Kind::RefreshTools => "Read the lists of all tools again",
-        Kind::RefreshStatus => "Read my prompts and settings again, and write a status line",
+        CommandKind::Help => "What I do, how to talk to me, and what you may run",
+        CommandKind::New => "Start our conversation in this channel over",
+        CommandKind::Model => "See or choose the model that answers you",
+        CommandKind::Usage => "What you have used, and what is left",
+        CommandKind::Forget => "Forget everything that I keep about you",
+        CommandKind::Export => "Get everything that I keep about you as a file",
+        CommandKind::Tools => "The tools that I can use",
+        CommandKind::Status => "How I am: parts, models, queues, limits",
+        CommandKind::Approvals => "What waits for somebody's yes or no",
+        CommandKind::RefreshTools => "Read the lists of all tools again",
+        CommandKind::RefreshStatus => "Read my prompts and settings again, and write a status line",
     },
     row: "The model that answers you from now on; default takes your choice back",
     user: "Somebody else; only for operators",

@@ -2,21 +2,21 @@
 
 use super::many;
 use super::words::Words;
-use crate::domain::command::Kind;
+use crate::domain::command::CommandKind;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
-        Kind::Help => "Was ich tue, wie du mit mir sprichst und was du ausführen darfst",
-        Kind::New => "Unser Gespräch in diesem Kanal neu beginnen",
-        Kind::Model => "Sehen oder wählen, welches Modell dir antwortet",
-        Kind::Usage => "Was du verbraucht hast und was übrig ist",
-        Kind::Forget => "Alles vergessen, was ich über dich aufbewahre",
-        Kind::Export => "Alles, was ich über dich aufbewahre, als Datei",
-        Kind::Tools => "Die Werkzeuge, die ich benutzen kann",
-        Kind::Status => "Wie es mir geht: Teile, Modelle, Warteschlangen, Limits",
-        Kind::Approvals => "Was auf jemandes Ja oder Nein wartet",
-        Kind::RefreshTools => "Die Listen aller Werkzeuge neu lesen",
-        Kind::RefreshStatus => "Meine Prompts und Einstellungen neu lesen und eine Statuszeile schreiben",
+        CommandKind::Help => "Was ich tue, wie du mit mir sprichst und was du ausführen darfst",
+        CommandKind::New => "Unser Gespräch in diesem Kanal neu beginnen",
+        CommandKind::Model => "Sehen oder wählen, welches Modell dir antwortet",
+        CommandKind::Usage => "Was du verbraucht hast und was übrig ist",
+        CommandKind::Forget => "Alles vergessen, was ich über dich aufbewahre",
+        CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
+        CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
+        CommandKind::Status => "Wie es mir geht: Teile, Modelle, Warteschlangen, Limits",
+        CommandKind::Approvals => "Was auf jemandes Ja oder Nein wartet",
+        CommandKind::RefreshTools => "Die Listen aller Werkzeuge neu lesen",
+        CommandKind::RefreshStatus => "Meine Prompts und Einstellungen neu lesen und eine Statuszeile schreiben",
     },
     row: "Das Modell, das dir ab jetzt antwortet; default nimmt deine Wahl zurück",
     user: "Jemand anderes; nur für Betreiber",

@@ -2,21 +2,21 @@
 
 use super::many;
 use super::words::Words;
-use crate::domain::command::Kind;
+use crate::domain::command::CommandKind;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
-        Kind::Help => "Qué hago, cómo hablar conmigo y qué puedes ejecutar",
-        Kind::New => "Empezar de nuevo nuestra conversación en este canal",
-        Kind::Model => "Ver o elegir el modelo que te responde",
-        Kind::Usage => "Lo que has usado y lo que te queda",
-        Kind::Forget => "Olvidar todo lo que guardo sobre ti",
-        Kind::Export => "Recibir como archivo todo lo que guardo sobre ti",
-        Kind::Tools => "Las herramientas que puedo usar",
-        Kind::Status => "Cómo estoy: partes, modelos, colas, límites",
-        Kind::Approvals => "Lo que espera el sí o el no de alguien",
-        Kind::RefreshTools => "Leer de nuevo las listas de todas las herramientas",
-        Kind::RefreshStatus => "Leer de nuevo mis prompts y ajustes, y escribir una línea de estado",
+        CommandKind::Help => "Qué hago, cómo hablar conmigo y qué puedes ejecutar",
+        CommandKind::New => "Empezar de nuevo nuestra conversación en este canal",
+        CommandKind::Model => "Ver o elegir el modelo que te responde",
+        CommandKind::Usage => "Lo que has usado y lo que te queda",
+        CommandKind::Forget => "Olvidar todo lo que guardo sobre ti",
+        CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
+        CommandKind::Tools => "Las herramientas que puedo usar",
+        CommandKind::Status => "Cómo estoy: partes, modelos, colas, límites",
+        CommandKind::Approvals => "Lo que espera el sí o el no de alguien",
+        CommandKind::RefreshTools => "Leer de nuevo las listas de todas las herramientas",
+        CommandKind::RefreshStatus => "Leer de nuevo mis prompts y ajustes, y escribir una línea de estado",
     },
     row: "El modelo que te responderá desde ahora; default retira tu elección",
     user: "Otra persona; solo para operadores",

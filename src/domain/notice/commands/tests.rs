@@ -133,7 +133,7 @@ fn every_answer_fits_one_message() {
         Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
     for locale in Locale::ALL {
         for text in [
-            help(&Kind::ALL, true, locale),
+            help(&CommandKind::ALL, true, locale),
             forgotten(&wiped, false, locale),
             exported(&wiped, false, locale),
             no_such_model(&long, &["a"], locale),
@@ -190,7 +190,7 @@ fn everything(locale: Locale) -> Vec<String> {
     let mut said = vec![
         row(locale).to_owned(),
         user(locale).to_owned(),
-        operators_only(Kind::Status, locale),
+        operators_only(CommandKind::Status, locale),
         forgotten(&wiped, false, locale),
         forgotten(&Wiped::default(), true, locale),
         exported(&wiped, false, locale),
@@ -217,6 +217,6 @@ fn everything(locale: Locale) -> Vec<String> {
         [(true, true), (false, true), (true, false)]
             .map(|(known, sound)| new_conversation(known, sound, locale).to_owned()),
     );
-    said.extend(Kind::ALL.map(|kind| description(kind, locale).to_owned()));
+    said.extend(CommandKind::ALL.map(|kind| description(kind, locale).to_owned()));
     said
 }

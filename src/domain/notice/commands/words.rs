@@ -1,11 +1,11 @@
 //! What a language must have to answer commands.
 
-use crate::domain::command::Kind;
+use crate::domain::command::CommandKind;
 
 /// All that the answers say in one language. What has a fact in it is a function of that fact.
 pub(super) struct Words {
     /// What a command does, in at most 100 characters.
-    pub(super) describe: fn(Kind) -> &'static str,
+    pub(super) describe: fn(CommandKind) -> &'static str,
     /// What the option of `/model` means; then that of `/usage`.
     pub(super) row: &'static str,
     pub(super) user: &'static str,

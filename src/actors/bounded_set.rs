@@ -9,21 +9,21 @@ use std::marker::PhantomData;
 /// Of each value it holds a digest of 128 bits under keys of its own, and no allocation: there may be a hundred thousand of
 /// them, and what lives for long among things that come and go keeps the allocator from giving memory back. That two values
 /// have the same digest happens to nobody.
-pub struct Recent<T, const MOST: usize> {
+pub struct BoundedSet<T, const MOST: usize> {
     keys: [RandomState; 2],
     known: HashSet<u128>,
     order: VecDeque<u128>,
     of: PhantomData<fn(T)>,
 }
 
-impl<T, const MOST: usize> Default for Recent<T, MOST> {
+impl<T, const MOST: usize> Default for BoundedSet<T, MOST> {
     fn default() -> Self {
         let keys = [RandomState::new(), RandomState::new()];
         Self { keys, known: HashSet::new(), order: VecDeque::new(), of: PhantomData }
     }
 }
 
-impl<T: Hash, const MOST: usize> Recent<T, MOST> {
+impl<T: Hash, const MOST: usize> BoundedSet<T, MOST> {
     /// It is one of the last.
     pub fn contains(&self, value: &T) -> bool {
         self.known.contains(&self.digest(value))
@@ -56,10 +56,10 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_first() {
-        let mut recent = Recent::<u32, 2>::default();
-        let new = [1, 2, 1, 3].map(|value| recent.insert(&value));
+        let mut bounded_set = BoundedSet::<u32, 2>::default();
+        let new = [1, 2, 1, 3].map(|value| bounded_set.insert(&value));
         assert_eq!(new, [true, true, false, true]);
-        assert!(!recent.contains(&1) && recent.contains(&2) && recent.contains(&3));
-        assert_eq!((recent.known.len(), recent.order.len()), (2, 2));
+        assert!(!bounded_set.contains(&1) && bounded_set.contains(&2) && bounded_set.contains(&3));
+        assert_eq!((bounded_set.known.len(), bounded_set.order.len()), (2, 2));
     }
 }

@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout};
 
 use super::shared::Shared;
 use crate::domain::ids::{self, Timestamp};
-use crate::domain::limits::book::{Book, Changes};
+use crate::domain::limits::member_windows::{Changes, MemberWindows};
 use crate::domain::limits::{Answer, Member, Request, member};
 use crate::domain::{keys, panic};
 use crate::ports::{StoreStatus, Write};
-use crate::store::{Backend, BackendError, Ruling};
+use crate::store::{Backend, BackendError, LimitDecision};
 
 /// How long entries that an earlier life wrote down are kept when nobody asks about them: how long their window is, is only
 /// told when somebody does.
@@ -25,7 +25,7 @@ const LOADED_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Default)]
 pub struct Ruled {
     /// The entries.
-    pub book: Book,
+    pub book: MemberWindows,
     /// What earlier lives wrote down was read.
     loaded: bool,
     /// How far the backend's clock is ahead of ours, in milliseconds.
@@ -57,9 +57,9 @@ pub async fn rule<B: Backend>(shared: &Shared<B>, request: &Request) -> Answer {
     let deadline = shared.limits.read;
     let asked = AssertUnwindSafe(backend.rule(request, changes.as_ref())).catch_unwind();
     let failure = match timeout(deadline, asked).await {
-        Ok(Ok(Ok(ruling))) => {
-            let answer = ruling.answer;
-            shared.ruled(request, changes.as_ref(), ruling);
+        Ok(Ok(Ok(decision))) => {
+            let answer = decision.answer;
+            shared.decided(request, changes.as_ref(), decision);
             return answer;
         }
         Ok(Ok(Err(error))) => error,
@@ -74,9 +74,9 @@ impl<B: Backend> Shared<B> {
     /// Decides by what is known here.
     pub fn decide(&self, request: &Request) -> Answer {
         let mut state = self.lock();
-        let now = self.steady.now(state.ruling.ahead);
-        let answer = state.ruling.book.decide(now, request);
-        if state.ruling.book.has_changes() {
+        let now = self.steady.now(state.decision.ahead);
+        let answer = state.decision.book.decide(now, request);
+        if state.decision.book.has_changes() {
             self.dirty.notify_one();
         }
         answer
@@ -85,7 +85,7 @@ impl<B: Backend> Shared<B> {
     /// The same, after the backend was asked and nobody knows whether it heard.
     fn decide_instead(&self, request: &Request) -> Answer {
         let answer = self.decide(request);
-        self.lock().ruling.book.tell_of(request);
+        self.lock().decision.book.tell_of(request);
         self.dirty.notify_one();
         answer
     }
@@ -95,26 +95,26 @@ impl<B: Backend> Shared<B> {
         let state = self.lock();
         let well = state.status == StoreStatus::Ready;
         let backend = state.backend.clone().filter(|_| well)?;
-        Some((backend, state.ruling.book.changes_of(member)))
+        Some((backend, state.decision.book.changes_of(member)))
     }
 
     /// The backend has decided, knowing these changes.
-    fn ruled(&self, request: &Request, changes: Option<&Changes>, ruling: Ruling) {
+    fn decided(&self, request: &Request, changes: Option<&Changes>, decision: LimitDecision) {
         let mut state = self.lock();
         let ours = self.steady.now(0);
-        let ruled = &mut state.ruling;
-        ruled.ahead = ruling.now.0.cast_signed().saturating_sub(ours.0.cast_signed());
+        let decided = &mut state.decision;
+        decided.ahead = decision.now.0.cast_signed().saturating_sub(ours.0.cast_signed());
         if let Some(changes) = changes {
-            ruled.book.kept_of(&changes.member, changes.through);
+            decided.book.kept_of(&changes.member, changes.through);
         }
-        ruled.book.learned(ruling.now, &request.member, request.window, ruling.log);
+        decided.book.learned(decision.now, &request.member, request.window, decision.log);
     }
 
     /// What the backend does not know yet: as writes, or as changes where it decides itself. Then the number of the last of
     /// them, and whether what earlier lives wrote down is still to be read.
     pub fn unkept(&self, writes: &mut Vec<Write>) -> (Vec<Changes>, u64, bool) {
         let state = self.lock();
-        let book = &state.ruling.book;
+        let book = &state.decision.book;
         if B::SHARED {
             return (book.changes(), book.last(), false);
         }
@@ -122,15 +122,15 @@ impl<B: Backend> Shared<B> {
             let [_, key] = keys::limit_pair(member, false);
             Write::Put { key, value: member::to_json(log), ttl: Some(window) }
         }));
-        (Vec::new(), book.last(), !state.ruling.loaded)
+        (Vec::new(), book.last(), !state.decision.loaded)
     }
 
     /// The backend knows all changes up to this number; and what earlier lives wrote down, if it was read.
     pub fn kept(&self, through: u64, loaded: Option<Vec<(String, String)>>) {
         let mut state = self.lock();
-        state.ruling.book.kept(through);
-        let Some(rows) = loaded.filter(|_| !state.ruling.loaded) else { return };
-        state.ruling.loaded = true;
+        state.decision.book.kept(through);
+        let Some(rows) = loaded.filter(|_| !state.decision.loaded) else { return };
+        state.decision.loaded = true;
         let rows = rows.into_iter().filter_map(|(key, text)| {
             let log = member::from_json(&text);
             if log.is_none() {
@@ -143,13 +143,13 @@ impl<B: Backend> Shared<B> {
             Some((keys::parse_token_limit(&key)?, log?))
         });
         let rows = rows.collect();
-        state.ruling.book.load(rows, LOADED_WINDOW);
+        state.decision.book.load(rows, LOADED_WINDOW);
     }
 
     /// Forgets what has aged out.
     pub fn tidy(&self) {
         let mut state = self.lock();
-        let now = self.steady.now(state.ruling.ahead);
-        state.ruling.book.tidy(now);
+        let now = self.steady.now(state.decision.ahead);
+        state.decision.book.tidy(now);
     }
 }

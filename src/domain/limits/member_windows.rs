@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::log::{Entry, Log};
+use super::window_log::{Entry, WindowLog};
 use super::{Answer, ENTRIES_MAX, Member, Request, Step};
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
@@ -17,7 +17,7 @@ const TIDY_FROM: usize = 256;
 
 /// The entries of all members.
 #[derive(Default)]
-pub struct Book {
+pub struct MemberWindows {
     pages: HashMap<Member, Page>,
     /// How many members have changes that are not kept elsewhere yet.
     unkept: usize,
@@ -26,7 +26,7 @@ pub struct Book {
 }
 
 struct Page {
-    log: Log,
+    log: WindowLog,
     window: Duration,
     /// The number of the last step about it.
     touched: u64,
@@ -47,13 +47,13 @@ pub struct Changes {
     pub through: u64,
 }
 
-impl Book {
+impl MemberWindows {
     /// Does one step by what is known here. What it changed waits to be kept elsewhere.
     pub fn decide(&mut self, now: Timestamp, request: &Request) -> Answer {
         let number = self.number();
         let reads = matches!(request.step, Step::Read(_));
         if reads && !self.pages.contains_key(&request.member) {
-            return Log::default().step(now, request).0;
+            return WindowLog::default().step(now, request).0;
         }
         self.make_room(now);
         let page = self.page(&request.member, request.window);
@@ -78,7 +78,7 @@ impl Book {
     }
 
     /// What is kept elsewhere about a member, as it was told there; changes that were not in that are kept upon it.
-    pub fn learned(&mut self, now: Timestamp, member: &Member, window: Duration, log: Log) {
+    pub fn learned(&mut self, now: Timestamp, member: &Member, window: Duration, log: WindowLog) {
         if log.entries().is_empty() && !self.pages.contains_key(member) {
             return;
         }
@@ -93,7 +93,7 @@ impl Book {
     }
 
     /// What an earlier life wrote down. Members that are known already are left as they are.
-    pub fn load(&mut self, rows: Vec<(Member, Log)>, window: Duration) {
+    pub fn load(&mut self, rows: Vec<(Member, WindowLog)>, window: Duration) {
         for (member, log) in rows.into_iter().take(MEMBERS_MAX) {
             let touched = self.number();
             let page = Page { log, window, touched, changes: Vec::new() };
@@ -126,7 +126,7 @@ impl Book {
 
     /// The entries of each member of whom something changed, and the length of their window.
     #[must_use]
-    pub fn changed(&self) -> Vec<(&Member, &Log, Duration)> {
+    pub fn changed(&self) -> Vec<(&Member, &WindowLog, Duration)> {
         if self.unkept == 0 {
             return Vec::new();
         }
@@ -173,7 +173,7 @@ impl Book {
     }
 
     fn page(&mut self, member: &Member, window: Duration) -> &mut Page {
-        let fresh = || Page { log: Log::default(), window, touched: 0, changes: Vec::new() };
+        let fresh = || Page { log: WindowLog::default(), window, touched: 0, changes: Vec::new() };
         let page = self.pages.entry(member.clone()).or_insert_with(fresh);
         page.window = window;
         page

@@ -10,7 +10,7 @@ use crate::actors::rate_limiter::{Asker, RateLimiterMsg};
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
-use crate::domain::command::{self, CHOICES_MAX, Choice, Command, Kind, ROW, Typing, USER};
+use crate::domain::command::{self, CHOICES_MAX, Choice, Command, CommandKind, ROW, Typing, USER};
 use crate::domain::ids::Person;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
@@ -29,7 +29,7 @@ const UNWELL: u32 = 0xe6_7e_22;
 /// The answer to a command, and its outcome as a label.
 pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
     let locale = command.caller.locale();
-    let Some(kind) = Kind::named(&command.name) else {
+    let Some(kind) = CommandKind::named(&command.name) else {
         return (Piece::text(words::unknown(locale)), "unknown");
     };
     let running = parts.live.now();
@@ -38,22 +38,24 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         return (Piece::text(words::operators_only(kind, locale)), "refused");
     }
     let piece = match kind {
-        Kind::Help => {
+        CommandKind::Help => {
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
-            let own: Vec<Kind> =
-                Kind::ALL.into_iter().filter(|kind| command::may_run(*kind, &command.caller, super_roles)).collect();
+            let own: Vec<CommandKind> = CommandKind::ALL
+                .into_iter()
+                .filter(|kind| command::may_run(*kind, &command.caller, super_roles))
+                .collect();
             Piece::text(words::help(&own, direct, locale))
         }
-        Kind::New => Piece::text(begin_anew(parts, command).await),
-        Kind::Model => Piece::text(model(parts, command).await),
-        Kind::Usage => return usage(parts, command).await,
-        Kind::Forget => Piece::text(kept::forget(parts, command).await),
-        Kind::Export => export(parts, command).await,
-        Kind::Tools => Piece::text(words::tools(&parts.tooling.read(), locale)),
-        Kind::Status => status(parts, locale),
-        Kind::Approvals => Piece::text(words::approvals(&parts.tooling.read(), locale)),
-        Kind::RefreshTools => Piece::text(words::tools_refreshed(&parts.tooling.read(), locale)),
-        Kind::RefreshStatus => {
+        CommandKind::New => Piece::text(begin_anew(parts, command).await),
+        CommandKind::Model => Piece::text(model(parts, command).await),
+        CommandKind::Usage => return usage(parts, command).await,
+        CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
+        CommandKind::Export => export(parts, command).await,
+        CommandKind::Tools => Piece::text(words::tools(&parts.tooling.read(), locale)),
+        CommandKind::Status => status(parts, locale),
+        CommandKind::Approvals => Piece::text(words::approvals(&parts.tooling.read(), locale)),
+        CommandKind::RefreshTools => Piece::text(words::tools_refreshed(&parts.tooling.read(), locale)),
+        CommandKind::RefreshStatus => {
             // A watcher that is down reads everything when it is back.
             let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
             // A scheduler that is down has another line written soon after it is back.
@@ -66,7 +68,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
 
 /// What can be chosen for what somebody types: rows that have it in their name.
 pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
-    if Kind::named(&typing.name) != Some(Kind::Model) || typing.option != ROW {
+    if CommandKind::named(&typing.name) != Some(CommandKind::Model) || typing.option != ROW {
         return Vec::new();
     }
     let running = parts.live.now();

@@ -7,7 +7,7 @@ use crate::actors::handle::Handle;
 use crate::actors::outbox::OutboxMsg;
 use crate::domain::ids::Timestamp;
 use crate::domain::notice::restriction as notice;
-use crate::domain::restriction::book::Deed;
+use crate::domain::restriction::book::RoleChange;
 use crate::domain::restriction::{Appointment, Member};
 use crate::ports::{PostError, PostRequest, PostResult, Store};
 
@@ -34,21 +34,21 @@ pub(super) async fn perform(
     store: &dyn Store,
     outbox: &Handle<OutboxMsg>,
     member: &Member,
-    (deed, role): (Deed, String),
+    (change, role): (RoleChange, String),
     until: Option<Timestamp>,
 ) -> Came {
-    let reason = match deed {
-        Deed::Give => notice::REASON_ADDED,
-        Deed::Take => notice::REASON_LIFTED,
+    let reason = match change {
+        RoleChange::Give => notice::REASON_ADDED,
+        RoleChange::Take => notice::REASON_LIFTED,
     };
     let appointment = Appointment { member: member.clone(), role, reason: reason.to_owned() };
-    let request = match deed {
-        Deed::Give => {
+    let request = match change {
+        RoleChange::Give => {
             // A role without a record would never be taken again.
             let _ = tokio::time::timeout(RECORD_WITHIN, store.write(begun(member, until))).await;
             PostRequest::AddRole(appointment)
         }
-        Deed::Take => PostRequest::RemoveRole(appointment),
+        RoleChange::Take => PostRequest::RemoveRole(appointment),
     };
     match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_WITHIN).await {
         Ok(Ok(PostResult::Absent)) => Came::Absent,

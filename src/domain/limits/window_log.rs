@@ -9,7 +9,7 @@ use crate::domain::keys;
 
 /// What one member did within the window, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Log {
+pub struct WindowLog {
     entries: Vec<Entry>,
 }
 
@@ -28,7 +28,7 @@ pub struct Entry {
     pub lease: Option<Timestamp>,
 }
 
-impl Log {
+impl WindowLog {
     /// A log of these entries, in any order.
     #[must_use]
     pub fn of(mut entries: Vec<Entry>) -> Self {

@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Desk;
-use super::api::{self, Refusal, bad, forbidden, missing};
+use super::api::{self, ApiError, bad, forbidden, missing};
 use crate::playground::files;
 use crate::playground::guild::ids::{MessageId, RoleId, UserId};
-use crate::playground::interactions::Deed;
+use crate::playground::interactions::Interact;
 use crate::playground::service::Service;
 
 /// The longest name of a thread, in characters, as on Discord.
@@ -50,14 +50,14 @@ struct Command {
 }
 
 /// `POST /playground/commands`
-pub async fn command(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+pub async fn command(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
     let command: Command = api::read(body)?;
     let member = api::speaker(&desk.service, &command.member)?;
     let channel = api::channel(&desk.service, &command.channel)?;
     let known = commands(&desk.service).into_iter().find(|known| known["name"] == *command.name);
     let known = known.ok_or_else(|| missing("the bot has no such command"))?;
     let options = typed(&known, &command.options)?;
-    begun(desk.service.interacts(member.id, channel.id, Deed::Command(command.name, options)))
+    begun(desk.service.interacts(member.id, channel.id, Interact::Command(command.name, options)))
 }
 
 /// An option that a member is typing.
@@ -72,7 +72,7 @@ struct Begun {
 }
 
 /// `POST /playground/choices`: asks the bot what an option can be; `GET` on the interaction tells the choices.
-pub async fn typing(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+pub async fn typing(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
     let typing: Begun = api::read(body)?;
     let member = api::speaker(&desk.service, &typing.member)?;
     let channel = api::channel(&desk.service, &typing.channel)?;
@@ -84,11 +84,11 @@ pub async fn typing(State(desk): State<Desk>, body: Body) -> Result<Response, Re
         return Err(bad("the bot offers no choices for this"));
     }
     let focused = json!({"name": typing.option, "type": 3, "value": typing.typed, "focused": true});
-    begun(desk.service.interacts(member.id, channel.id, Deed::Typing(typing.name, vec![focused])))
+    begun(desk.service.interacts(member.id, channel.id, Interact::Typing(typing.name, vec![focused])))
 }
 
 /// Each option as Discord would send it.
-fn typed(command: &Value, given: &Map<String, Value>) -> Result<Vec<Value>, Refusal> {
+fn typed(command: &Value, given: &Map<String, Value>) -> Result<Vec<Value>, ApiError> {
     let known: Vec<&Value> = command["options"].as_array().into_iter().flatten().collect();
     if let Some(name) = given.keys().find(|name| known.iter().all(|option| option["name"] != **name)) {
         return Err(bad(format!("the command has no option '{name}'")));
@@ -141,7 +141,7 @@ struct Press {
 }
 
 /// `POST /playground/presses`
-pub async fn press(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+pub async fn press(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
     let press: Press = api::read(body)?;
     let member = api::speaker(&desk.service, &press.member)?;
     let channel = api::channel(&desk.service, &press.channel)?;
@@ -152,10 +152,10 @@ pub async fn press(State(desk): State<Desk>, body: Body) -> Result<Response, Ref
     if part["disabled"] == true || message.only_for.is_some_and(|only| only != member.id) {
         return Err(forbidden("this button cannot be pressed"));
     }
-    begun(desk.service.interacts(member.id, channel.id, Deed::Component(message.id, press.custom_id, press.values)))
+    begun(desk.service.interacts(member.id, channel.id, Interact::Component(message.id, press.custom_id, press.values)))
 }
 
-fn begun(interaction: Option<MessageId>) -> Result<Response, Refusal> {
+fn begun(interaction: Option<MessageId>) -> Result<Response, ApiError> {
     let id = interaction.ok_or_else(|| missing("there is nobody who could do this"))?;
     Ok((StatusCode::CREATED, Json(json!({"id": id}))).into_response())
 }
@@ -163,7 +163,7 @@ fn begun(interaction: Option<MessageId>) -> Result<Response, Refusal> {
 type Named<T> = Result<Path<T>, PathRejection>;
 
 /// `GET /playground/interactions/{id}`: whether the bot answered it, and the choices if it was asked for some.
-pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<Json<Value>, Refusal> {
+pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<Json<Value>, ApiError> {
     let Path(id) = id.map_err(|_| bad("name the interaction"))?;
     let known = desk.service.interaction(MessageId(api::id(&id)?));
     let known = known.ok_or_else(|| missing("there is no such interaction"))?;
@@ -184,7 +184,7 @@ struct Opening {
 }
 
 /// `POST /playground/threads`
-pub async fn thread(State(desk): State<Desk>, body: Body) -> Result<Response, Refusal> {
+pub async fn thread(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
     let opening: Opening = api::read(body)?;
     let member = api::speaker(&desk.service, &opening.member)?;
     let channel = api::channel(&desk.service, &opening.channel)?;
@@ -212,7 +212,7 @@ struct Appointing {
 }
 
 /// `POST /playground/roles`
-pub async fn role(State(desk): State<Desk>, body: Body) -> Result<StatusCode, Refusal> {
+pub async fn role(State(desk): State<Desk>, body: Body) -> Result<StatusCode, ApiError> {
     let appointing: Appointing = api::read(body)?;
     let member = api::speaker(&desk.service, &appointing.member)?;
     let (user, role) = (UserId(api::id(&appointing.user)?), RoleId(api::id(&appointing.role)?));
@@ -226,7 +226,7 @@ pub async fn role(State(desk): State<Desk>, body: Body) -> Result<StatusCode, Re
 }
 
 /// `GET /playground/files/{id}/{name}`: what somebody attached.
-pub async fn file(State(desk): State<Desk>, place: Named<(String, String)>) -> Result<Response, Refusal> {
+pub async fn file(State(desk): State<Desk>, place: Named<(String, String)>) -> Result<Response, ApiError> {
     let Path((id, _)) = place.map_err(|_| bad("name the file"))?;
     let file = desk.service.file(MessageId(api::id(&id)?));
     file.map(files::shown).ok_or_else(|| missing("there is no such file any more"))

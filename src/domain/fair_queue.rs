@@ -12,7 +12,7 @@ const BY_AGE: u64 = 8;
 
 /// Those who wait. Its size is bounded by whoever lets them in.
 #[derive(Debug)]
-pub struct Fair<K, T> {
+pub struct FairQueue<K, T> {
     /// By round, then by age.
     waiting: BTreeMap<(u64, u64), (K, T)>,
     /// The rounds of those who wait, by age.
@@ -24,13 +24,13 @@ pub struct Fair<K, T> {
     taken: u64,
 }
 
-impl<K, T> Default for Fair<K, T> {
+impl<K, T> Default for FairQueue<K, T> {
     fn default() -> Self {
         Self { waiting: BTreeMap::new(), rounds: BTreeMap::new(), known: HashMap::new(), round: 0, came: 0, taken: 0 }
     }
 }
 
-impl<K: Clone + Eq + Hash, T> Fair<K, T> {
+impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Nobody waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -77,13 +77,13 @@ impl<K: Clone + Eq + Hash, T> Fair<K, T> {
 mod tests {
     use super::*;
 
-    fn order(queue: &mut Fair<&'static str, &'static str>) -> Vec<&'static str> {
+    fn order(queue: &mut FairQueue<&'static str, &'static str>) -> Vec<&'static str> {
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
     #[test]
     fn people_who_wait_once_are_served_as_they_came() {
-        let mut queue = Fair::default();
+        let mut queue = FairQueue::default();
         for who in ["ada", "ben", "chloe"] {
             queue.push(who, who);
         }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_burst_of_one_stands_behind_the_first_of_everybody() {
-        let mut queue = Fair::default();
+        let mut queue = FairQueue::default();
         for what in ["a1", "a2", "a3"] {
             queue.push("ada", what);
         }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn who_comes_later_still_stands_before_the_rest_of_a_burst() {
-        let mut queue = Fair::default();
+        let mut queue = FairQueue::default();
         for what in ["a1", "a2", "a3", "a4"] {
             queue.push("ada", what);
         }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn new_people_never_keep_a_second_question_waiting_for_ever() {
-        let mut queue = Fair::default();
+        let mut queue = FairQueue::default();
         queue.push("ada", "a1");
         queue.push("ada", "a2");
         let names: Vec<String> = (0..40).map(|number| number.to_string()).collect();

@@ -33,7 +33,7 @@ fn elsewhere(at: Timestamp, tokens: u64, number: usize) -> Entry {
 
 #[test]
 fn changes_wait_until_they_are_kept() {
-    let mut book = Book::default();
+    let mut book = MemberWindows::default();
     let who = member(7);
     assert!(!book.has_changes() && book.changes().is_empty());
     assert_eq!(book.decide(NOW, &reserve(&who, 1)), Answer::Admitted);
@@ -53,14 +53,14 @@ fn changes_wait_until_they_are_kept() {
 
 #[test]
 fn what_a_server_told_is_gone_on_with_and_own_changes_stay() {
-    let mut book = Book::default();
+    let mut book = MemberWindows::default();
     let who = member(7);
-    book.learned(NOW, &who, WINDOW, Log::of(vec![elsewhere(NOW, 30, 1)]));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]));
     assert!(!book.has_changes());
     book.decide(NOW, &settle(&who, 1, 50));
     assert_eq!(book.decide(NOW, &reserve(&who, 2)), Answer::Admitted);
     assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Answer::Refused(_)), "two are allowed");
-    book.learned(NOW, &who, WINDOW, Log::of(vec![elsewhere(NOW, 30, 1)]));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]));
     let changes = book.changes_of(&who).unwrap();
     let tokens: Vec<_> = changes.turns.iter().map(|(_, entry)| entry.as_ref().map(|entry| entry.tokens)).collect();
     assert_eq!(tokens, [Some(50), Some(10)]);
@@ -69,9 +69,9 @@ fn what_a_server_told_is_gone_on_with_and_own_changes_stay() {
 
 #[test]
 fn a_refusal_decided_here_is_told_where_the_question_may_have_arrived() {
-    let mut book = Book::default();
+    let mut book = MemberWindows::default();
     let who = member(7);
-    let full = Log::of(vec![elsewhere(NOW, 30, 1), elsewhere(NOW, 30, 2)]);
+    let full = WindowLog::of(vec![elsewhere(NOW, 30, 1), elsewhere(NOW, 30, 2)]);
     book.learned(NOW, &who, WINDOW, full);
     assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Answer::Refused(_)));
     assert!(!book.has_changes());
@@ -82,7 +82,7 @@ fn a_refusal_decided_here_is_told_where_the_question_may_have_arrived() {
 
 #[test]
 fn what_has_aged_out_is_forgotten_and_the_number_is_bounded() {
-    let mut book = Book::default();
+    let mut book = MemberWindows::default();
     for number in 0..MEMBERS_MAX + 10 {
         book.decide(NOW, &reserve(&member(number), number));
         assert!(book.pages.len() <= MEMBERS_MAX);
@@ -104,11 +104,11 @@ fn what_has_aged_out_is_forgotten_and_the_number_is_bounded() {
 
 #[test]
 fn reading_leaves_no_trace() {
-    let mut book = Book::default();
+    let mut book = MemberWindows::default();
     let read = Request { member: member(7), window: WINDOW, step: Step::Read(Limits { messages: 2, tokens: 10 }) };
     assert!(matches!(book.decide(NOW, &read), Answer::Used(used) if used.messages == 0 && used.wait.is_none()));
     assert!(book.pages.is_empty());
-    book.load(vec![(member(7), Log::of(vec![elsewhere(NOW, 30, 1)]))], WINDOW);
+    book.load(vec![(member(7), WindowLog::of(vec![elsewhere(NOW, 30, 1)]))], WINDOW);
     assert!(matches!(book.decide(NOW, &read), Answer::Used(used) if (used.messages, used.tokens) == (1, 30)));
     assert!(!book.has_changes());
 }
