@@ -108,7 +108,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         live: live.clone(),
     });
     board.meet(PartKind::Store, STORE);
-    let handles = Handles::new();
+    let handles = Handles::new(discord::DOOR, terminal::DOOR);
     let events = TurnEvents::new(vec![terminal::DOOR], Arc::clone(&clock));
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),

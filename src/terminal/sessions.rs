@@ -14,6 +14,7 @@ use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
 use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
+use crate::domain::rejection::Rejection;
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
 /// The most sessions at once; the one that was quiet for longest makes room.
@@ -183,7 +184,7 @@ impl Sessions {
     fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
         let mut inner = self.inner.lock();
         let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
-        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(gone)?;
+        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(message_gone)?;
         text.clone_into(&mut kept.posted.text);
         Ok(message.clone())
     }
@@ -214,7 +215,8 @@ impl Poster for Sessions {
                 PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { place, message, piece } => {
-                PostResult::Message(self.edit(place, message, &piece.text)?)
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                PostResult::Message(self.edit(place, message, &text)?)
             }
             PostRequest::History { place, after, limit } => {
                 PostResult::Messages(self.history(place, after.as_ref(), usize::from(*limit)))
@@ -249,8 +251,12 @@ fn check_name(session: &str) -> Result<(), NotTaken> {
     if fits { Ok(()) } else { Err(NotTaken::BadName) }
 }
 
+fn message_gone() -> PostError {
+    PostError::Rejected { reason: Rejection::MessageGone, message: "the message is not kept any more".to_owned() }
+}
+
 fn gone() -> PostError {
-    PostError::Refused { status: 404, message: "the session is gone".to_owned() }
+    PostError::Rejected { reason: Rejection::PlaceGone, message: "the session is gone".to_owned() }
 }
 
 impl Inner {

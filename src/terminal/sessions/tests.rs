@@ -38,7 +38,7 @@ async fn a_command_is_answered_while_its_session_lives() {
     assert_eq!(sessions.perform(&respond).await.unwrap().result, PostResult::Done);
     sessions.inner.lock().sessions.remove("s1");
     let lost = sessions.perform(&respond).await;
-    assert!(matches!(lost, Err(PostError::Refused { status: 404, .. })));
+    assert!(matches!(lost, Err(PostError::Rejected { reason: Rejection::PlaceGone | Rejection::MessageGone, .. })));
 }
 
 #[test]
