@@ -12,6 +12,8 @@ mod check;
 
 mod commands;
 
+mod doors;
+
 mod files;
 
 mod playground;
@@ -181,7 +183,7 @@ impl App {
         let drain = launch.settings.drain.timeout;
         let begun = Begun::of(&launch);
         let Assembled { parts, exited: exit, bound } = assemble::assemble(launch).await?;
-        begun.tell(&parts.live.now().version);
+        begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
         let store = Arc::clone(&parts.store);
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
         Ok(Self { tree, store, drain, exit, bound })

@@ -109,6 +109,7 @@ pub enum ActorKind {
     Reporter,
     ConfigWatcher,
     Gateway,
+    Source,
     Discord,
     IdentifyQueue,
     Shard,
@@ -199,6 +200,12 @@ pub static TREE: Row = Row {
             "reads changed files again, and puts them in force when they are right",
         ),
         leaf(ActorKind::Gateway, "gateway", "the one way in: triage, permit, journal"),
+        template(
+            ActorKind::Source,
+            "source",
+            Instances::Door,
+            "keeps the connection of a door whose platform needs no more than one",
+        ),
         Row {
             intensity: BRANCH,
             stop_within: BRANCH_STOPS,

@@ -13,6 +13,12 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("gateway.ready", "a connection began a fresh session"),
     ("gateway.resumed", "a connection took up its old session"),
     ("gateway.closed", "a connection ended"),
+    ("source.lost", "the connection of a door ended, and it is tried again"),
+    ("source.refused", "the platform of a door refuses us for good"),
+    (
+        "turn.no_door",
+        "a turn of an earlier life came through a door that is not there; it stays in the store until that door is back",
+    ),
     ("gateway.identify", "few identifies are left for today"),
     ("gateway.caught_up", "messages of a gap were read back"),
     ("turn.accepted", "a message is owed an answer and is in the journal"),
