@@ -21,7 +21,7 @@ pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceErr
 pub use self::fault::{Fault, NoFaults};
 pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::requests::{Bucket, GuildField, PostError, PostReply, PostRequest, PostResult};
+pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};

@@ -79,5 +79,5 @@ fn sessions_and_messages_are_bounded_and_ids_rise() {
     for _ in 0..MESSAGES_MAX + 10 {
         sessions.says("s-last", "hi").unwrap();
     }
-    assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), None, 1_000).len(), MESSAGES_MAX);
+    assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), &HistoryRange::Newest, 1_000).len(), MESSAGES_MAX);
 }
