@@ -244,7 +244,8 @@ async fn read_page(parts: &ShardParts, place: &Place, range: &HistoryRange, limi
         match parts.outbox.call(ask, READ_WITHIN).await {
             Ok(Ok(PostResult::Messages(messages))) => return Some(messages),
             // A channel that we may not read has nothing for us.
-            Ok(Ok(_) | Err(PostError::Refused { .. })) => return None,
+            Ok(Ok(_)) => return None,
+            Ok(Err(PostError::Rejected { reason, .. })) if !reason.may_pass() => return None,
             Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_secs(1) * attempt).await,
         }
     }
