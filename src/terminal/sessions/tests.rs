@@ -24,7 +24,7 @@ async fn a_post_is_kept_once_and_changed_by_edits() {
     let PostResult::Message(message) = first.result else { panic!("a message") };
     let edit = PostRequest::Edit { place: place.clone(), message, piece: Piece::text("Hello!") };
     sessions.perform(&edit).await.unwrap();
-    let kept = sessions.history(&place, Some(&asked.id), 10);
+    let kept = sessions.history(&place, &HistoryRange::After(asked.id.clone()), 10);
     assert_eq!(kept.into_iter().map(|posted| posted.text).collect::<Vec<_>>(), ["Hello!"]);
 }
 
