@@ -65,3 +65,5 @@ pub mod restart;
 
 pub mod panic;
 pub mod unquoted;
+
+pub mod tool;

@@ -132,8 +132,7 @@ mod tests {
 
     /// Dice that show these sides, one after the other.
     fn shows(sides: &[u32], of: u32) -> impl FnMut() -> f64 {
-        let mut chances: Vec<f64> =
-            sides.iter().rev().map(|side| (f64::from(*side) - 0.5) / f64::from(of)).collect();
+        let mut chances: Vec<f64> = sides.iter().rev().map(|side| (f64::from(*side) - 0.5) / f64::from(of)).collect();
         move || chances.pop().unwrap()
     }
 

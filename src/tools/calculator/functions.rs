@@ -41,10 +41,9 @@ pub(super) fn call(name: &str, arguments: &[Number]) -> Result<Number, String> {
             let (one, base) = (logarithm(one, f64::ln)?.float(), logarithm(base, f64::ln)?.float());
             if base == 0.0 { Err("a logarithm has no base 1".to_owned()) } else { finite(one / base) }
         }
-        (
-            "abs" | "round" | "min" | "max" | "pow" | "sqrt" | "sin" | "cos" | "tan" | "log10" | "log",
-            wrong,
-        ) => Err(format!("{name} does not take {} arguments", wrong.len())),
+        ("abs" | "round" | "min" | "max" | "pow" | "sqrt" | "sin" | "cos" | "tan" | "log10" | "log", wrong) => {
+            Err(format!("{name} does not take {} arguments", wrong.len()))
+        }
         _ => Err(unknown(name)),
     }
 }
