@@ -21,6 +21,8 @@ pub mod history;
 
 pub mod completion;
 
+pub mod tool;
+
 pub mod prompt;
 
 pub mod dialogue;
