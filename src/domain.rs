@@ -67,5 +67,3 @@ pub mod restart;
 
 pub mod panic;
 pub mod unquoted;
-
-pub mod tool;

@@ -14,6 +14,8 @@ pub mod round;
 
 pub mod selection;
 
+pub mod limits;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -82,3 +82,66 @@ pub fn all(catalogue: &Arc<Catalogue>, most: usize, visible: impl Fn(u32) -> boo
     }
     Some(places)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::catalogue::Offer;
+    use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+    use super::*;
+
+    fn catalogue(tools: &[(&str, &str)]) -> Arc<Catalogue> {
+        let tool = |(name, description): &(&str, &str)| {
+            Arc::new(Tool {
+                source: Source::Server(ServerName::new("s")),
+                name: (*name).into(),
+                title: None,
+                description: (*description).to_owned(),
+                input_schema: Arc::new(json!({})),
+                annotations: Annotations::default(),
+                kind: ToolKind::Other,
+            })
+        };
+        let tools = tools.iter().map(tool).collect();
+        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+        Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |_| json!({})))
+    }
+
+    fn names(catalogue: &Catalogue, places: &[usize]) -> Vec<String> {
+        places.iter().map(|place| catalogue.entries()[*place].name.to_string()).collect()
+    }
+
+    #[test]
+    fn the_question_names_its_tools_and_the_rare_word_counts_most() {
+        let many: Vec<(String, String)> =
+            (0..400).map(|n| (format!("list_{n}"), "lists things of a project".to_owned())).collect();
+        let mut tools: Vec<(&str, &str)> = many.iter().map(|(name, about)| (&**name, &**about)).collect();
+        tools.push(("weather", "the forecast of a city"));
+        let all = catalogue(&tools);
+        let index = Index::new(&all);
+        let found = index.find("Lists forecasts of my PROJECT please", 3, &HashMap::new(), |_| true);
+        assert_eq!(found.len(), 3);
+        assert!(names(&all, &found).contains(&"s__weather".to_owned()), "{:?}", names(&all, &found));
+        assert!(found.is_sorted(), "the order is that of the catalogue, whatever was asked");
+        assert_eq!(index.find("nothing fits", 3, &HashMap::new(), |_| true), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_in_use_comes_before_what_is_not_and_what_is_hidden_never_comes() {
+        let all = catalogue(&[("one", ""), ("two", ""), ("three", "")]);
+        let index = Index::new(&all);
+        let place = |name: &str| u32::try_from(all.position(name).unwrap()).unwrap();
+        let used = HashMap::from([(place("s__two"), 3), (place("s__one"), 9)]);
+        assert_eq!(names(&all, &index.find("", 1, &used, |_| true)), ["s__one"]);
+        assert_eq!(names(&all, &index.find("", 1, &used, |at| at != place("s__one"))), ["s__two"]);
+    }
+
+    #[test]
+    fn all_are_shown_while_they_are_few() {
+        let all_tools = catalogue(&[("one", ""), ("two", ""), ("three", "")]);
+        assert_eq!(all(&all_tools, 3, |_| true), Some(vec![0, 1, 2]));
+        assert_eq!(all(&all_tools, 2, |_| true), None);
+        assert_eq!(all(&all_tools, 2, |place| place != 1), Some(vec![0, 2]));
+    }
+}
