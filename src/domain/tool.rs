@@ -14,6 +14,8 @@ pub mod round;
 
 pub mod selection;
 
+pub mod spoken;
+
 pub mod limits;
 
 use std::fmt;
