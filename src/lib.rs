@@ -40,6 +40,7 @@ pub mod terminal;
 
 pub mod api;
 
+#[cfg(feature = "playground")]
 pub mod playground;
 
 pub mod app;

@@ -82,7 +82,7 @@ pub static TREE: Row = Row {
         leaf(
             ActorKind::Ops,
             "ops",
-            "healthz, readyz, metrics, the living tree; a health line for each actor every minute",
+            "healthz, readyz, metrics, the living tree; a line about the tree every minute",
         ),
         leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
         leaf(

@@ -110,6 +110,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let handles = Handles::new();
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
+        health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: settings.http.api_keys.clone(),
         vitals: Arc::clone(&vitals),
         metrics,

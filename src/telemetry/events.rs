@@ -7,7 +7,11 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("actor.failed", "an actor panicked or gave up"),
     ("actor.restarted", "a supervisor started an actor anew after a failure"),
     ("actor.escalated", "a supervisor used up its restarts and failed itself"),
-    ("actor.health", "every minute for each actor: state, restarts, mailbox depth, handled messages, last error"),
+    (
+        "actor.health",
+        "state, restarts, mailbox depth, handled messages and last error of all actors of a kind: when their state changed, and every minute in debug",
+    ),
+    ("tree.health", "every minute: how many actors there are and do not run, all restarts, the deepest mailbox"),
     ("gateway.dropped", "an incoming event was not for us, or unreadable"),
     ("gateway.forbidden", "we were addressed where our own permissions allow no answer"),
     ("gateway.ready", "a connection began a fresh session"),
@@ -65,7 +69,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("drain.started", "the program finishes what it has and takes nothing new"),
     (
         "drain.finished",
-        "the program ends: `finished` says whether all that was begun is answered, `left` how many turns wait for the next start",
+        "the program ends: `finished` says whether all that was begun is answered, `left` how many turns wait for the next start, `saved` whether all was written down",
     ),
     ("discord.message_dropped", "a message of the history could not be read"),
     ("traces.unreachable", "the collector takes no traces, and it is tried again"),

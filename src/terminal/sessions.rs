@@ -24,6 +24,10 @@ const SESSIONS_MAX: usize = 256;
 const MESSAGES_MAX: usize = 200;
 /// The most events kept of a session, for clients that come back.
 const EVENTS_MAX: usize = 1_000;
+/// The most bytes of messages kept of a session, and of events: the oldest go first.
+const SESSION_BYTES: usize = 1024 * 1024;
+/// The most bytes of all sessions together; the one that was quiet for longest makes room.
+const ALL_BYTES: usize = 64 * 1024 * 1024;
 /// How long a quiet session is kept.
 const QUIET_FOR: Duration = Duration::from_secs(3600);
 /// The longest message that a terminal shows, in Unicode scalar values.
@@ -70,6 +74,16 @@ pub enum What {
     },
 }
 
+impl What {
+    /// Bytes of its text.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Posted { text, .. } | Self::Edited { text, .. } => text.len(),
+            Self::Typing | Self::Done { .. } => 0,
+        }
+    }
+}
+
 /// Why something said was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
@@ -95,7 +109,11 @@ struct Inner {
 
 struct Session {
     messages: VecDeque<Kept>,
+    /// Bytes of the texts in `messages`.
+    message_bytes: usize,
     events: VecDeque<Event>,
+    /// Bytes of the texts in `events`.
+    event_bytes: usize,
     told: watch::Sender<u64>,
     touched: Instant,
 }
@@ -128,7 +146,6 @@ impl Sessions {
             return Err(NotTaken::Empty);
         }
         let mut inner = self.inner.lock();
-        inner.make_room();
         let id = inner.next_id(self.clock.now());
         let author = Author {
             person: Person::new(DOOR, session),
@@ -153,6 +170,7 @@ impl Sessions {
             draw: None,
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
+        inner.make_room();
         Ok(posted)
     }
 
@@ -163,9 +181,9 @@ impl Sessions {
     pub fn runs(&self, session: &str, name: String, options: commands::Options) -> Result<Command, NotTaken> {
         check_name(session)?;
         let mut inner = self.inner.lock();
-        inner.make_room();
         let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
         inner.session(session);
+        inner.make_room();
         let caller = Caller {
             person: Person::new(DOOR, session),
             name: "you".to_owned(),
@@ -242,6 +260,7 @@ impl Sessions {
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
         session.tell(What::Posted { message: id.id.clone(), text: text.to_owned() });
+        inner.make_room();
         id
     }
 
@@ -249,8 +268,12 @@ impl Sessions {
         let mut inner = self.inner.lock();
         let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
         let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(gone)?;
+        session.message_bytes += text.len();
+        session.message_bytes -= kept.posted.text.len();
         text.clone_into(&mut kept.posted.text);
+        session.shrink();
         session.tell(What::Edited { message: message.id.clone(), text: text.to_owned() });
+        inner.make_room();
         Ok(message.clone())
     }
 
@@ -331,7 +354,9 @@ impl Inner {
     fn session(&mut self, name: &str) -> &mut Session {
         let fresh = || Session {
             messages: VecDeque::new(),
+            message_bytes: 0,
             events: VecDeque::new(),
+            event_bytes: 0,
             told: watch::Sender::new(0),
             touched: Instant::now(),
         };
@@ -342,10 +367,13 @@ impl Inner {
 
     fn make_room(&mut self) {
         self.sessions.retain(|_, session| session.touched.elapsed() < QUIET_FOR);
-        if self.sessions.len() >= SESSIONS_MAX {
+        let bytes = |session: &Session| session.message_bytes + session.event_bytes;
+        let mut all: usize = self.sessions.values().map(bytes).sum();
+        while self.sessions.len() > 1 && (self.sessions.len() > SESSIONS_MAX || all > ALL_BYTES) {
             let quietest =
                 self.sessions.iter().min_by_key(|(_, session)| session.touched).map(|(name, _)| name.clone());
-            self.sessions.remove(&quietest.unwrap_or_default());
+            let gone = self.sessions.remove(&quietest.unwrap_or_default());
+            all -= gone.as_ref().map_or(0, bytes);
         }
     }
 
@@ -358,10 +386,19 @@ impl Inner {
 
 impl Session {
     fn keep(&mut self, kept: Kept) {
-        if self.messages.len() == MESSAGES_MAX {
-            self.messages.pop_front();
-        }
+        self.message_bytes += kept.posted.text.len();
         self.messages.push_back(kept);
+        self.shrink();
+    }
+
+    /// Forgets the oldest of what is too much; the newest stays in any case.
+    fn shrink(&mut self) {
+        while self.messages.len() > 1 && (self.messages.len() > MESSAGES_MAX || self.message_bytes > SESSION_BYTES) {
+            self.message_bytes -= self.messages.pop_front().map_or(0, |kept| kept.posted.text.len());
+        }
+        while self.events.len() > 1 && (self.events.len() > EVENTS_MAX || self.event_bytes > SESSION_BYTES) {
+            self.event_bytes -= self.events.pop_front().map_or(0, |event| event.what.bytes());
+        }
     }
 
     fn seen(&self, id: &MessageId) -> Option<Seen> {
@@ -371,10 +408,9 @@ impl Session {
     fn tell(&mut self, what: What) {
         self.touched = Instant::now();
         let number = *self.told.borrow() + 1;
-        if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
-        }
+        self.event_bytes += what.bytes();
         self.events.push_back(Event { number, what });
+        self.shrink();
         self.told.send_replace(number);
     }
 }

@@ -49,7 +49,7 @@ impl Store for Odd {
         self.inner.status()
     }
 
-    fn close(&self, within: Duration) -> BoxFuture<'_, ()> {
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
         self.inner.close(within)
     }
 }

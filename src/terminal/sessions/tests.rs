@@ -81,3 +81,34 @@ fn sessions_and_messages_are_bounded_and_ids_rise() {
     }
     assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), None, 1_000).len(), MESSAGES_MAX);
 }
+
+#[tokio::test]
+async fn all_sessions_together_are_bounded() {
+    let sessions = Sessions::new(Arc::new(Still));
+    let text = "x".repeat(32 * 1024);
+    // More than a hundred sessions of more than a megabyte each.
+    for number in 0..130 {
+        let name = format!("s{number}");
+        for _ in 0..40 {
+            sessions.says(&name, &text).unwrap();
+        }
+    }
+    let asked = sessions.says("last", "hello").unwrap();
+    for number in 0..80 {
+        sessions.perform(&create(&asked.place, &number.to_string(), &text)).await.unwrap();
+    }
+    let inner = sessions.inner.lock();
+    let bytes = |session: &Session| -> usize {
+        let messages: usize = session.messages.iter().map(|kept| kept.posted.text.len()).sum();
+        let events: usize = session.events.iter().map(|event| event.what.bytes()).sum();
+        assert_eq!(
+            (messages, events),
+            (session.message_bytes, session.event_bytes),
+            "what is counted is what is there"
+        );
+        messages + events
+    };
+    let all: Vec<usize> = inner.sessions.values().map(bytes).collect();
+    assert!(all.iter().all(|bytes| *bytes <= 2 * SESSION_BYTES), "{all:?}");
+    assert!(all.iter().sum::<usize>() <= ALL_BYTES && inner.sessions.contains_key("last"), "{all:?}");
+}
