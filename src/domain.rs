@@ -21,6 +21,8 @@ pub mod history;
 
 pub mod completion;
 
+pub mod tool;
+
 pub mod prompt;
 
 pub mod dialogue;
@@ -34,10 +36,12 @@ pub mod draft;
 pub mod command;
 
 pub mod outgoing;
+pub mod rejection;
 
 pub mod code;
 
 pub mod split;
+pub(crate) mod steps;
 
 pub mod layout;
 pub mod locale;

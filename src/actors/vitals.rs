@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::board::{Board, PartKind, PartState, Phase, STORE};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
-use super::tree::TREE;
+use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns};
@@ -36,7 +34,7 @@ pub struct TreeVitals {
 
 impl Vitals for TreeVitals {
     fn alive(&self) -> bool {
-        self.roster.find(TREE.name).is_some_and(|stats| stats.life().state == LifeState::Running)
+        self.roster.find(ROOT).is_some_and(|stats| stats.life().state == LifeState::Running)
     }
 
     fn readiness(&self) -> Readiness {
@@ -49,7 +47,7 @@ impl Vitals for TreeVitals {
     }
 
     fn tree(&self) -> TreeNode {
-        tree_of(TREE.name, &self.roster.all())
+        tree_of(&self.roster.all())
     }
 
     fn turns(&self) -> Turns {
@@ -72,7 +70,7 @@ impl Vitals for TreeVitals {
     }
 
     fn uptime(&self) -> Duration {
-        self.roster.find(TREE.name).map_or(Duration::ZERO, |root| root.life().since.elapsed())
+        self.roster.find(ROOT).map_or(Duration::ZERO, |root| root.life().since.elapsed())
     }
 }
 
@@ -122,74 +120,62 @@ impl TreeVitals {
     }
 }
 
-/// Draws the tree below a path in time linear in the number of actors, but for the sorting of siblings.
-fn tree_of(path: &str, actors: &[Arc<Stats>]) -> TreeNode {
-    let mut family = Family { at: HashMap::with_capacity(actors.len()), below: HashMap::new() };
+/// The tree of these actors.
+fn tree_of(actors: &[Arc<Stats>]) -> TreeNode {
+    let mut children: HashMap<&str, Vec<&Stats>> = HashMap::new();
     for stats in actors {
-        family.at.insert(&stats.path, stats);
-        if let Some((parent, _)) = stats.path.rsplit_once('/') {
-            family.below.entry(parent).or_default().push(stats);
-        }
+        let above = stats.path.rsplit_once('/').map_or("", |(above, _)| above);
+        children.entry(above).or_default().push(stats);
     }
-    node(path, &family)
+    for siblings in children.values_mut() {
+        siblings.sort_by_key(|stats| (place_in_tree(stats.kind), &stats.path));
+    }
+    let root = children.get("").and_then(|roots| roots.first().copied());
+    node(ROOT, root, &children)
 }
 
-/// Who lives where.
-struct Family<'a> {
-    at: HashMap<&'a str, &'a Arc<Stats>>,
-    below: HashMap<&'a str, Vec<&'a Arc<Stats>>>,
-}
-
-fn node(path: &str, family: &Family) -> TreeNode {
-    let mut children: Vec<&Arc<Stats>> = family.below.get(path).cloned().unwrap_or_default();
-    children.sort_by_cached_key(|stats| (place_in_tree(&stats.path), Arc::clone(&stats.path)));
-    let children = children.into_iter().map(|stats| node(&stats.path, family)).collect();
-    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
-    let Some(stats) = family.at.get(path) else {
-        let state = LifeState::Starting.as_str().to_owned();
-        let path = path.to_owned();
-        return TreeNode {
-            name,
-            path,
-            state,
-            restarts: 0,
-            mailbox: 0,
-            handled: 0,
-            uptime_s: 0,
-            last_error: None,
-            children,
-        };
-    };
-    let life = stats.life();
-    let uptime = if life.state == LifeState::Running { Instant::now().duration_since(life.since).as_secs() } else { 0 };
+/// An actor with all below it; each actor is looked at once.
+fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>) -> TreeNode {
+    let below = children.get(path).into_iter().flatten();
+    let below = below.map(|stats| node(&stats.path, Some(stats), children)).collect();
+    let life = stats.map(Stats::life);
+    let state = life.as_ref().map_or(LifeState::Starting, |life| life.state);
+    let running = life.as_ref().filter(|life| life.state == LifeState::Running);
+    let count = |of: fn(&Stats) -> u64| stats.map_or(0, of);
     TreeNode {
-        name,
+        name: path.rsplit('/').next().unwrap_or(path).to_owned(),
         path: path.to_owned(),
-        state: life.state.as_str().to_owned(),
-        restarts: stats.restarts.load(Ordering::Relaxed),
-        mailbox: stats.depth.load(Ordering::Relaxed) as u64,
-        handled: stats.handled.load(Ordering::Relaxed),
-        uptime_s: uptime,
-        last_error: life.last_error,
-        children,
+        state: state.as_str().to_owned(),
+        restarts: count(|stats| stats.restarts.load(Ordering::Relaxed)),
+        mailbox: count(|stats| stats.depth.load(Ordering::Relaxed) as u64),
+        handled: count(|stats| stats.handled.load(Ordering::Relaxed)),
+        uptime_s: running.map_or(0, |life| life.since.elapsed().as_secs()),
+        last_error: life.and_then(|life| life.last_error),
+        children: below,
     }
 }
 
-/// The start order of the top level; children of templates all come at the same place.
-fn place_in_tree(path: &str) -> usize {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    TREE.children.iter().position(|row| row.name == name).unwrap_or(usize::MAX)
+/// The start order of the top level; below it actors stand in the order of their paths.
+fn place_in_tree(kind: ActorKind) -> usize {
+    TREE.children.iter().position(|row| row.kind == kind).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
     use crate::actors::handle::Handle;
+    use crate::actors::testing::{place, real};
+    use crate::actors::tree::Scope;
 
     fn actors(many: usize) -> Vec<Arc<Stats>> {
-        let branch = ["staffai", "staffai/conversations"].map(str::to_owned).into_iter();
-        let leaves = (0..many).map(|number| format!("staffai/conversations/conversation:discord:{number}"));
-        branch.chain(leaves).map(|path| Arc::clone(Handle::<()>::new(&path).stats())).collect()
+        let of = |kind, above, scope| Arc::clone(Handle::<()>::new(real(kind), above, scope).stats());
+        let branch = [of(ActorKind::Root, "", Scope::One), of(ActorKind::Conversations, ROOT, Scope::One)];
+        let leaves = (0..many).map(|number| {
+            of(ActorKind::Conversation, "staffai/conversations", Scope::Place(place(&number.to_string())))
+        });
+        branch.into_iter().chain(leaves).collect()
     }
 
     #[tokio::test]
@@ -198,7 +184,7 @@ mod tests {
             let actors = actors(many);
             let once = || {
                 let begun = Instant::now();
-                let tree = tree_of(TREE.name, &actors);
+                let tree = tree_of(&actors);
                 assert_eq!((tree.children.len(), tree.children[0].children.len()), (1, many));
                 begun.elapsed()
             };
