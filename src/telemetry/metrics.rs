@@ -107,7 +107,6 @@ pub const METRICS: &[Metric] = &[
     row("staffai_restrictions_active", MetricKind::Gauge, "restrictions in force"),
     row("staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind"),
     row("staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status"),
-    row("staffai_mcp_state", MetricKind::Gauge, "1 while a tool server is connected, else 0, by server"),
     row("staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and memory serves, else 0"),
     row("staffai_store_writes_total", MetricKind::Counter, "writes handed to the store"),
     row("staffai_store_commit_seconds", MetricKind::Histogram(SHORT_SECONDS), "duration of commits of the store"),
@@ -120,16 +119,6 @@ pub const METRICS: &[Metric] = &[
         "gen_ai_client_operation_duration_seconds",
         MetricKind::Histogram(MODEL_SECONDS),
         "duration of model calls, by operation, model and error",
-    ),
-    row(
-        "gen_ai_execute_tool_duration_seconds",
-        MetricKind::Histogram(MODEL_SECONDS),
-        "duration of tool calls, by tool",
-    ),
-    row(
-        "mcp_client_operation_duration_seconds",
-        MetricKind::Histogram(SECONDS),
-        "duration of requests to tool servers, by method",
     ),
 ];
 
