@@ -309,7 +309,8 @@ fn images_are_named_by_their_exact_release() {
     found.push(container()["image"].as_str().unwrap().to_owned());
     for image in &found {
         let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
-        let numbers = tag.trim_start_matches('v').split(['.', '-']).take_while(|part| part.parse::<u32>().is_ok()).count();
+        let numbers =
+            tag.trim_start_matches('v').split(['.', '-']).take_while(|part| part.parse::<u32>().is_ok()).count();
         assert!(numbers >= 2, "{image} may become another image tomorrow");
     }
     assert!(found.len() >= 5, "{found:?}");
@@ -333,7 +334,8 @@ fn secrets_go_only_to_whom_they_belong() {
     }
     let pod = &deployment()["spec"]["template"]["spec"];
     let mounted = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "secrets").unwrap();
-    let items: Vec<&str> = mounted["secret"]["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect();
+    let items: Vec<&str> =
+        mounted["secret"]["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect();
     assert_eq!(items, ["discord_bot_token", "litellm_api_key"]);
 }
 
