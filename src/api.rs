@@ -117,7 +117,7 @@ impl Api {
     }
 
     /// Where it listens for health and metrics alone, once it does; none when it never will.
-    #[must_use]
+    #[cfg(test)]
     pub fn health_bound(&self) -> Option<watch::Receiver<Option<SocketAddr>>> {
         self.health.as_ref().map(|site| site.bound.subscribe())
     }

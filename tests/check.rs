@@ -243,3 +243,14 @@ fn a_slip_in_a_name_is_named() {
         .has("note", "configuration", "did you mean REDIS_URL");
     assert!(!outcome.table.contains("LITELLM_SALT_KEY"), "{}", outcome.table);
 }
+
+#[test]
+fn a_row_over_plain_http_through_another_network_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = r#"{"models": {"far": {"model_id": "x", "host": "http://api.example.com"}, "near": {"model_id": "y", "host": "http://ollama:11434"}}}"#;
+    let file = folder.path().join("models.json");
+    std::fs::write(&file, rows).unwrap();
+    let outcome = offline(&[("STAFFAI_MODELS", file.to_str().unwrap()), ("LITELLM_MODEL", "near"), ("DISCORD_API_URL", NOWHERE), ("DISCORD_BOT_TOKEN", "t")]);
+    outcome.has("note", "model far", "plain http");
+    assert!(outcome.code == 0 && !outcome.table.contains("model near"), "{}", outcome.table);
+}
