@@ -38,6 +38,8 @@ pub mod store;
 
 pub mod terminal;
 
+pub mod tools;
+
 pub(crate) mod api;
 
 #[cfg(feature = "playground")]

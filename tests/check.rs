@@ -250,7 +250,12 @@ fn a_row_over_plain_http_through_another_network_is_noted() {
     let rows = r#"{"models": {"far": {"model_id": "x", "host": "http://api.example.com"}, "near": {"model_id": "y", "host": "http://ollama:11434"}}}"#;
     let file = folder.path().join("models.json");
     std::fs::write(&file, rows).unwrap();
-    let outcome = offline(&[("STAFFAI_MODELS", file.to_str().unwrap()), ("LITELLM_MODEL", "near"), ("DISCORD_API_URL", NOWHERE), ("DISCORD_BOT_TOKEN", "t")]);
+    let outcome = offline(&[
+        ("STAFFAI_MODELS", file.to_str().unwrap()),
+        ("LITELLM_MODEL", "near"),
+        ("DISCORD_API_URL", NOWHERE),
+        ("DISCORD_BOT_TOKEN", "t"),
+    ]);
     outcome.has("note", "model far", "plain http");
     assert!(outcome.code == 0 && !outcome.table.contains("model near"), "{}", outcome.table);
 }

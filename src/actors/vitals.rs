@@ -95,7 +95,7 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
     let shards: Vec<&PartState> =
         parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
     let door_is_open = shards.iter().any(|shard| shard.up);
-    let never_open = shards.iter().all(|shard| !shard.up && shard.restarts == 0);
+    let never_open = shards.iter().all(|shard| !shard.began);
     let status = match board.phase() {
         Phase::Draining => Status::Draining,
         Phase::Serving if !door_is_open && never_open => Status::Starting,
@@ -166,7 +166,8 @@ mod tests {
 
     use super::*;
     use crate::actors::handle::Handle;
-    use crate::actors::testing::{place, real};
+    use crate::actors::testing::ports::MemoryStore;
+    use crate::actors::testing::{place, real, usual};
     use crate::actors::tree::Scope;
 
     fn actors(many: usize) -> Vec<Arc<Stats>> {
@@ -193,5 +194,19 @@ mod tests {
         let (few, many) = (best(1_000), best(20_000));
         // Twenty times as many may take twenty times as long, and somewhat more for sorting; looking at all for each takes 400 times.
         assert!(many < few * 100, "{few:?} for 1,000, {many:?} for 20,000");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_lost_is_down_and_not_starting_again() {
+        let (board, store, running) = (Board::default(), MemoryStore::new(), usual().now());
+        let status = || condition(&board, &store, &running).0;
+        board.starting(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Starting);
+        board.up(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Ready);
+        board.down(PartKind::Shard, "discord:0", "cut");
+        assert_eq!(status(), Status::Down);
+        board.starting(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Down, "a shard that crashed was connected before");
     }
 }
