@@ -41,9 +41,6 @@ pub struct Discord {
     pub requests_per_second: u32,
 }
 
-/// Characters that every token has, and more.
-const TOKEN_LEAST: usize = 50;
-
 impl Discord {
     /// What is wrong with the form of the token, and the fix; none when it has the form of one, or when there is no token. What
     /// another service than the default one takes is its own business, but it gets no prefix and no blanks either.
@@ -61,12 +58,11 @@ impl Discord {
             });
         }
         let parts: Vec<usize> = token.split('.').map(str::len).collect();
-        let has_form = token.len() >= TOKEN_LEAST && parts.len() == 3 && parts.iter().all(|length| *length > 0);
+        let has_form = parts.len() == 3 && parts.iter().all(|length| *length > 0);
         let usual =
             defaults::entries().iter().any(|entry| entry.key == "discord.api_url" && entry.text() == self.api_url);
         (usual && !has_form).then_some(
-            "is no bot token, which has three parts with dots between and at least 50 characters; copy it from discord \
-             developer portal > Bot > Reset Token",
+            "is no bot token, which has three parts with dots between; copy it from discord developer portal > Bot > Reset Token",
         )
     }
 
