@@ -43,3 +43,6 @@ pub mod api;
 pub mod playground;
 
 pub mod app;
+
+#[cfg(test)]
+mod cost;

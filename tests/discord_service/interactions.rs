@@ -12,7 +12,7 @@ use serenity::model::{
     channel::Message,
 };
 use staffai::playground::{
-    interactions::{Interact, FIRST_ANSWER_MS, TOKEN_LIFETIME_MS},
+    interactions::{FIRST_ANSWER_MS, Interact, TOKEN_LIFETIME_MS},
     service::{Options, Service},
 };
 
