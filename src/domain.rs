@@ -23,6 +23,8 @@ pub mod history;
 
 pub mod completion;
 
+pub mod tool;
+
 pub mod prompt;
 
 pub mod dialogue;

@@ -6,6 +6,7 @@ mod fault;
 mod files;
 mod model_error;
 mod requests;
+pub mod tools;
 pub mod vitals;
 mod writes;
 
@@ -22,6 +23,7 @@ pub use self::fault::{Fault, NoFaults};
 pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, PostError, PostReply, PostRequest, PostResult};
+use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
@@ -31,6 +33,7 @@ use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::presence::Presence;
+use crate::domain::tool::{CallError, ToolRequest, ToolResult};
 
 // === Time and chance ===
 
@@ -109,6 +112,56 @@ pub trait Models: Send + Sync {
 /// Who is told the text of a growing answer, piece by piece and in order. Called between two reads from the network, so it
 /// must not take long.
 pub type DeltaSink = Arc<dyn Fn(&str) + Send + Sync>;
+
+// === Tools ===
+
+/// Connects to tool servers.
+#[async_trait]
+pub trait ToolServers: Send + Sync {
+    /// One connection with its handshake, within `within`. One attempt; what was begun is gone when it fails or is dropped.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
+}
+
+/// One connected tool server and its session. Dropping the last handle ends its process group at once, or lets go of its session.
+#[async_trait]
+pub trait ToolServer: Send + Sync {
+    /// What the server said of itself.
+    fn info(&self) -> &ServerInfo;
+
+    /// All tools, page by page, within the edge's own bounds of time, count and bytes.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    async fn list(&self) -> Result<Listing, CallError>;
+
+    /// One call, ended by its deadline whatever the server does. Dropping the future cancels the call at the server. It is sent
+    /// a second time only after a lost session, and only when its effect allows it.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError>;
+
+    /// Asks for a sign of life, within the edge's own deadline.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    async fn ping(&self) -> Result<(), CallError>;
+
+    /// A count that grows when the server's list of tools may have changed; many changes may be one step.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Resolves, with the reason in words, when the connection is lost; a lost connection stays lost.
+    async fn closed(&self) -> String;
+
+    /// Ends the session in order, and the process group with it; bounded by the edge's own deadline.
+    async fn close(&self);
+}
+
+/// Who is told how far a call is. Called between two reads, so it must not take long.
+pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 // === Events in ===
 

@@ -1,0 +1,203 @@
+//! Tools: what a source offers, what is asked of it, and what comes back. Names here are those of the source itself; the catalogue
+//! gives them the names that a model sees.
+
+mod error;
+mod result;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use self::error::{CallError, CallErrorKind};
+pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
+
+/// The name of a configured tool server: its key in the configuration, or made from its host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ServerName(Arc<str>);
+
+impl ServerName {
+    /// A server of this name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One tool as its source describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Where it runs.
+    pub source: Source,
+    /// Its own name there.
+    pub name: Arc<str>,
+    /// Its title for people; none when the source gave none.
+    pub title: Option<String>,
+    /// What it does, in the source's words; untrusted text, at most [`DESCRIPTION_BYTES`].
+    pub description: String,
+    /// The JSON schema of its arguments as the source wrote it, always an object.
+    pub input_schema: Arc<Value>,
+    /// What the source says of its behaviour; hints that bind nobody.
+    pub annotations: Annotations,
+    /// What kind of work it does.
+    pub kind: ToolKind,
+}
+
+/// The longest description that is kept, in bytes.
+pub const DESCRIPTION_BYTES: usize = 16 * 1024;
+
+/// Where a tool runs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// In this process.
+    BuiltIn,
+    /// On a tool server.
+    Server(ServerName),
+}
+
+/// Hints of a source about a tool; none where it says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Annotations {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// What it changes may be lost.
+    pub destructive: Option<bool>,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It reaches beyond its own server.
+    pub open_world: Option<bool>,
+}
+
+/// What a call may do to the world. Of two the greater is the more dangerous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It changes nothing: it may run beside others and be repeated.
+    Reads,
+    /// It changes something once, however often it is repeated.
+    Idempotent,
+    /// It changes something each time.
+    Changes,
+}
+
+impl Effect {
+    /// The effect of a tool: what the operator says of the server's side effects, else what a trusted server says, else the worst.
+    #[must_use]
+    pub fn of(annotations: Annotations, side_effects: Option<bool>, trusted: bool) -> Self {
+        match side_effects {
+            Some(false) => Self::Reads,
+            Some(true) => Self::Changes,
+            None if !trusted => Self::Changes,
+            None if annotations.read_only == Some(true) => Self::Reads,
+            None if annotations.idempotent == Some(true) => Self::Idempotent,
+            None => Self::Changes,
+        }
+    }
+
+    /// A call whose answer was lost may be sent again.
+    #[must_use]
+    pub const fn repeatable(self) -> bool {
+        match self {
+            Self::Reads | Self::Idempotent => true,
+            Self::Changes => false,
+        }
+    }
+
+    /// The label in logs and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Idempotent => "idempotent",
+            Self::Changes => "changes",
+        }
+    }
+}
+
+/// What kind of work a tool does; limits are kept by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// Searches.
+    Search,
+    /// Reads pages or documents.
+    Extract,
+    /// Asks a database.
+    Db,
+    /// Reads or writes files.
+    Drive,
+    /// Asks a model.
+    Llm,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl ToolKind {
+    /// The label in logs, metrics and configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Extract => "extract",
+            Self::Db => "db",
+            Self::Drive => "drive",
+            Self::Llm => "llm",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// One call, authorised and with its arguments checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRequest {
+    /// The tool's own name at its source.
+    pub name: Arc<str>,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// What a call of this tool may do: a lost call is sent again only when that cannot do harm.
+    pub effect: Effect,
+    /// Time until the answer must be there; the call is cancelled at its source then.
+    pub deadline: Duration,
+    /// What the result is cut to.
+    pub limits: ResultLimits,
+    /// The span that the source may go on with; none when nothing is traced.
+    pub trace: Option<TraceParent>,
+}
+
+/// A span in the form of W3C Trace Context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceParent(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_operator_or_a_trusted_server_lowers_an_effect() {
+        let reads = Annotations { read_only: Some(true), ..Annotations::default() };
+        let idempotent = Annotations { idempotent: Some(true), ..Annotations::default() };
+        assert_eq!(Effect::of(reads, None, false), Effect::Changes);
+        assert_eq!(Effect::of(reads, None, true), Effect::Reads);
+        assert_eq!(Effect::of(idempotent, None, true), Effect::Idempotent);
+        assert_eq!(Effect::of(Annotations::default(), None, true), Effect::Changes);
+        assert_eq!(Effect::of(Annotations::default(), Some(false), false), Effect::Reads);
+        assert_eq!(Effect::of(reads, Some(true), true), Effect::Changes);
+    }
+}
