@@ -38,10 +38,12 @@ pub mod draft;
 pub mod command;
 
 pub mod outgoing;
+pub mod rejection;
 
 pub mod code;
 
 pub mod split;
+pub(crate) mod steps;
 
 pub mod layout;
 pub mod locale;

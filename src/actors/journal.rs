@@ -31,6 +31,7 @@ use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
+use super::tree::{ActorKind, Scope};
 use crate::domain::ids::{Person, Timestamp, TurnId};
 use crate::domain::turn::{Answer, Turn};
 use crate::ports::{Clock, Store, StoreStatus};
@@ -66,8 +67,8 @@ pub enum JournalMsg {
     /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
     /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
-    /// The actor at this path runs anew or is gone: what it may have held is offered again.
-    ActorRecovered(String),
+    /// An actor that failed runs anew or is gone: what it may have held is offered again.
+    ActorRecovered(Recovered),
     /// Time to look at deadlines.
     Sweep,
     /// From now on nothing is offered; what comes is only recorded.
@@ -76,6 +77,15 @@ pub enum JournalMsg {
     Left(Reply<Left>),
     /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
+}
+
+/// An actor that failed, after it was started again or given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// What it is.
+    pub kind: ActorKind,
+    /// Which one of its kind it is.
+    pub scope: Scope,
 }
 
 /// A turn on its way into custody.
@@ -213,7 +223,7 @@ impl Journal {
                     entry.offers = entry.offers.saturating_sub(1);
                 }
             }
-            JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
+            JournalMsg::ActorRecovered(recovered) => self.offer_again(state, &recovered),
             JournalMsg::Sweep => {
                 self.sweep(state);
                 if state.partial && self.store.status() == StoreStatus::Ready {

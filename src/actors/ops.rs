@@ -130,7 +130,7 @@ impl Sum {
 fn sums(actors: &[Arc<Stats>]) -> BTreeMap<String, Sum> {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for stats in actors {
-        let sum = sums.entry(stats.kind().to_owned()).or_default();
+        let sum = sums.entry(stats.label.to_string()).or_default();
         let life = stats.life();
         sum.count += 1;
         sum.running += u64::from(life.state == LifeState::Running);

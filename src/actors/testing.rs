@@ -17,7 +17,7 @@ use super::handle::Handle;
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
-use super::tree::{ActorKind, Row, TREE};
+use super::tree::{ActorKind, Name, ROOT, Row, Scope, TREE};
 use crate::config;
 use crate::config::Settings;
 use crate::config::sources::Sources;
@@ -43,7 +43,7 @@ pub const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
 /// A permanent leaf, restarted at once, with two seconds to stop.
 pub const LEAF: Row = Row {
     kind: ActorKind::Ops,
-    name: "leaf",
+    name: Name::Fixed("leaf"),
     role: "",
     restart: Restart::Permanent,
     backoff: Backoff { base: Duration::ZERO, cap: Duration::ZERO },
@@ -95,7 +95,7 @@ impl Stage {
             faults: Arc::clone(&self.faults) as _,
             dice: Arc::clone(&self.dice) as _,
             roster: Arc::clone(&self.roster),
-            recovered: Box::new(move |path| recovered.lock().push(path.to_owned())),
+            recovered: Box::new(move |stats| recovered.lock().push(stats.path.to_string())),
         })
     }
 
@@ -114,8 +114,9 @@ impl Stage {
     /// Starts it all below a root that bears the given failures.
     pub async fn start(self, intensity: Intensity) -> Tree {
         let shared = self.shared();
-        let top = row(Row { name: "staffai", intensity, ..LEAF });
-        let (root, ended) = start_root(top, &Handle::new("staffai"), Nobody, self.children, shared).await.unwrap();
+        let top = row(Row { name: Name::Fixed(ROOT), intensity, ..LEAF });
+        let handle = Handle::new(top, "", Scope::One);
+        let (root, ended) = start_root(top, &handle, Nobody, self.children, shared).await.unwrap();
         Tree { root, ended }
     }
 
@@ -127,7 +128,13 @@ impl Stage {
 
 /// A handle to an actor of this name below the root.
 pub fn at<M: Send + 'static>(name: &str) -> Handle<M> {
-    Handle::new(&format!("staffai/{name}"))
+    below(ROOT, name)
+}
+
+/// A handle to an actor of this name below the one at this path.
+pub fn below<M: Send + 'static>(above: &str, name: &str) -> Handle<M> {
+    let name = Name::Fixed(String::leak(name.to_owned()));
+    Handle::new(&Row { name, ..LEAF }, above, Scope::One)
 }
 
 /// An actor that is told nothing.

@@ -1,16 +1,15 @@
 //! How the whole program is, read from the roster and the board for whoever asks.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-use tokio::time::Instant;
 
 use super::board::{Board, PartKind, PartState, Phase, STORE};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
-use super::tree::TREE;
+use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns};
@@ -34,7 +33,7 @@ pub struct TreeVitals {
 
 impl Vitals for TreeVitals {
     fn alive(&self) -> bool {
-        let root = |stats: &Arc<Stats>| &*stats.path == TREE.name;
+        let root = |stats: &Arc<Stats>| stats.kind == ActorKind::Root;
         self.roster.all().iter().find(|stats| root(stats)).is_some_and(|stats| stats.life().state == LifeState::Running)
     }
 
@@ -49,7 +48,16 @@ impl Vitals for TreeVitals {
 
     fn tree(&self) -> TreeNode {
         let actors = self.roster.all();
-        node(TREE.name, &actors)
+        let mut children: HashMap<&str, Vec<&Stats>> = HashMap::new();
+        for stats in &actors {
+            let above = stats.path.rsplit_once('/').map_or("", |(above, _)| above);
+            children.entry(above).or_default().push(stats);
+        }
+        for siblings in children.values_mut() {
+            siblings.sort_by_key(|stats| (place_in_tree(stats.kind), &stats.path));
+        }
+        let root = children.get("").and_then(|roots| roots.first().copied());
+        node(ROOT, root, &children)
     }
 
     fn turns(&self) -> Turns {
@@ -107,46 +115,28 @@ impl TreeVitals {
     }
 }
 
-fn node(path: &str, actors: &[Arc<Stats>]) -> TreeNode {
-    let below = |stats: &&Arc<Stats>| {
-        stats.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/') && !rest[1..].contains('/'))
-    };
-    let mut children: Vec<&Arc<Stats>> = actors.iter().filter(below).collect();
-    children.sort_by_key(|stats| (place_in_tree(&stats.path), Arc::clone(&stats.path)));
-    let children = children.into_iter().map(|stats| node(&stats.path, actors)).collect();
-    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
-    let Some(stats) = actors.iter().find(|stats| &*stats.path == path) else {
-        let state = LifeState::Starting.as_str().to_owned();
-        let path = path.to_owned();
-        return TreeNode {
-            name,
-            path,
-            state,
-            restarts: 0,
-            mailbox: 0,
-            handled: 0,
-            uptime_s: 0,
-            last_error: None,
-            children,
-        };
-    };
-    let life = stats.life();
-    let uptime = if life.state == LifeState::Running { Instant::now().duration_since(life.since).as_secs() } else { 0 };
+/// An actor with all below it; each actor is looked at once.
+fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>) -> TreeNode {
+    let below = children.get(path).into_iter().flatten();
+    let below = below.map(|stats| node(&stats.path, Some(stats), children)).collect();
+    let life = stats.map(Stats::life);
+    let state = life.as_ref().map_or(LifeState::Starting, |life| life.state);
+    let running = life.as_ref().filter(|life| life.state == LifeState::Running);
+    let count = |of: fn(&Stats) -> u64| stats.map_or(0, of);
     TreeNode {
-        name,
+        name: path.rsplit('/').next().unwrap_or(path).to_owned(),
         path: path.to_owned(),
-        state: life.state.as_str().to_owned(),
-        restarts: stats.restarts.load(Ordering::Relaxed),
-        mailbox: stats.depth.load(Ordering::Relaxed) as u64,
-        handled: stats.handled.load(Ordering::Relaxed),
-        uptime_s: uptime,
-        last_error: life.last_error,
-        children,
+        state: state.as_str().to_owned(),
+        restarts: count(|stats| stats.restarts.load(Ordering::Relaxed)),
+        mailbox: count(|stats| stats.depth.load(Ordering::Relaxed) as u64),
+        handled: count(|stats| stats.handled.load(Ordering::Relaxed)),
+        uptime_s: running.map_or(0, |life| life.since.elapsed().as_secs()),
+        last_error: life.and_then(|life| life.last_error),
+        children: below,
     }
 }
 
-/// The start order of the top level; children of templates all come at the same place.
-fn place_in_tree(path: &str) -> usize {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    TREE.children.iter().position(|row| row.name == name).unwrap_or(usize::MAX)
+/// The start order of the top level; below it actors stand in the order of their paths.
+fn place_in_tree(kind: ActorKind) -> usize {
+    TREE.children.iter().position(|row| row.kind == kind).unwrap_or(usize::MAX)
 }

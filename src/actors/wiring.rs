@@ -20,7 +20,7 @@ use super::discord::Discord;
 use super::forgotten::Forgotten;
 use super::gateway::Gateway;
 use super::identify_queue::IdentifyQueue;
-use super::journal::{Journal, JournalMsg};
+use super::journal::{Journal, JournalMsg, Recovered};
 use super::llm_dispatcher::LlmDispatcher;
 use super::ops::Ops;
 use super::outbox::{Outbox, Pacer};
@@ -33,7 +33,7 @@ use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
 use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
-use super::tree::{ActorKind, Row, TREE};
+use super::tree::{ActorKind, Name, ROOT, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
@@ -119,13 +119,14 @@ impl Tree {
             dice: Arc::clone(&parts.dice),
             roster: Arc::clone(&parts.roster),
             // A journal that is down offers everything when it is back.
-            recovered: Box::new(move |path| {
-                let _ = journal.cast(JournalMsg::ActorRecovered(path.to_owned()));
+            recovered: Box::new(move |stats| {
+                let recovered = Recovered { kind: stats.kind, scope: stats.scope.clone() };
+                let _ = journal.cast(JournalMsg::ActorRecovered(recovered));
             }),
         });
         let board = Arc::clone(&parts.board);
         let wiring = Wiring::new(parts, handles.clone(), Arc::clone(&in_flight));
-        let children = TREE.children.iter().map(|row| wiring.child(row)).collect();
+        let children = wiring.children(&TREE);
         let (root, ended) = supervisor::start_root(&TREE, &handles.root, Root, children, shared).await?;
         Ok(Self { handles, in_flight, board, root, ended })
     }
@@ -172,7 +173,7 @@ impl Tree {
         if self.root.drain_and_wait(Some(TREE.stop_within)).await.is_err() {
             self.root.kill();
         }
-        tracing::info!(event = "actor.stopped", actor = TREE.name, "actor stopped");
+        tracing::info!(event = "actor.stopped", actor = ROOT, "actor stopped");
     }
 }
 
@@ -246,9 +247,15 @@ impl Wiring {
         }
     }
 
-    /// The child that a row stands for, with its own children.
-    fn child(&self, row: &'static Row) -> ChildSpec {
-        let below = row.children.iter().filter(|row| !row.is_template()).map(|row| self.child(row)).collect();
+    /// The children of a row that it has from the start.
+    fn children(&self, row: &'static Row) -> Vec<ChildSpec> {
+        row.children.iter().flat_map(|row| self.from_start(row)).collect()
+    }
+
+    /// The actors of a row that run from the start, each with its own children: one, or of a template those instances that are
+    /// known by then.
+    fn from_start(&self, row: &'static Row) -> Vec<ChildSpec> {
+        let below = self.children(row);
         let Handles {
             root,
             ops,
@@ -267,12 +274,14 @@ impl Wiring {
             discord,
             identify_queue,
         } = &self.handles;
-        match row.kind {
+        let only = match row.kind {
             ActorKind::Root => ChildSpec::new(row, root, Root, below),
             ActorKind::Ops => ChildSpec::new(row, ops, self.ops(), below),
             ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
-            ActorKind::Outbox => ChildSpec::new(row, outbox, self.outbox(), below),
-            ActorKind::TerminalOutbox => ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below),
+            ActorKind::Outbox => {
+                let terminal = ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below.clone());
+                return vec![ChildSpec::new(row, outbox, self.outbox(), below), terminal];
+            }
             ActorKind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
             ActorKind::RestrictionSweeper => {
                 ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below)
@@ -286,8 +295,10 @@ impl Wiring {
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             ActorKind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
             ActorKind::IdentifyQueue => ChildSpec::new(row, identify_queue, self.identify_queue(), below),
-            ActorKind::Conversation | ActorKind::Shard => unreachable!("templates are started by their supervisors"),
-        }
+            // Their supervisors start them when they know of which there shall be one.
+            ActorKind::Conversation | ActorKind::Shard => return Vec::new(),
+        };
+        vec![only]
     }
 
     fn ops(&self) -> Ops {
@@ -459,7 +470,7 @@ impl Wiring {
 
 /// The template below a row; the row itself where there is none, which the tree's tests rule out.
 fn template(row: &'static Row) -> &'static Row {
-    row.children.iter().find(|child| child.is_template()).unwrap_or(row)
+    row.children.iter().find(|child| matches!(child.name, Name::Template { .. })).unwrap_or(row)
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         live: live.clone(),
     });
     board.meet(PartKind::Store, STORE);
-    let handles = Handles::new();
+    let handles = Handles::new(discord::DOOR, terminal::DOOR);
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         keys: settings.http.api_keys.clone(),

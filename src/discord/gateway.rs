@@ -19,6 +19,7 @@ use super::rest::Rest;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
 use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::rejection::Rejection;
 use crate::ports::{
     Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard,
     SourceError, StreamEvent,
@@ -156,7 +157,7 @@ impl Shared {
 
 fn refusal(error: PostError) -> SourceError {
     match error {
-        PostError::Refused { status: 401, .. } => SourceError::Refused(
+        PostError::Rejected { reason: Rejection::Credentials, .. } => SourceError::Refused(
             "discord rejected the bot token; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
                 .to_owned(),
         ),

@@ -6,6 +6,7 @@ use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 use crate::domain::outgoing::Piece;
+use crate::domain::rejection::Rejection;
 use crate::domain::restriction::{Appointment, Member};
 
 /// One request to a door.
@@ -138,26 +139,26 @@ pub struct Bucket {
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
-    /// Too many requests: wait.
+    /// Too many requests. Nothing was done.
     #[error("rate limited for {retry_after:?}")]
-    RateLimited {
-        /// How long.
+    Limited {
+        /// The time to wait.
         retry_after: Duration,
-        /// All routes are closed, not just this one.
+        /// The limit holds for every request, not only for those of this kind.
         global: bool,
     },
-    /// The platform refuses this request for good.
-    #[error("refused with status {status}: {message}")]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// The platform's words, capped.
+    /// The platform rejected the request. Nothing was done.
+    #[error("{reason}: {message}")]
+    Rejected {
+        /// Why.
+        reason: Rejection,
+        /// The platform's words, at most some hundred characters, for logs.
         message: String,
     },
-    /// We may not reply to messages there; the same without a reply may work.
-    #[error("replies are refused: {0}")]
-    NoReply(String),
-    /// It may work later; it may even have worked and only the answer was lost.
+    /// It may have been done: it was sent, and no answer came that says so.
+    #[error("{0}")]
+    Unsure(String),
+    /// It surely was not done, and may work later.
     #[error("{0}")]
     Transient(String),
 }

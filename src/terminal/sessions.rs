@@ -16,6 +16,7 @@ use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
 use crate::domain::notice::template;
 use crate::domain::outgoing::{Capabilities, Piece};
+use crate::domain::rejection::Rejection;
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
 /// The most sessions at once; the one that was quiet for longest makes room.
@@ -248,7 +249,7 @@ impl Sessions {
     fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
         let mut inner = self.inner.lock();
         let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
-        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(gone)?;
+        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(message_gone)?;
         text.clone_into(&mut kept.posted.text);
         session.tell(What::Edited { message: message.id.clone(), text: text.to_owned() });
         Ok(message.clone())
@@ -280,7 +281,8 @@ impl Poster for Sessions {
                 PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { place, message, piece } => {
-                PostResult::Message(self.edit(place, message, &piece.text)?)
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                PostResult::Message(self.edit(place, message, &text)?)
             }
             PostRequest::Typing { place } => {
                 if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
@@ -323,8 +325,12 @@ fn check_name(session: &str) -> Result<(), NotTaken> {
     if fits { Ok(()) } else { Err(NotTaken::BadName) }
 }
 
+fn message_gone() -> PostError {
+    PostError::Rejected { reason: Rejection::MessageGone, message: "the message is not kept any more".to_owned() }
+}
+
 fn gone() -> PostError {
-    PostError::Refused { status: 404, message: "the session is gone".to_owned() }
+    PostError::Rejected { reason: Rejection::PlaceGone, message: "the session is gone".to_owned() }
 }
 
 impl Inner {

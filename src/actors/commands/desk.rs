@@ -44,12 +44,13 @@ impl<'a> Desk<'a> {
             let pause = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
                 Ok(Ok(PostResult::Already)) => return doubtful,
                 Ok(Ok(_)) => return true,
-                Ok(Err(PostError::Refused { status, message })) => {
-                    tracing::warn!(event = "command.lost", status, reason = message, "a command cannot be answered");
+                Ok(Err(error @ PostError::Rejected { .. })) => {
+                    tracing::warn!(event = "command.lost", reason = %error, "a command cannot be answered");
                     return false;
                 }
-                Ok(Err(PostError::RateLimited { retry_after, .. })) => retry_after,
-                Ok(Err(PostError::Transient(_) | PostError::NoReply(_))) => {
+                Ok(Err(PostError::Limited { retry_after, .. })) => retry_after,
+                Ok(Err(PostError::Transient(_))) => CLAIM_AGAIN,
+                Ok(Err(PostError::Unsure(_))) => {
                     doubtful = true;
                     CLAIM_AGAIN
                 }
@@ -76,9 +77,9 @@ impl<'a> Desk<'a> {
                 Err(error) => PostError::Transient(error.to_string()),
             };
             let pause = match &reason {
-                PostError::Refused { .. } => left,
-                PostError::RateLimited { retry_after, .. } => *retry_after,
-                PostError::Transient(_) | PostError::NoReply(_) => {
+                PostError::Rejected { .. } => left,
+                PostError::Limited { retry_after, .. } => *retry_after,
+                PostError::Transient(_) | PostError::Unsure(_) => {
                     RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll())
                 }
             };

@@ -11,6 +11,7 @@ use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::domain::limits;
 use crate::domain::locale::Locale;
+use crate::domain::rejection::Rejection;
 use crate::ports::{StoreStatus, Write};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -217,7 +218,8 @@ async fn a_panic_is_told_to_its_member_and_to_nobody_else() {
 async fn without_the_first_word_nothing_is_done() {
     let mut world = world(Duration::ZERO, false).await;
     world.remember();
-    let gone = PostError::Refused { status: 404, message: "code 10062: Unknown interaction".to_owned() };
+    let gone =
+        PostError::Rejected { reason: Rejection::Content, message: "code 10062: Unknown interaction".to_owned() };
     for (id, result) in [("10", Err(gone)), ("11", Ok(PostResult::Already))] {
         world.runs(command(id, "new", "7"));
         world.defers(result).await;
@@ -226,7 +228,7 @@ async fn without_the_first_word_nothing_is_done() {
     }
     // A word whose answer was lost and that was taken then is ours.
     world.runs(command("12", "new", "7"));
-    world.defers(Err(PostError::Transient("lost".to_owned()))).await;
+    world.defers(Err(PostError::Unsure("lost".to_owned()))).await;
     world.defers(Ok(PostResult::Already)).await;
     world.says().await;
     assert!(!world.remembers());
@@ -291,8 +293,8 @@ async fn an_answer_is_tried_until_it_is_shown() {
     world.runs(command("10", "tools", "7"));
     world.defers(Ok(PostResult::Done)).await;
     for error in [
-        PostError::Transient("lost".to_owned()),
-        PostError::RateLimited { retry_after: Duration::from_secs(2), global: false },
+        PostError::Unsure("lost".to_owned()),
+        PostError::Limited { retry_after: Duration::from_secs(2), global: false },
     ] {
         let (request, reply) = world.asked().await;
         assert!(matches!(request, PostRequest::Respond { .. }));
@@ -319,7 +321,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
     let tries: Mutex<Vec<Instant>> = Mutex::default();
     for result in [
         Err(PostError::Transient("down".to_owned())),
-        Err(PostError::Refused { status: 403, message: "no".to_owned() }),
+        Err(PostError::Rejected { reason: Rejection::Forbidden, message: "no".to_owned() }),
         Ok(PostResult::Done),
     ] {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {

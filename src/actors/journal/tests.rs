@@ -11,14 +11,19 @@ use crate::actors::outbox::OutboxMsg;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
-use crate::actors::testing::{Inbox, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
+use crate::actors::testing::{
+    DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual,
+};
 use crate::domain::completion::Usage;
 use crate::domain::ending::{Ending, ModelErrorKind};
+use crate::domain::ids::Door;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
 use crate::ports::Fault;
+
+mod stored;
 
 struct World {
     store: Arc<MemoryStore>,
@@ -99,6 +104,10 @@ impl World {
             OutboxMsg::Forget(_, turn) => Some((turn.id, "forget".to_owned(), false)),
             _ => None,
         }
+    }
+
+    fn recovered(&self, kind: ActorKind, scope: Scope) {
+        self.journal.cast(JournalMsg::ActorRecovered(Recovered { kind, scope })).unwrap();
     }
 
     fn answered(&self, turn: &Turn, text: &str) {
@@ -333,15 +342,17 @@ async fn recovered_actors_are_offered_what_they_may_have_held_and_nobody_else() 
     world.answered(&known, "known");
     settle().await;
     while world.rate_limiter.now().await.is_some() || world.outbox.now().await.is_some() {}
-    let recovered = |path: &str| world.journal.cast(JournalMsg::ActorRecovered(path.to_owned())).unwrap();
-    recovered("staffai/conversations/conversation:discord:43");
-    recovered("staffai/gateway");
+    let recovered = |kind, scope| world.recovered(kind, scope);
+    recovered(ActorKind::Conversation, Scope::Place(place("43")));
+    recovered(ActorKind::Gateway, Scope::One);
     assert_eq!(world.offered().await.as_deref(), Some("11"));
     assert_eq!(world.offered().await, None);
-    world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations".into())).unwrap();
+    world.recovered(ActorKind::Conversations, Scope::One);
     let both = [world.offered().await.unwrap(), world.offered().await.unwrap()];
     assert_eq!((both, world.offered().await), (["10".to_owned(), "11".to_owned()], None));
-    world.journal.cast(JournalMsg::ActorRecovered("staffai/outbox:discord".into())).unwrap();
+    world.recovered(ActorKind::Outbox, Scope::Door(Door::new("terminal")));
+    assert_eq!(world.delivery().await, None, "another door's outbox held nothing of it");
+    world.recovered(ActorKind::Outbox, Scope::Door(DOOR));
     assert_eq!(world.delivery().await, Some(("12".into(), "known".into(), true)));
 }
 
@@ -354,7 +365,7 @@ async fn a_lane_gets_its_turns_back_in_the_order_in_which_they_were_asked() {
     }
     settle().await;
     while world.rate_limiter.now().await.is_some() {}
-    world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations/conversation:discord:42".into())).unwrap();
+    world.recovered(ActorKind::Conversation, Scope::Place(place("42")));
     let mut offered = Vec::new();
     while let Some(id) = world.offered().await {
         offered.push(id);
@@ -369,8 +380,7 @@ async fn a_turn_that_kills_its_conversation_again_and_again_gets_an_apology() {
     let mut offers = 0;
     while world.offered().await.is_some() {
         offers += 1;
-        let path = "staffai/conversations/conversation:discord:42".to_owned();
-        world.journal.cast(JournalMsg::ActorRecovered(path)).unwrap();
+        world.recovered(ActorKind::Conversation, Scope::Place(place("42")));
     }
     assert_eq!(offers, OFFERS_MAX);
     let apology = notice::apology(Apology::Internal, Locale::English).to_owned();
@@ -500,9 +510,8 @@ async fn what_nobody_asked_for_is_never_taken_up_again() {
     }
     world.journal.cast(JournalMsg::Answered(posting.id.clone(), Box::new(answer(&posting, "hm")))).unwrap();
     assert_eq!(world.delivery().await, Some(("11".into(), "hm".into(), false)));
-    for path in ["staffai/conversations/conversation:discord:42", "staffai/outbox:discord"] {
-        world.journal.cast(JournalMsg::ActorRecovered(path.into())).unwrap();
-    }
+    world.recovered(ActorKind::Conversation, Scope::Place(place("42")));
+    world.recovered(ActorKind::Outbox, Scope::Door(DOOR));
     assert_eq!(world.offered().await.as_deref(), Some("cancel 10"));
     assert_eq!(world.delivery().await, Some(("10".into(), "forget".into(), false)));
     assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));

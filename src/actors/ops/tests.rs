@@ -2,7 +2,12 @@ use super::*;
 use crate::actors::handle::Handle;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::ScriptedListener;
-use crate::actors::testing::{LEAF, Stage, at, row, settle};
+use crate::actors::testing::{LEAF, Stage, at, place, real, row, settle};
+use crate::actors::tree::{ActorKind, Scope};
+
+fn conversation(id: &str) -> Handle<()> {
+    Handle::new(real(ActorKind::Conversation), "staffai/conversations", Scope::Place(place(id)))
+}
 
 #[tokio::test(start_paused = true)]
 async fn every_minute_each_actor_has_a_line_and_conversations_one_together() {
@@ -11,8 +16,8 @@ async fn every_minute_each_actor_has_a_line_and_conversations_one_together() {
     let (roster, listener) = (Arc::clone(&stage.roster), Arc::new(ScriptedListener::default()));
     stage.actor(row(LEAF), &ops, Ops { listener, roster: Arc::clone(&roster) });
     let _tree = stage.go().await;
-    for (place, handled) in [("discord:42", 3), ("discord:43", 4)] {
-        let handle: Handle<()> = Handle::new(&format!("staffai/conversations/conversation:{place}"));
+    for (place, handled) in [("42", 3), ("43", 4)] {
+        let handle = conversation(place);
         handle.stats().handled.store(handled, Ordering::Relaxed);
         handle.stats().enter(LifeState::Running);
         roster.enter(Arc::clone(handle.stats()));
@@ -47,8 +52,7 @@ async fn a_listener_that_fails_is_started_again() {
 fn a_kind_runs_when_all_of_it_run_and_shows_its_last_error() {
     let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).enable_time().build().unwrap();
     let _guard = runtime.enter();
-    let handles: Vec<Handle<()>> =
-        ["a", "b"].iter().map(|name| Handle::new(&format!("staffai/conversations/conversation:{name}"))).collect();
+    let handles = ["42", "43"].map(conversation);
     handles[0].stats().enter(LifeState::Running);
     handles[1].stats().enter(LifeState::Restarting);
     handles[1].stats().failed("no");

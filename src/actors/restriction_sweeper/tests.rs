@@ -9,6 +9,7 @@ use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
 use crate::actors::testing::{BEGINNING, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::domain::rejection::Rejection;
 use crate::ports::{Fault, PostError, PostRequest};
 
 /// A role, a channel for its holders, an hour.
@@ -86,8 +87,8 @@ impl World {
     }
 }
 
-fn refused(status: u16) -> Go {
-    Go::Fail(PostError::Refused { status, message: "code 50013: Missing Permissions".into() })
+fn refused() -> Go {
+    Go::Fail(PostError::Rejected { reason: Rejection::Forbidden, message: "code 50013: Missing Permissions".into() })
 }
 
 /// A store with restrictions that ended so many seconds ago.
@@ -136,7 +137,7 @@ async fn a_missing_right_keeps_the_record_and_is_tried_again_without_hammering()
         world.store.put(keys::restricted_until("5", &person(who)), (BEGINNING.0 / 1000 + 310).to_string());
     }
     for _ in 0..3 {
-        world.poster.role_goes(refused(403));
+        world.poster.role_goes(refused());
     }
     tokio::time::sleep(Duration::from_secs(305 + 3 * 300 - 10)).await;
     assert_eq!(world.roles().len(), 3, "one try for the whole community each time");
@@ -273,7 +274,7 @@ async fn without_a_channel_they_are_told_once_until_the_end() {
 async fn moderators_hear_of_each_step() {
     let variables = [USUAL[0], USUAL[1], USUAL[2], USUAL[3], ("STAFFAI_RESTRICTION__AUDIT_CHANNEL", "60")];
     let world = world_of(&variables, MemoryStore::new()).await;
-    world.poster.role_goes(refused(403));
+    world.poster.role_goes(refused());
     world.breaks_a_limit("10", "7", &[]).await;
     tokio::time::sleep(Duration::from_secs(4000)).await;
     let heard = world.poster.ours(&place("60"));

@@ -206,7 +206,8 @@ async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
         match parts.outbox.call(ask, READ_WITHIN).await {
             Ok(Ok(PostResult::Messages(messages))) => return messages,
             // A channel that we may not read has nothing for us.
-            Ok(Ok(_) | Err(PostError::Refused { .. })) => break,
+            Ok(Ok(_)) => break,
+            Ok(Err(PostError::Rejected { reason, .. })) if !reason.may_pass() => break,
             Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_secs(1) * attempt).await,
         }
     }

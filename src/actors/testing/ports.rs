@@ -464,7 +464,7 @@ impl Poster for ScriptedPoster {
             Some(Go::Fail(error)) => Err(error),
             Some(Go::LoseAnswer) => {
                 self.perform_now(request);
-                Err(PostError::Transient("the answer was lost".to_owned()))
+                Err(PostError::Unsure("the answer was lost".to_owned()))
             }
             Some(Go::Panic) => panic!("the poster panicked"),
             Some(Go::Absent) => Ok(PostReply { result: PostResult::Absent, bucket: None }),

@@ -17,7 +17,8 @@ use crate::actors::presence_scheduler::PresenceMsg;
 use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::reporter::ReporterMsg;
 use crate::actors::restriction_sweeper::SweeperMsg;
-use crate::actors::tree::TREE;
+use crate::actors::tree::{ActorKind, Scope, TREE};
+use crate::domain::ids::Door;
 
 /// The addresses of all actors that are not made while the program runs.
 #[derive(Clone)]
@@ -41,27 +42,26 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Addresses of actors that do not run yet.
+    /// Addresses of actors that do not run yet, with an outbox for each of the two doors.
     #[must_use]
-    pub fn new() -> Self {
-        let at = |path: &str| format!("{}/{path}", TREE.name);
+    pub fn new(door: Door, terminal: Door) -> Self {
         Self {
-            root: Handle::new(TREE.name),
-            ops: Handle::new(&at("ops")),
-            journal: Handle::new(&at("journal")),
-            outbox: Handle::new(&at("outbox:discord")),
-            terminal_outbox: Handle::new(&at("outbox:terminal")),
-            rate_limiter: Handle::new(&at("rate_limiter")),
-            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
-            llm_dispatcher: Handle::new(&at("llm_dispatcher")),
-            conversations: Handle::new(&at("conversations")),
-            presence_scheduler: Handle::new(&at("presence_scheduler")),
-            commands: Handle::new(&at("commands")),
-            reporter: Handle::new(&at("reporter")),
-            config_watcher: Handle::new(&at("config_watcher")),
-            gateway: Handle::new(&at("gateway")),
-            discord: Handle::new(&at("discord")),
-            identify_queue: Handle::new(&at("discord/identify_queue")),
+            root: one(ActorKind::Root),
+            ops: one(ActorKind::Ops),
+            journal: one(ActorKind::Journal),
+            outbox: of(ActorKind::Outbox, Scope::Door(door)),
+            terminal_outbox: of(ActorKind::Outbox, Scope::Door(terminal)),
+            rate_limiter: one(ActorKind::RateLimiter),
+            restriction_sweeper: one(ActorKind::RestrictionSweeper),
+            llm_dispatcher: one(ActorKind::LlmDispatcher),
+            conversations: one(ActorKind::Conversations),
+            presence_scheduler: one(ActorKind::PresenceScheduler),
+            commands: one(ActorKind::Commands),
+            reporter: one(ActorKind::Reporter),
+            config_watcher: one(ActorKind::ConfigWatcher),
+            gateway: one(ActorKind::Gateway),
+            discord: one(ActorKind::Discord),
+            identify_queue: one(ActorKind::IdentifyQueue),
         }
     }
 
@@ -77,8 +77,13 @@ impl Handles {
     }
 }
 
-impl Default for Handles {
-    fn default() -> Self {
-        Self::new()
-    }
+fn one<M: Send + 'static>(kind: ActorKind) -> Handle<M> {
+    of(kind, Scope::One)
+}
+
+/// The address of one actor of this kind, below supervisors that are the only ones of theirs.
+fn of<M: Send + 'static>(kind: ActorKind, scope: Scope) -> Handle<M> {
+    // Every kind has a row: a test holds it.
+    let (row, above) = TREE.locate(kind).unwrap_or((&TREE, String::new()));
+    Handle::new(row, &above, scope)
 }

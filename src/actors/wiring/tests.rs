@@ -15,6 +15,7 @@ use crate::actors::testing::ports::{
     ScriptedPoster, ScriptedSource,
 };
 use crate::actors::testing::{DOOR, mention, place, settle};
+use crate::actors::tree::{Instances, Scope};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::ports::{NoFaults, Session, StreamEvent};
 
@@ -66,7 +67,7 @@ async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
         terminal_door: Door::new("terminal"),
         terminal: Arc::new(ScriptedPoster::new()),
         renderer: Arc::new(Sketches),
-        handles: Handles::new(),
+        handles: Handles::new(DOOR, Door::new("terminal")),
         timeline: Arc::default(),
         live: crate::actors::testing::live(&[], Arc::clone(&models) as _),
         files: Arc::new(Still),
@@ -114,40 +115,44 @@ fn ask(connection: &Connection, sequence: u64, id: &str) {
     connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_row_that_is_no_template_lives_after_the_start() {
-    fn names(row: &'static Row, above: &str, found: &mut BTreeSet<String>) {
-        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
-        for child in row.children.iter().filter(|child| !child.is_template()) {
-            names(child, &path, found);
+/// The paths of a row's actors that run from the start.
+fn from_start(row: &'static Row, above: &str) -> Vec<String> {
+    let of = |scope: Scope| row.path(above, &scope);
+    match row.name {
+        Name::Fixed(_) => vec![of(Scope::One)],
+        Name::Template { of: Instances::Door, .. } => {
+            [DOOR, Door::new("terminal")].map(|door| of(Scope::Door(door))).into()
         }
-        found.insert(path);
+        Name::Template { of: Instances::Place | Instances::Number, .. } => Vec::new(),
     }
+}
+
+/// Whoever supervises is there when those below it are, and goes after them.
+fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
+    for path in from_start(row, above) {
+        row.children.iter().for_each(|child| starts(child, &path, found));
+        found.push(path);
+    }
+}
+
+fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
+    for path in from_start(row, above).into_iter().rev() {
+        row.children.iter().rev().for_each(|child| stops(child, &path, found));
+        found.push(path);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_row_that_is_known_before_lives_after_the_start() {
     let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     settle().await;
-    let mut expected = BTreeSet::new();
-    names(&TREE, "", &mut expected);
-    expected.insert("staffai/discord/shard:0".to_owned());
-    assert_eq!(world.paths(), expected);
+    let mut expected = vec!["staffai/discord/shard:0".to_owned()];
+    starts(&TREE, "", &mut expected);
+    assert_eq!(world.paths(), expected.into_iter().collect());
 }
 
 #[tokio::test(start_paused = true)]
 async fn actors_start_as_the_tree_says_and_stop_in_reverse() {
-    /// Whoever supervises is there when those below it are, and goes after them.
-    fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
-        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
-        for child in row.children.iter().filter(|child| !child.is_template()) {
-            starts(child, &path, found);
-        }
-        found.push(path);
-    }
-    fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
-        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
-        for child in row.children.iter().rev().filter(|child| !child.is_template()) {
-            stops(child, &path, found);
-        }
-        found.push(path);
-    }
     let log = Log::capture();
     let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     let (mut up, mut down) = (Vec::new(), Vec::new());
@@ -180,5 +185,5 @@ async fn a_drain_finishes_what_runs_and_leaves_the_rest_in_the_journal() {
     world.tree.stop().await;
     let state = |id: &str| world.store.json(&format!("staffai:turn:discord:{id}")).unwrap()["state"].clone();
     assert_eq!((state("10"), state("11")), ("closed".into(), "open".into()));
-    assert!(world.roster.all().iter().all(|stats| &*stats.path == TREE.name), "nobody is left");
+    assert!(world.roster.all().iter().all(|stats| stats.kind == ActorKind::Root), "nobody is left");
 }

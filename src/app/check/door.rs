@@ -5,6 +5,7 @@ use crate::app::assemble;
 use crate::config::Settings;
 use crate::discord::rest::Rest;
 use crate::discord::rest::account::{Account, Content, GUILDS_PAGE};
+use crate::domain::rejection::Rejection;
 use crate::ports::PostError;
 
 const TOKEN: &str = "discord token";
@@ -96,7 +97,7 @@ async fn permissions(rest: &Rest, report: &mut Report) {
 
 fn refusal(error: &PostError) -> String {
     match error {
-        PostError::Refused { status: 401, .. } => {
+        PostError::Rejected { reason: Rejection::Credentials, .. } => {
             "rejected; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
                 .to_owned()
         }

@@ -53,7 +53,7 @@ async fn the_answer_to_a_command_is_told_where_it_was_run() {
     let elsewhere = sessions.runs("s3", "help".to_owned(), Vec::new()).unwrap().callback;
     sessions.inner.lock().sessions.remove("s3");
     let lost = sessions.perform(&PostRequest::Respond { to: elsewhere, piece: Piece::text("x") }).await;
-    assert!(matches!(lost, Err(PostError::Refused { status: 404, .. })));
+    assert!(matches!(lost, Err(PostError::Rejected { reason: Rejection::PlaceGone | Rejection::MessageGone, .. })));
 }
 
 #[test]
