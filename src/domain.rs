@@ -19,6 +19,8 @@ pub mod ending;
 
 pub mod turn;
 
+pub mod turn_event;
+
 pub mod history;
 
 pub mod completion;

@@ -25,6 +25,7 @@ use crate::domain::ending::Ending;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
+use crate::domain::turn_event::TurnUpdate;
 
 /// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
 /// kilobytes.
@@ -157,6 +158,10 @@ impl Conversation {
             // Whoever asked nothing pays for nothing.
             let why = if turn.trigger.is_asked() { Ending::LaneFull } else { Ending::LaneBusy };
             return self.answer(turn.id.clone(), turn.apology(sentence, why));
+        }
+        if busy {
+            let ahead = lane.waiting.len() + 1;
+            self.parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Queued { ahead });
         }
         lane.waiting.push_back((offered, Instant::now()));
         if !busy {

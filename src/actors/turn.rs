@@ -31,6 +31,7 @@ use super::outbox::{OutboxMsg, Outboxes};
 use super::rate_limiter::RateLimiterMsg;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
+use super::turn_events::TurnEvents;
 use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
@@ -79,6 +80,8 @@ pub struct TurnParts {
     pub busy: Arc<Busy>,
     /// What is remembered of answers that nobody asked for.
     pub interjections: Arc<Interjections>,
+    /// Where those who read along learn of each step.
+    pub events: TurnEvents,
 }
 
 /// How many turns are in flight in this process.

@@ -8,6 +8,7 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};
 use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::rejection::Rejection;
 use crate::ports::Fault;
 
@@ -32,7 +33,14 @@ async fn world_of(pacer: Pacer) -> World {
     let heard = stage.probe(&journal);
     let dice = Arc::new(FixedDice::new(0.5));
     let renderer = Arc::new(Sketches);
-    let actor = Outbox { poster: Arc::clone(&poster) as _, pacer: Arc::clone(&pacer), dice, renderer, journal };
+    let actor = Outbox {
+        poster: Arc::clone(&poster) as _,
+        pacer: Arc::clone(&pacer),
+        dice,
+        renderer,
+        journal,
+        events: TurnEvents::default(),
+    };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;
     World { outbox, poster, pacer, journal: heard, faults, _tree: tree }

@@ -63,6 +63,7 @@ async fn world(store: MemoryStore) -> World {
         dice,
         renderer: Arc::new(Sketches),
         journal: at("journal"),
+        events: crate::actors::turn_events::TurnEvents::default(),
     };
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });
