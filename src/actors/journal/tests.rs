@@ -161,7 +161,10 @@ async fn those_who_read_along_learn_of_each_step_once() {
     settle().await;
     world.answered(&question, "hello");
     world.answered(&question, "hello twice");
-    world.journal.cast(JournalMsg::Answered(lost.id.clone(), Box::new(lost.apology("sorry", "deadline")))).unwrap();
+    world
+        .journal
+        .cast(JournalMsg::Answered(lost.id.clone(), Box::new(lost.apology("sorry", Ending::Deadline))))
+        .unwrap();
     while world.delivery().await.is_some() {}
     for id in ["9", "10"] {
         world.delivered(id);
