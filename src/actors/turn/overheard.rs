@@ -7,7 +7,7 @@ use crate::actors::outbox::OutboxMsg;
 use crate::domain::completion::Item;
 use crate::domain::ending::Ending;
 use crate::domain::prompt;
-use crate::ports::{PostRequest, PostResult};
+use crate::ports::{HistoryRange, PostRequest, PostResult};
 
 /// How long reading the place may take; after that the moment is over.
 const READ_WITHIN: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ impl Thinking<'_> {
     /// Why there is nothing to join in.
     pub(super) async fn overheard(&self) -> Result<Vec<Item>, Ending> {
         let Self { parts, running, turn, .. } = *self;
-        let request = PostRequest::History { place: turn.place.clone(), after: None, limit: READ };
+        let request = PostRequest::History { place: turn.place.clone(), range: HistoryRange::Newest, limit: READ };
         let ask = |reply| OutboxMsg::Read(request, reply);
         let Ok(Ok(PostResult::Messages(messages))) = parts.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await
         else {
