@@ -46,3 +46,6 @@ pub(crate) mod api;
 pub mod playground;
 
 pub mod app;
+
+#[cfg(test)]
+mod cost;
