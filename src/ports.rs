@@ -83,8 +83,8 @@ pub trait Store: Send + Sync {
     /// How the store is.
     fn status(&self) -> StoreStatus;
 
-    /// Waits, at most `within`, until everything written is durable, and closes the backend.
-    fn close(&self, within: Duration) -> BoxFuture<'_, ()>;
+    /// Waits, at most `within`, until everything written is durable, and closes the backend. False when something was not.
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool>;
 }
 
 // === Model ===
@@ -305,5 +305,15 @@ pub trait Vitals: Send + Sync {
     /// Memory in use by this process, in bytes; none where the system does not tell.
     fn memory(&self) -> Option<u64> {
         None
+    }
+
+    /// Processor time that this process used so far; none where the system does not tell.
+    fn cpu(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Time since the root supervisor started.
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
     }
 }

@@ -25,7 +25,7 @@ use crate::domain::fair_queue::FairQueue;
 use crate::domain::ids;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
-use crate::ports::{ModelError, ModelErrorKind};
+use crate::ports::ModelError;
 
 /// The most permits that are kept for questions when something less urgent asks.
 const KEPT_MAX: usize = 2;
@@ -295,8 +295,7 @@ impl LlmDispatcher {
                     duration_ms = ms,
                     "model call failed"
                 );
-                let about_the_model = error.kind.retryable() || error.kind == ModelErrorKind::Refused;
-                about_the_model.then(|| breaker.failed(state.origin.elapsed())).flatten()
+                error.kind.is_about_the_model().then(|| breaker.failed(state.origin.elapsed())).flatten()
             }
         };
         let mut labels = vec![("gen_ai_operation_name", "chat".to_owned()), ("gen_ai_request_model", row.clone())];
@@ -306,9 +305,11 @@ impl LlmDispatcher {
             Some(Change::Opened) => {
                 let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
                 tracing::error!(event = "breaker.opened", model = row, reason, "the model is left alone for a while");
+                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(1.0);
                 self.board.down(PartKind::Model, row, &reason);
             }
             Some(Change::Closed) => {
+                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(0.0);
                 tracing::info!(event = "breaker.closed", model = row, "the model answers again");
                 self.board.up(PartKind::Model, row);
             }

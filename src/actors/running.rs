@@ -122,6 +122,7 @@ impl Running {
             ("turn.open", new.turn.open != old.turn.open),
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),
+            ("http.health_addr", new.http.health_addr != old.http.health_addr),
             ("http.api_keys", differ(&new.http.api_keys, &old.http.api_keys)),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),

@@ -146,11 +146,7 @@ pub static TREE: Row = Row {
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
     stop_within: Duration::from_secs(10),
     children: &[
-        leaf(
-            ActorKind::Ops,
-            "ops",
-            "healthz, readyz, metrics, the living tree; a health line for each actor every minute",
-        ),
+        leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
         leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
         template(
             ActorKind::Outbox,

@@ -166,7 +166,12 @@ impl Tree {
 
     /// Stops all actors in the reverse of their start order, within the root's deadline; who is left then is killed.
     pub async fn stop(self) {
-        if self.root.drain_and_wait(Some(TREE.stop_within)).await.is_err() {
+        self.stop_within(TREE.stop_within).await;
+    }
+
+    /// The same within a shorter time.
+    pub async fn stop_within(self, within: Duration) {
+        if self.root.drain_and_wait(Some(within.min(TREE.stop_within))).await.is_err() {
             self.root.kill();
         }
         tracing::info!(event = "actor.stopped", actor = ROOT, "actor stopped");
@@ -308,7 +313,11 @@ impl Wiring {
     }
 
     fn ops(&self) -> Ops {
-        Ops { listener: Arc::clone(&self.parts.listener), roster: Arc::clone(&self.parts.roster) }
+        Ops {
+            listener: Arc::clone(&self.parts.listener),
+            roster: Arc::clone(&self.parts.roster),
+            vitals: Arc::clone(&self.parts.vitals),
+        }
     }
 
     fn journal(&self) -> Journal {

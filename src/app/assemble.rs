@@ -117,6 +117,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock));
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
+        health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: settings.http.api_keys.clone(),
         vitals: Arc::clone(&vitals),
         metrics,

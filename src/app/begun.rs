@@ -2,7 +2,7 @@
 
 use super::assemble::Launch;
 use crate::config::Settings;
-use crate::config::problem;
+use crate::config::address;
 use crate::domain::ids::Door;
 
 /// What a start is told by.
@@ -41,7 +41,7 @@ impl Begun {
 fn store(settings: &Settings) -> String {
     use secrecy::ExposeSecret;
     match settings.redis.address() {
-        Some(address) => problem::shown(address.expose_secret()),
+        Some(address) => address::shown_address(address.expose_secret()),
         None => format!("embedded in {}", settings.store.dir.display()),
     }
 }

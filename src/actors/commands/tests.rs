@@ -51,7 +51,7 @@ impl Store for Odd {
         self.inner.status()
     }
 
-    fn close(&self, within: Duration) -> BoxFuture<'_, ()> {
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
         self.inner.close(within)
     }
 }
@@ -329,7 +329,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
             panic!("something else")
         };
-        assert_eq!(specs.len(), command::CommandKind::ALL.len());
+        assert_eq!(specs.len(), command::CommandKind::OFFERED.len());
         tries.lock().push(Instant::now());
         reply.send(result).unwrap();
     }
