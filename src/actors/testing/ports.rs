@@ -23,9 +23,9 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
-    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, HistoryRange,
-    IdentifyPermit, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult,
-    Poster, PresenceUpdates, Session, Shard, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
+    Advice, Attachments, Clock, Delta, DeltaSink, Dice, EventSource, EventStream, Fault, Faults, FetchError,
+    HistoryRange, IdentifyPermit, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest,
+    PostResult, Poster, PresenceUpdates, Session, Shard, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -191,6 +191,8 @@ impl Store for MemoryStore {
 pub enum Say {
     Text(&'static str),
     Fail(ModelErrorKind),
+    /// It streams this and never ends.
+    Flows(&'static str),
     Panic,
 }
 
@@ -258,8 +260,16 @@ impl Models for ScriptedModels {
                 raw: Value::Null,
             }),
             Say::Fail(kind) => Err(ModelError::new(kind, "scripted")),
+            Say::Flows(_) => std::future::pending().await,
             Say::Panic => panic!("the model panicked"),
         }
+    }
+
+    async fn stream(&self, row: &str, request: &Request, heard: DeltaSink) -> Result<Completion, ModelError> {
+        if let Some(Say::Flows(text)) = self.script.lock().front() {
+            heard(Delta::Text(text));
+        }
+        self.complete(row, request).await
     }
 }
 
