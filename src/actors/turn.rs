@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::tally::Tally;
 use super::busy::Busy;
+use super::door::Doors;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
@@ -44,7 +45,7 @@ use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question, Scene};
 use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use crate::ports::{Attachments, Clock, Dice, Store, Write};
+use crate::ports::{Clock, Dice, Store, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
@@ -63,7 +64,7 @@ pub struct TurnParts {
     /// Who shows typing, and reads from the platform.
     pub outboxes: Outboxes,
     /// Where the files that came with a question are read.
-    pub attachments: Arc<dyn Attachments>,
+    pub doors: Doors,
     /// One permit for each KiB of such files in memory.
     pub attachment_kib: Arc<Semaphore>,
     /// Who has custody.
