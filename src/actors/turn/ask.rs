@@ -83,15 +83,19 @@ impl Thinking<'_> {
         }
     }
 
-    /// One call. What comes is counted. It is shown as a draft only while nothing was shown yet: a repair replaces what stands
-    /// there in one step.
+    /// One call, streamed where somebody waits for it, and what comes is counted. It is shown as a draft only while nothing was
+    /// shown yet: a repair replaces what stands there in one step.
     async fn complete(&self, row: &str, request: &Request, flow: Flow) -> Result<Completion, ModelError> {
+        let models = &self.running.models;
+        if !self.turn.trigger.is_asked() {
+            return models.complete(row, request).await;
+        }
         let unseen = self.slot.withdraw();
         let heard = match self.turn.policy.reply {
-            ReplyContract::Typed if unseen && self.turn.trigger.is_asked() => self.reader(flow),
+            ReplyContract::Typed if unseen => self.reader(flow),
             ReplyContract::Typed | ReplyContract::Plain => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
         };
-        self.running.models.stream(row, request, heard).await
+        models.stream(row, request, heard).await
     }
 
     /// Reads along, and writes what can be shown into the slot.
