@@ -3,10 +3,10 @@
 //! Supervised by: staffai (permanent).
 //! Receives: requests for a permit and reports of calls, both from turns and from the presence scheduler.
 //! Sends: answers to those requests only.
-//! A restart loses: what the breakers had learned, and who waited; they ask again. Permits live outside and survive.
+//! A restart loses: what the breakers and the counts of refusals had learned, and the requests that waited; they come again.
+//! Permits live outside and survive.
 //!
-//! While there are not enough permits, the first question of everybody comes before the second of anybody, in whatever places
-//! they were asked.
+//! While permits are short, the first request of each person comes before the second of any, in whatever places they were asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const fn kept(permits: usize) -> usize {
 
 /// What the dispatcher is told and asked.
 pub enum LlmDispatcherMsg {
-    /// Somebody wants to ask a model. The answer comes when a permit is free, or at once where the priority does not wait.
+    /// Asks for a lease on a model call. The reply comes when a permit is free, or at once where the priority does not wait.
     Acquire {
         /// The row asked for; none means the default row.
         row: Option<String>,
@@ -52,7 +52,7 @@ pub enum LlmDispatcherMsg {
     },
     /// They tell how the call went.
     Report(Report),
-    /// A permit came back while somebody waited.
+    /// A permit came back while requests waited.
     Freed(OwnedSemaphorePermit),
 }
 
@@ -61,7 +61,7 @@ pub enum LlmDispatcherMsg {
 pub enum Priority {
     /// This person waits for it: it waits for a permit, and permits go round by person.
     Waits(Person),
-    /// Nobody waits for it: it takes a permit only if one is free and nobody else wants it.
+    /// No person waits for it: it takes a permit only if one is free and no request waits.
     IfFree,
     /// It can wait: the same, and never one of the last permits.
     Spare,
@@ -81,7 +81,7 @@ pub enum NoModel {
     Exhausted,
     /// The breakers of all remaining rows are open.
     Open,
-    /// There is no permit for a call that nobody waits for.
+    /// There is no permit for a call that must not wait.
     Busy,
 }
 
@@ -138,7 +138,7 @@ pub struct LlmDispatcherState {
     origin: Instant,
     /// Who waits for a permit; bounded by the open turns.
     waiting: FairQueue<Person, Waiting>,
-    /// Somebody waits for the next permit to come back.
+    /// A task waits for the next permit to come back.
     looking: bool,
 }
 
@@ -196,7 +196,7 @@ impl Actor for LlmDispatcher {
 }
 
 impl LlmDispatcher {
-    /// A permit that nobody else wants, while more than `kept` are free.
+    /// A permit that no request waits for, while more than `kept` are free.
     fn spare(&self, state: &LlmDispatcherState, row: Row, kept: usize) -> Result<Lease, NoModel> {
         if !state.waiting.is_empty() || self.permits.available_permits() <= kept {
             return Err(NoModel::Busy);
