@@ -19,13 +19,18 @@ pub mod board;
 
 pub mod timeline;
 
+pub mod turn_events;
+
 pub mod running;
 
 pub mod vitals;
 
+pub mod door;
+
 pub mod discord;
 pub mod identify_queue;
 pub mod shard;
+pub mod source;
 
 pub mod gateway;
 pub mod intake;

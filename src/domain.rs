@@ -15,7 +15,11 @@ pub mod pairs;
 pub mod manners;
 pub mod restriction;
 
+pub mod ending;
+
 pub mod turn;
+
+pub mod turn_event;
 
 pub mod history;
 
@@ -36,10 +40,12 @@ pub mod draft;
 pub mod command;
 
 pub mod outgoing;
+pub mod rejection;
 
 pub mod code;
 
 pub mod split;
+pub(crate) mod steps;
 
 pub mod layout;
 pub mod locale;
@@ -57,6 +63,8 @@ pub mod keys;
 pub mod ledger;
 
 pub mod breaker;
+
+pub mod refusals;
 
 pub mod budget;
 

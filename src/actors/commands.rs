@@ -34,6 +34,7 @@ use super::rate_limiter::RateLimiterMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::InFlight;
+use super::turn_events::TurnEvents;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::{self, Command, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
@@ -97,10 +98,12 @@ pub struct CommandParts {
     pub dice: Arc<dyn Dice>,
     /// How everything is.
     pub vitals: Arc<dyn Vitals>,
-    /// The door whose members run commands.
-    pub door: Door,
+    /// The doors whose platforms are told which commands there are.
+    pub registers: Vec<Door>,
     /// Who carries answers.
     pub outboxes: Outboxes,
+    /// Where those who read along learn of answers.
+    pub events: TurnEvents,
     /// Who has custody of open turns.
     pub journal: Handle<JournalMsg>,
     /// Who knows how members stand against their limits.
@@ -168,9 +171,7 @@ impl Actor for Commands {
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
                 ctx.background(async move {
-                    Desk::new(&parts, &command.callback)
-                        .respond(Piece::text(words::broken(command.caller.locale())))
-                        .await;
+                    Desk::new(&parts, &command).respond(Piece::text(words::broken(command.caller.locale()))).await;
                 });
             }
             CommandsMsg::Register => self.register(ctx, state),
@@ -219,7 +220,7 @@ impl Commands {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
         let parts = Arc::clone(&self.parts);
         ctx.background(async move {
-            let desk = Desk::new(&parts, &command.callback);
+            let desk = Desk::new(&parts, &command);
             if desk.claim().await {
                 desk.respond(Piece::text(sentence)).await;
             }
@@ -247,13 +248,23 @@ impl Commands {
         if state.offered.as_ref() == Some(&specs) {
             return ctx.after(LOOK_EVERY, CommandsMsg::Register);
         }
-        let outbox = self.parts.outboxes.of(&self.parts.door).clone();
+        let outboxes: Vec<_> = self.parts.registers.iter().map(|door| self.parts.outboxes.of(door).clone()).collect();
         let (there, back) = (specs.clone(), specs.clone());
         ctx.task(
             async move {
-                let request = PostRequest::RegisterCommands(specs);
-                let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
-                let result = asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string())));
+                let mut result = Ok(PostResult::Already);
+                for outbox in outboxes {
+                    let request = PostRequest::RegisterCommands(specs.clone());
+                    let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
+                    match asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string()))) {
+                        Ok(PostResult::Already) => {}
+                        Ok(done) => result = Ok(done),
+                        Err(error) => {
+                            result = Err(error);
+                            break;
+                        }
+                    }
+                }
                 CommandsMsg::Registered(there, result)
             },
             move |panic| CommandsMsg::Registered(back, Err(PostError::Transient(panic))),
@@ -300,7 +311,7 @@ impl CommandsState {
 
 /// Answers one command, and tells how that went.
 async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
-    let desk = Desk::new(parts, &command.callback);
+    let desk = Desk::new(parts, command);
     if !desk.claim().await {
         return "unclaimed";
     }

@@ -12,7 +12,7 @@ use super::conversation::{Conversation, ConversationMsg};
 use super::handle::Handle;
 use super::shrink;
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
-use super::tree::Row;
+use super::tree::{Row, Scope};
 use super::turn::TurnParts;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::turn::Turn;
@@ -117,7 +117,7 @@ impl Conversations {
                 return Ok(());
             }
         }
-        let handle = Handle::new(&format!("{}/conversation:{place}", ctx.path()));
+        let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
         let conversation =
             Conversation { place: place.clone(), router: ctx.handle().clone(), parts: Arc::clone(&self.parts) };
         ctx.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;

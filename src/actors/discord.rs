@@ -8,7 +8,7 @@
 use super::handle::Handle;
 use super::shard::{ShardActor, ShardParts};
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
-use super::tree::Row;
+use super::tree::{Row, Scope};
 use crate::ports::Shard;
 
 /// What the supervisor of the shards is told.
@@ -37,7 +37,7 @@ impl Actor for Discord {
         match message {
             DiscordMsg::StartShards(total) => {
                 for number in 0..total {
-                    let handle = Handle::new(&format!("{}/shard:{number}", ctx.path()));
+                    let handle = Handle::new(self.template, ctx.path(), Scope::Number(number));
                     let actor = ShardActor { shard: Shard { number, total }, parts: self.parts.clone() };
                     ctx.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;
                 }

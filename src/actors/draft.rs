@@ -56,6 +56,11 @@ impl Slot {
         draft.taken.then(|| draft.text.clone())
     }
 
+    /// The text was shown otherwise than by the outbox: from now on it counts as shown.
+    pub fn mark_shown(&self) {
+        self.0.send_modify(|draft| draft.taken = true);
+    }
+
     /// A view that knows what it has seen.
     #[must_use]
     pub fn watch(&self) -> Watcher {

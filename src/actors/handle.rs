@@ -11,6 +11,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::tree::{ActorKind, Row, Scope};
+
 /// Where an answer goes. Dropping it answers "nobody".
 pub type Reply<T> = oneshot::Sender<T>;
 
@@ -64,10 +66,10 @@ impl<M: Send + 'static> Clone for Handle<M> {
 }
 
 impl<M: Send + 'static> Handle<M> {
-    /// A handle for the actor at `path`; it is down until a supervisor starts that actor.
+    /// A handle for one actor of a row below the path of its supervisor; it is down until that starts the actor.
     #[must_use]
-    pub fn new(path: &str) -> Self {
-        let inner = Inner { actor: RwLock::new(None), stats: Arc::new(Stats::new(path)) };
+    pub fn new(row: &Row, above: &str, scope: Scope) -> Self {
+        let inner = Inner { actor: RwLock::new(None), stats: Arc::new(Stats::new(row, above, scope)) };
         Self { inner: Arc::new(inner) }
     }
 
@@ -131,6 +133,12 @@ impl<M: Send + 'static> Address for Handle<M> {
 pub struct Stats {
     /// The path in the tree, such as `staffai/discord/shard:0`.
     pub path: Arc<str>,
+    /// What it is.
+    pub kind: ActorKind,
+    /// Which one of its kind it is.
+    pub scope: Scope,
+    /// What metrics and health lines call it: its path, or what is common to all actors of places.
+    pub label: Arc<str>,
     /// Messages handled.
     pub handled: AtomicU64,
     /// Messages in the mailbox.
@@ -178,10 +186,13 @@ impl LifeState {
 }
 
 impl Stats {
-    fn new(path: &str) -> Self {
+    fn new(row: &Row, above: &str, scope: Scope) -> Self {
         let life = Life { state: LifeState::Starting, since: Instant::now(), last_error: None };
         Self {
-            path: path.into(),
+            path: row.path(above, &scope).into(),
+            kind: row.kind,
+            label: row.label(above, &scope).into(),
+            scope,
             handled: AtomicU64::new(0),
             depth: AtomicUsize::new(0),
             restarts: AtomicU64::new(0),
@@ -193,15 +204,6 @@ impl Stats {
     #[must_use]
     pub fn life(&self) -> Life {
         self.life.lock().clone()
-    }
-
-    /// The kind of the actor, as metrics and health lines name it: the path without the names of single conversations.
-    #[must_use]
-    pub fn kind(&self) -> &str {
-        match self.path.split_once("/conversations/") {
-            Some(_) => "staffai/conversations/conversation",
-            None => &self.path,
-        }
     }
 
     pub(super) fn enter(&self, state: LifeState) {

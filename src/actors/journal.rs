@@ -31,6 +31,8 @@ use super::receipt::Receipt;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
+use super::tree::{ActorKind, Scope};
+use super::turn_events::TurnEvents;
 use crate::domain::ids::{Person, Timestamp, TurnId};
 use crate::domain::turn::{Answer, Turn};
 use crate::ports::{Clock, Store, StoreStatus};
@@ -66,8 +68,8 @@ pub enum JournalMsg {
     /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
     /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
-    /// The actor at this path runs anew or is gone: what it may have held is offered again.
-    ActorRecovered(String),
+    /// An actor that failed runs anew or is gone: what it may have held is offered again.
+    ActorRecovered(Recovered),
     /// Time to look at deadlines.
     Sweep,
     /// From now on nothing is offered; what comes is only recorded.
@@ -76,6 +78,15 @@ pub enum JournalMsg {
     Left(Reply<Left>),
     /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
+}
+
+/// An actor that failed, after it was started again or given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// What it is.
+    pub kind: ActorKind,
+    /// Which one of its kind it is.
+    pub scope: Scope,
 }
 
 /// A turn on its way into custody.
@@ -106,6 +117,8 @@ pub struct Journal {
     pub forgotten: Arc<Forgotten>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
+    /// Where those who read along learn of each step.
+    pub events: TurnEvents,
 }
 
 /// What the journal holds.
@@ -213,7 +226,7 @@ impl Journal {
                     entry.offers = entry.offers.saturating_sub(1);
                 }
             }
-            JournalMsg::ActorRecovered(path) => self.offer_again(state, &path),
+            JournalMsg::ActorRecovered(recovered) => self.offer_again(state, &recovered),
             JournalMsg::Sweep => {
                 self.sweep(state);
                 if state.partial && self.store.status() == StoreStatus::Ready {
@@ -247,7 +260,7 @@ impl Journal {
         }
         let trigger = turn.trigger.as_str();
         tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
-        self.timeline.accepted(&turn);
+        self.taken(&turn, answer.as_ref());
         let id = turn.id.clone();
         let entry = Entry::new(turn, answer, permit);
         let durable = self.store.write(vec![record(&entry)]);

@@ -49,8 +49,10 @@ use super::handle::{Handle, Reply};
 use super::journal::JournalMsg;
 use super::shrink;
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::turn_events::TurnEvents;
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
@@ -138,6 +140,8 @@ pub struct Outbox {
     pub renderer: Arc<dyn Renderer>,
     /// Who wants to know.
     pub journal: Handle<JournalMsg>,
+    /// Where those who read along learn of notices.
+    pub events: TurnEvents,
 }
 
 /// What the outbox holds.
@@ -202,10 +206,7 @@ impl Actor for Outbox {
                 }
             }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
-            OutboxMsg::Forget(place, turn) => {
-                state.forget(&place, &turn);
-                self.poster.delivered(&place, &turn.trigger());
-            }
+            OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
             OutboxMsg::CourierReturned(place, returned) => self.courier_returned(ctx, state, place, returned),
@@ -248,6 +249,9 @@ impl Outbox {
         }
         state.notices += 1;
         let parts = vec![Part::Text { text }];
+        let id = TurnId::of(&about);
+        self.events.publish(&place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into() });
+        self.events.publish(&place, &id, || TurnUpdate::Done);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about), outgoing));
     }

@@ -68,8 +68,8 @@ pub struct Shared {
     pub dice: Arc<dyn Dice>,
     /// Who lives.
     pub roster: Arc<Roster>,
-    /// Told the path of each actor that failed, after it runs again or is given up.
-    pub recovered: Box<dyn Fn(&str) + Send + Sync>,
+    /// Called for each actor that failed, after it runs again or is given up.
+    pub recovered: Box<dyn Fn(&Stats) + Send + Sync>,
 }
 
 /// What an actor may do besides handling messages: reach itself, run monitored tasks, have children.

@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 use self::ports::{FixedDice, ScriptedFaults, ScriptedModels};
 use super::handle::Handle;
 use super::roster::Roster;
-use super::running::{Live, Running};
+use super::running::{DoorRules, LimitScope, Live, Running};
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
-use super::tree::{ActorKind, Row, TREE};
+use super::tree::{ActorKind, Name, ROOT, Row, Scope, TREE};
 use crate::config;
 use crate::config::Settings;
 use crate::config::sources::Sources;
@@ -43,7 +43,7 @@ pub const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
 /// A permanent leaf, restarted at once, with two seconds to stop.
 pub const LEAF: Row = Row {
     kind: ActorKind::Ops,
-    name: "leaf",
+    name: Name::Fixed("leaf"),
     role: "",
     restart: Restart::Permanent,
     backoff: Backoff { base: Duration::ZERO, cap: Duration::ZERO },
@@ -95,7 +95,7 @@ impl Stage {
             faults: Arc::clone(&self.faults) as _,
             dice: Arc::clone(&self.dice) as _,
             roster: Arc::clone(&self.roster),
-            recovered: Box::new(move |path| recovered.lock().push(path.to_owned())),
+            recovered: Box::new(move |stats| recovered.lock().push(stats.path.to_string())),
         })
     }
 
@@ -114,8 +114,9 @@ impl Stage {
     /// Starts it all below a root that bears the given failures.
     pub async fn start(self, intensity: Intensity) -> Tree {
         let shared = self.shared();
-        let top = row(Row { name: "staffai", intensity, ..LEAF });
-        let (root, ended) = start_root(top, &Handle::new("staffai"), Nobody, self.children, shared).await.unwrap();
+        let top = row(Row { name: Name::Fixed(ROOT), intensity, ..LEAF });
+        let handle = Handle::new(top, "", Scope::One);
+        let (root, ended) = start_root(top, &handle, Nobody, self.children, shared).await.unwrap();
         Tree { root, ended }
     }
 
@@ -127,7 +128,13 @@ impl Stage {
 
 /// A handle to an actor of this name below the root.
 pub fn at<M: Send + 'static>(name: &str) -> Handle<M> {
-    Handle::new(&format!("staffai/{name}"))
+    below(ROOT, name)
+}
+
+/// A handle to an actor of this name below the one at this path.
+pub fn below<M: Send + 'static>(above: &str, name: &str) -> Handle<M> {
+    let name = Name::Fixed(String::leak(name.to_owned()));
+    Handle::new(&Row { name, ..LEAF }, above, Scope::One)
 }
 
 /// An actor that is told nothing.
@@ -199,6 +206,11 @@ pub async fn settle() {
 
 /// Settings made of these variables, models that answer from a script.
 pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
+    Live::new(running(variables, models))
+}
+
+/// The same before it runs.
+pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let loaded = config::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
@@ -208,11 +220,11 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
         base: Limits { messages: limiter.messages, tokens: limiter.tokens },
         roles: Vec::new(),
         channels: Vec::new(),
-        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        exempt: settings.members.super_roles.iter().cloned().collect(),
         window: limiter.window,
     };
     let rules = rules(&settings);
-    Live::new(Running {
+    Running {
         limits,
         fixed_prompt: 100,
         settings,
@@ -225,10 +237,10 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
             channels: Arc::default(),
         },
         schema: Arc::new(Schema::compile(&document).unwrap()),
-        rules,
+        doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),
         models,
         version: "1".to_owned(),
-    })
+    }
 }
 
 /// The default settings and one model.
@@ -237,17 +249,14 @@ pub fn usual() -> Live {
 }
 
 fn rules(settings: &Settings) -> triage::Rules {
-    let (role, channel) = (settings.restriction.role, settings.restriction.channel);
+    let (role, channel) = (settings.restriction.role.clone(), settings.restriction.channel.clone());
     triage::Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
         super_roles: ["99".to_owned()].into(),
-        restriction: role.map(|role| restriction::Rules {
-            role: role.to_string(),
-            channel: channel.map(|channel| channel.to_string()),
-        }),
+        restriction: role.map(|role| restriction::Rules { role, channel }),
         policy: policy(),
     }
 }

@@ -1,19 +1,25 @@
 //! The supervision tree as data. Read this first: who exists, who watches whom, and what happens when one fails.
 //!
-//! Start order is the order of the rows, stop order its reverse. A row with `<` in its name is a template: children of that
-//! kind are started while the program runs. `wiring.rs` turns each row into a running actor.
+//! Start order is the order of the rows, stop order its reverse. A row is one actor or a template: one actor for each door,
+//! place or number. Paths, handles, metric labels and what is recovered after a failure are taken from the rows.
+//! `wiring.rs` turns each row into running actors.
 
+use std::fmt;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::domain::ids::{Door, Place};
 use crate::domain::restart::{Backoff, Intensity, Restart};
+
+/// The path of the root.
+pub const ROOT: &str = "staffai";
 
 /// One actor, or one kind of actor, of the tree.
 pub struct Row {
     /// What it is, for the wiring.
     pub kind: ActorKind,
     /// Its name among its siblings.
-    pub name: &'static str,
+    pub name: Name,
     /// What it is for, in one line.
     pub role: &'static str,
     /// When it is started again.
@@ -28,6 +34,63 @@ pub struct Row {
     pub children: &'static [Row],
 }
 
+/// How the actors of a row are named among their siblings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    /// There is one, and this is its name.
+    Fixed(&'static str),
+    /// There is one for each of these, named `prefix:id`.
+    Template {
+        /// What stands before the colon.
+        prefix: &'static str,
+        /// What there is an actor for each of.
+        of: Instances,
+    },
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(name) => f.write_str(name),
+            Self::Template { prefix, of } => write!(f, "{prefix}:<{}>", of.as_str()),
+        }
+    }
+}
+
+/// What a template has one actor for each of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instances {
+    /// A door of this process. They are known before the tree starts, and their actors start with it.
+    Door,
+    /// A place. Its actor starts and stops while the program runs.
+    Place,
+    /// A number, counted from zero. How many there are is known while the program runs.
+    Number,
+}
+
+impl Instances {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Door => "door",
+            Self::Place => "channel",
+            Self::Number => "n",
+        }
+    }
+}
+
+/// Which one of its row an actor is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The only one.
+    One,
+    /// That of a door.
+    Door(Door),
+    /// That of a place.
+    Place(Place),
+    /// The one of this number.
+    Number(u32),
+}
+
 /// The actors of this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each row says what its kind is for")]
@@ -36,7 +99,6 @@ pub enum ActorKind {
     Ops,
     Journal,
     Outbox,
-    TerminalOutbox,
     RateLimiter,
     RestrictionSweeper,
     LlmDispatcher,
@@ -47,6 +109,7 @@ pub enum ActorKind {
     Reporter,
     ConfigWatcher,
     Gateway,
+    Source,
     Discord,
     IdentifyQueue,
     Shard,
@@ -65,32 +128,32 @@ const BRANCH_STOPS: Duration = Duration::from_secs(5);
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
 const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
-    let stop_within = Duration::from_secs(2);
+    let (name, stop_within) = (Name::Fixed(name), Duration::from_secs(2));
     Row { kind, name, role, restart: Restart::Permanent, backoff: QUICK, intensity: LEAF, stop_within, children: &[] }
+}
+
+const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'static str) -> Row {
+    Row { name: Name::Template { prefix, of }, ..leaf(kind, prefix, role) }
 }
 
 /// The tree.
 pub static TREE: Row = Row {
     kind: ActorKind::Root,
-    name: "staffai",
+    name: Name::Fixed(ROOT),
     role: "gives up with exit 70 when a branch keeps failing",
     restart: Restart::Permanent,
     backoff: QUICK,
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
     stop_within: Duration::from_secs(10),
     children: &[
-        leaf(
-            ActorKind::Ops,
-            "ops",
-            "healthz, readyz, metrics, the living tree; a health line for each actor every minute",
-        ),
+        leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
         leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
-        leaf(
+        template(
             ActorKind::Outbox,
-            "outbox:discord",
-            "the only way out: order per channel, budgets, nonce, retries, typing",
+            "outbox",
+            Instances::Door,
+            "the only way out of a door: order per channel, budgets, nonce, retries, typing",
         ),
-        leaf(ActorKind::TerminalOutbox, "outbox:terminal", "the same for sessions in the terminal"),
         leaf(
             ActorKind::RateLimiter,
             "rate_limiter",
@@ -107,9 +170,10 @@ pub static TREE: Row = Row {
             stop_within: BRANCH_STOPS,
             children: &[Row {
                 restart: Restart::Temporary,
-                ..leaf(
+                ..template(
                     ActorKind::Conversation,
-                    "conversation:<channel>",
+                    "conversation",
+                    Instances::Place,
                     "a lane for each user: one turn at a time in a lane, lanes side by side",
                 )
             }],
@@ -132,6 +196,12 @@ pub static TREE: Row = Row {
             "reads changed files again, and puts them in force when they are right",
         ),
         leaf(ActorKind::Gateway, "gateway", "the one way in: triage, permit, journal"),
+        template(
+            ActorKind::Source,
+            "source",
+            Instances::Door,
+            "keeps the connection of a door whose platform needs no more than one",
+        ),
         Row {
             intensity: BRANCH,
             stop_within: BRANCH_STOPS,
@@ -141,9 +211,10 @@ pub static TREE: Row = Row {
                     "identify_queue",
                     "asks Discord for its advice; lets shards identify within max_concurrency and the daily budget",
                 ),
-                leaf(
+                template(
                     ActorKind::Shard,
-                    "shard:<n>",
+                    "shard",
+                    Instances::Number,
                     "owns one gateway connection: resume, backoff, stored session, catch-up",
                 ),
             ],
@@ -162,10 +233,38 @@ impl Row {
         self.children.iter().find_map(|child| child.find(kind))
     }
 
-    /// Children of this kind are started while the program runs.
+    /// The row of a kind below (or at) this one, and the path of what supervises its actors; empty for the root.
     #[must_use]
-    pub fn is_template(&self) -> bool {
-        self.name.contains('<')
+    pub fn locate(&'static self, kind: ActorKind) -> Option<(&'static Row, String)> {
+        if self.kind == kind {
+            return Some((self, String::new()));
+        }
+        let (row, above) = self.children.iter().find_map(|child| child.locate(kind))?;
+        let name = self.name;
+        Some((row, if above.is_empty() { name.to_string() } else { format!("{name}/{above}") }))
+    }
+
+    /// The path of one actor of this row below the path of its supervisor.
+    #[must_use]
+    pub fn path(&self, above: &str, scope: &Scope) -> String {
+        let name = match (self.name, scope) {
+            (Name::Fixed(name), _) => name.to_owned(),
+            (Name::Template { prefix, .. }, Scope::One) => prefix.to_owned(),
+            (Name::Template { prefix, .. }, Scope::Door(door)) => format!("{prefix}:{door}"),
+            (Name::Template { prefix, .. }, Scope::Place(place)) => format!("{prefix}:{place}"),
+            (Name::Template { prefix, .. }, Scope::Number(number)) => format!("{prefix}:{number}"),
+        };
+        if above.is_empty() { name } else { format!("{above}/{name}") }
+    }
+
+    /// What metrics and health lines call an actor of this row: its path, or, because nothing bounds how many places there are,
+    /// what all actors of places have in common.
+    #[must_use]
+    pub fn label(&self, above: &str, scope: &Scope) -> String {
+        match scope {
+            Scope::Place(_) => self.path(above, &Scope::One),
+            Scope::One | Scope::Door(_) | Scope::Number(_) => self.path(above, scope),
+        }
     }
 
     fn policy(&self) -> String {
@@ -241,6 +340,24 @@ mod tests {
     fn every(row: &'static Row, check: &impl Fn(&'static Row)) {
         check(row);
         row.children.iter().for_each(|child| every(child, check));
+    }
+
+    #[test]
+    fn paths_come_from_the_rows() {
+        let of = |kind: ActorKind, scope: Scope| {
+            let (row, above) = TREE.locate(kind).unwrap();
+            (row.path(&above, &scope), row.label(&above, &scope))
+        };
+        let door = Door::new("discord");
+        let same = |path: &str| (path.to_owned(), path.to_owned());
+        assert_eq!(of(ActorKind::Root, Scope::One), same("staffai"));
+        assert_eq!(of(ActorKind::Journal, Scope::One), same("staffai/journal"));
+        assert_eq!(of(ActorKind::IdentifyQueue, Scope::One), same("staffai/discord/identify_queue"));
+        assert_eq!(of(ActorKind::Outbox, Scope::Door(door.clone())), same("staffai/outbox:discord"));
+        assert_eq!(of(ActorKind::Shard, Scope::Number(3)), same("staffai/discord/shard:3"));
+        let (path, label) = of(ActorKind::Conversation, Scope::Place(Place::new(door, "42")));
+        assert_eq!(path, "staffai/conversations/conversation:discord:42");
+        assert_eq!(label, "staffai/conversations/conversation", "no channel is named");
     }
 
     #[test]

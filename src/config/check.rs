@@ -1,16 +1,19 @@
 //! What values say together: contradictions, missing paths, unsafe addresses. Each value alone has
 //! already been read.
 
+mod ids;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
 use super::Settings;
-use super::edges::is_loopback;
+use super::address::{is_loopback, is_remote};
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
+use crate::domain::keys;
 use crate::telemetry;
 
 /// Container runtimes kill a program this long after asking it to stop.
@@ -33,6 +36,7 @@ pub fn check(
     files: &dyn Files,
 ) -> Findings {
     let mut checks = Checks { origins, shown, found: Findings::default() };
+    checks.ids(settings);
     checks.addresses(settings);
     checks.times(settings);
     checks.paths(settings, files);
@@ -72,6 +76,13 @@ impl Checks<'_> {
                        DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust";
             self.problem("discord.api_url", fix);
         }
+        let model = settings.llm.url.parse::<http::Uri>().unwrap_or_default();
+        if model.scheme_str() == Some("http") && model.host().is_some_and(is_remote) {
+            self.warn(format!(
+                "llm.url ({}) is plain http to another network: what members write and the key can be read on the way; use https",
+                env::name_of("llm.url")
+            ));
+        }
         let authority = settings.llm.url.parse::<http::Uri>().ok().and_then(|address| address.into_parts().authority);
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {
             self.problem("llm.url", "holds a login, which would be shown; put the key into LITELLM_API_KEY");
@@ -101,6 +112,12 @@ impl Checks<'_> {
         }
         if settings.drain.timeout >= RUNTIMES_WAIT {
             self.warn("drain.timeout is not shorter than the 30s that container runtimes wait before they kill");
+        }
+        if settings.catch_up.age > keys::CATCH_UP_AGE_MAX {
+            let most = keys::CATCH_UP_AGE_MAX.as_secs() / 60;
+            self.warn(format!(
+                "catch_up.age is above the {most}m for which answers are surely remembered; {most}m are used"
+            ));
         }
         if settings.turn.deadline < settings.llm.timeout {
             self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");

@@ -19,8 +19,9 @@ use super::rest::Rest;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
 use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::rejection::Rejection;
 use crate::ports::{
-    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard,
+    Advice, AfterClose, Closed, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard, ShardedSource,
     SourceError, StreamEvent,
 };
 
@@ -75,7 +76,7 @@ impl Gateway {
 }
 
 #[async_trait]
-impl EventSource for Gateway {
+impl ShardedSource for Gateway {
     async fn advice(&self) -> Result<Advice, SourceError> {
         let advice = self.shared.ask().await?;
         self.shared.me().await?;
@@ -156,7 +157,7 @@ impl Shared {
 
 fn refusal(error: PostError) -> SourceError {
     match error {
-        PostError::Refused { status: 401, .. } => SourceError::Refused(
+        PostError::Rejected { reason: Rejection::Credentials, .. } => SourceError::Refused(
             "discord rejected the bot token; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
                 .to_owned(),
         ),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use reqwest::redirect::Policy;
 use secrecy::ExposeSecret;
 use serde_json::value::RawValue;
@@ -21,7 +21,8 @@ use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 use crate::domain::outgoing::{Capabilities, Piece};
-use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
+use crate::domain::rejection::Rejection;
+use crate::ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
 
@@ -33,7 +34,7 @@ mod roles;
 
 mod surroundings;
 
-use answer::RestResponse;
+use answer::{RestError, RestResponse};
 
 /// The longest that a whole request may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -143,7 +144,7 @@ impl Rest {
     }
 
     /// One request, one answer with a status of success.
-    async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<RestResponse, PostError> {
+    async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<RestResponse, RestError> {
         self.send_with(HeaderMap::with_capacity(2), method, path, body).await
     }
 
@@ -154,7 +155,7 @@ impl Rest {
         method: Method,
         path: &str,
         body: Option<Body>,
-    ) -> Result<RestResponse, PostError> {
+    ) -> Result<RestResponse, RestError> {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let bodiless = method == Method::GET;
         let mut request = self.client.request(method, format!("{}{path}", self.base));
@@ -194,19 +195,21 @@ impl Rest {
         }
         let body = message::create(piece, reference, nonce, self.pings)?;
         let path = format!("/channels/{channel}/messages");
-        self.send(Method::POST, &path, Some(body)).await.map_err(answer::without_history)
+        Ok(self.send(Method::POST, &path, Some(body)).await?)
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, piece: &Piece) -> Result<RestResponse, PostError> {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
-        self.send(Method::PATCH, &path, Some(message::edit(piece, self.pings)?)).await
+        Ok(self.send(Method::PATCH, &path, Some(message::edit(piece, self.pings)?)).await?)
     }
 
-    async fn history(&self, place: &Place, after: Option<&MessageId>, limit: u8) -> Result<PostReply, PostError> {
+    async fn history(&self, place: &Place, range: &HistoryRange, limit: u8) -> Result<PostReply, PostError> {
         let limit = limit.clamp(1, HISTORY_LIMIT);
         let mut path = format!("/channels/{}/messages?limit={limit}", channel(place)?);
-        if let Some(after) = after {
-            path = format!("{path}&after={}", message_id(after)?);
+        match range {
+            HistoryRange::Newest => {}
+            HistoryRange::After(message) => path = format!("{path}&after={}", message_id(message)?),
+            HistoryRange::Before(message) => path = format!("{path}&before={}", message_id(message)?),
         }
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
@@ -255,7 +258,7 @@ impl Poster for Rest {
                 let path = format!("/channels/{}/typing", channel(place)?);
                 Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))
             }
-            PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
+            PostRequest::History { place, range, limit } => self.history(place, range, *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
             PostRequest::FetchGuild { community, aspect } => self.learn(community, *aspect).await,
             PostRequest::RegisterCommands(specs) => self.register(specs).await,
@@ -299,11 +302,11 @@ fn number(id: &str) -> Option<u64> {
 
 /// The error for a body that cannot be sent.
 pub(super) fn unsendable(error: reqwest::Error) -> PostError {
-    PostError::Refused { status: StatusCode::BAD_REQUEST.as_u16(), message: error.without_url().to_string() }
+    PostError::Rejected { reason: Rejection::Content, message: error.without_url().to_string() }
 }
 
 fn foreign(what: &str) -> PostError {
-    PostError::Refused { status: StatusCode::BAD_REQUEST.as_u16(), message: format!("{what} is not of this door") }
+    PostError::Rejected { reason: Rejection::Content, message: format!("{what} is not of this door") }
 }
 
 #[cfg(test)]

@@ -163,6 +163,18 @@ impl CommandKind {
         Self::RefreshStatus,
     ];
 
+    /// Those that doors offer and help names: the others answer and have nothing to tell while no tools are connected.
+    pub const OFFERED: [Self; 8] = [
+        Self::Help,
+        Self::New,
+        Self::Model,
+        Self::Usage,
+        Self::Forget,
+        Self::Export,
+        Self::Status,
+        Self::RefreshStatus,
+    ];
+
     /// The command of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -226,7 +238,7 @@ pub const USER: &str = "user";
 
 /// Whether this caller may run this command; `super_roles` are the ids that the operator named.
 #[must_use]
-pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[u64]) -> bool {
+pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[String]) -> bool {
     match kind.access() {
         Access::Everybody => true,
         Access::Operators => is_operator(caller, super_roles),
@@ -235,9 +247,8 @@ pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[u64]) -> bool 
 
 /// Whether somebody is an operator here.
 #[must_use]
-pub fn is_operator(caller: &Caller, super_roles: &[u64]) -> bool {
-    let holds = |role: &u64| caller.roles.iter().any(|held| held.parse() == Ok(*role));
-    caller.administrator || super_roles.iter().any(holds)
+pub fn is_operator(caller: &Caller, super_roles: &[String]) -> bool {
+    caller.administrator || super_roles.iter().any(|role| caller.roles.contains(role))
 }
 
 /// A command as a door offers it to its members.
@@ -278,7 +289,7 @@ pub enum OptionKind {
 /// What doors offer. Where super roles exist the commands of operators are shown to everybody, because no platform knows who
 /// they are; who may run one is decided when it is run.
 #[must_use]
-pub fn specs(super_roles: &[u64], direct: bool) -> Vec<Spec> {
+pub fn specs(super_roles: &[String], direct: bool) -> Vec<Spec> {
     let spec = |kind: CommandKind| Spec {
         name: kind.name(),
         descriptions: in_each(|locale| words::description(kind, locale)),
@@ -286,7 +297,7 @@ pub fn specs(super_roles: &[u64], direct: bool) -> Vec<Spec> {
         administrators: kind.access() == Access::Operators && super_roles.is_empty(),
         direct,
     };
-    CommandKind::ALL.into_iter().map(spec).collect()
+    CommandKind::OFFERED.into_iter().map(spec).collect()
 }
 
 /// What can be chosen for an option: what is shown and what is then given.

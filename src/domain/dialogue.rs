@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::completion::{Completion, Finish, Item, Request, Role, Usage};
-use super::reply::{Invalid, Reply, Schema, salvage};
+use super::completion::{Completion, Finish, Item, Request, Role};
+use super::ending::{Ending, ModelErrorKind};
+use super::reply::{Invalid, MAX_CONTENT_BYTES, Reply, Schema, salvage};
 use super::turn::ReplyContract;
 
 /// The longest piece of a bad answer that a repair call shows to the model again, in Unicode scalar values.
@@ -11,9 +12,6 @@ pub const MAX_REPAIR_CHARS: usize = 4_000;
 
 /// How many repair calls a turn may make.
 pub const MAX_REPAIRS: u32 = 1;
-
-/// The label of a prompt that does not fit the model.
-const OVERFLOW: &str = "context_overflow";
 
 /// A turn's dialogue.
 #[derive(Debug)]
@@ -24,7 +22,6 @@ pub struct Dialogue {
     stage: Stage,
     /// Readable words of a bad answer, for the case that nothing better comes.
     fallback: Option<String>,
-    usage: Usage,
     repairs: u32,
 }
 
@@ -45,10 +42,7 @@ pub enum Event {
     /// The model answered.
     Completed(Completion),
     /// No model could answer, after all retries and fallbacks. A prompt that does not fit is shortened.
-    Failed {
-        /// The label of the failure.
-        kind: &'static str,
-    },
+    Failed(Ending),
 }
 
 /// What to do next.
@@ -59,44 +53,16 @@ pub enum Step {
     /// The turn has its reply.
     Finish(Finished),
     /// The turn gets an apology.
-    GiveUp(Reason),
+    GiveUp(Ending),
 }
 
-/// A reply and what it took.
+/// A reply, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// The reply; never blank.
     pub reply: Reply,
-    /// The tokens of all calls.
-    pub usage: Usage,
     /// How many repair calls were made.
     pub repairs: u32,
-}
-
-/// Why there is no reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// No model could answer; the label says why.
-    Failed(&'static str),
-    /// The model answered, but never with anything that people can read.
-    Unusable,
-    /// The provider's filter stopped the answer.
-    Filtered,
-    /// Something was reported after the end.
-    Over,
-}
-
-impl Reason {
-    /// The label in logs and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed(kind) => kind,
-            Self::Unusable => "unusable_answer",
-            Self::Filtered => "filtered",
-            Self::Over => "already_over",
-        }
-    }
 }
 
 impl Dialogue {
@@ -107,23 +73,20 @@ impl Dialogue {
             ReplyContract::Typed => Some(schema),
             ReplyContract::Plain => None,
         };
-        Self { messages, schema, stage: Stage::Asking, fallback: None, usage: Usage::default(), repairs: 0 }
-    }
-
-    /// The tokens of all calls so far, also for a turn that was given up.
-    #[must_use]
-    pub const fn usage(&self) -> Usage {
-        self.usage
+        Self { messages, schema, stage: Stage::Asking, fallback: None, repairs: 0 }
     }
 
     /// Takes in what happened and says what to do next. After [`Step::Finish`] and [`Step::GiveUp`] nothing may follow.
     pub fn next(&mut self, event: Event) -> Step {
         let step = match (self.stage, event) {
-            (Stage::Over, _) => Step::GiveUp(Reason::Over),
+            (Stage::Over, _) => Step::GiveUp(Ending::AlreadyOver),
             (Stage::Asking, Event::Begin) => self.ask(),
             (Stage::Asking, Event::Completed(completion)) => self.completed(&completion),
-            (Stage::Asking, Event::Failed { kind: OVERFLOW }) if self.shorten() => self.ask(),
-            (Stage::Asking, Event::Failed { kind }) => self.fall_back(Reason::Failed(kind)),
+            (Stage::Asking, Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow))) if self.shorten() => {
+                self.ask()
+            }
+            (Stage::Asking, Event::Failed(Ending::Model(ModelErrorKind::Filtered))) => self.fall_back(Ending::Filtered),
+            (Stage::Asking, Event::Failed(why)) => self.fall_back(why),
         };
         if !matches!(step, Step::AskModel(_)) {
             self.stage = Stage::Over;
@@ -134,7 +97,7 @@ impl Dialogue {
     fn ask(&self) -> Step {
         Step::AskModel(Request {
             messages: self.messages.clone(),
-            response_format: self.schema.as_ref().map(|schema| schema.document()),
+            form: self.schema.as_ref().map(|schema| schema.form()),
             tools: Vec::new(),
         })
     }
@@ -152,7 +115,6 @@ impl Dialogue {
     }
 
     fn completed(&mut self, completion: &Completion) -> Step {
-        self.usage += completion.usage;
         if let Some(refusal) = completion.refusal.as_deref().and_then(salvage::plain_text) {
             return self.finish(Reply::text(refusal));
         }
@@ -162,19 +124,20 @@ impl Dialogue {
         };
         self.fallback = self.words_of(&completion.content).or(self.fallback.take());
         if completion.finish == Finish::Filtered {
-            return self.fall_back(Reason::Filtered);
+            return self.fall_back(Ending::Filtered);
         }
         if self.repairs < MAX_REPAIRS {
             self.repairs += 1;
             self.add_repair(completion, &invalid);
             return self.ask();
         }
-        self.fall_back(Reason::Unusable)
+        self.fall_back(Ending::Unusable)
     }
 
     fn read(&self, content: &str) -> Result<Reply, Invalid> {
         match &self.schema {
             Some(schema) => schema.read(content),
+            None if content.len() > MAX_CONTENT_BYTES => Err(Invalid::TooLong),
             None => salvage::spoken(content).map(Reply::text).ok_or(Invalid::Empty),
         }
     }
@@ -203,15 +166,15 @@ impl Dialogue {
     }
 
     /// Ends with the words of an earlier answer if there are any.
-    fn fall_back(&mut self, reason: Reason) -> Step {
+    fn fall_back(&mut self, why: Ending) -> Step {
         match self.fallback.take() {
             Some(words) => self.finish(Reply::text(words)),
-            None => Step::GiveUp(reason),
+            None => Step::GiveUp(why),
         }
     }
 
     fn finish(&self, reply: Reply) -> Step {
-        Step::Finish(Finished { reply, usage: self.usage, repairs: self.repairs })
+        Step::Finish(Finished { reply, repairs: self.repairs })
     }
 }
 

@@ -2,16 +2,25 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::split::{is_blank, split};
+use super::split::{split, split_at_most};
 
 const FENCE: &str = "```";
 
-/// What to show of a text that is still growing: at most `limit` Unicode scalar values, never a part of a grapheme, every
-/// code block closed. None while there is nothing worth showing.
+/// The most bytes of a Unicode scalar value.
+const MESSAGE_BYTES: usize = 4;
+
+/// The most messages that a draft fills. The rest of a longer answer comes with the answer itself.
+pub(crate) const DRAFT_MESSAGES_MAX: usize = 4;
+
+/// What to show of a text that is still growing: messages of at most `limit` Unicode scalar values, at most
+/// [`DRAFT_MESSAGES_MAX`], never a part of a grapheme, every code block closed. None while there is nothing worth showing.
 #[must_use]
-pub fn draft(text: &str, limit: usize) -> Option<String> {
+pub(crate) fn draft(text: &str, limit: usize) -> Vec<String> {
+    // What comes after the last message is not read: no message needs more bytes than this.
+    let room = limit.saturating_mul(MESSAGE_BYTES).saturating_mul(DRAFT_MESSAGES_MAX + 1);
+    let text = &text[..text.floor_char_boundary(room)];
     // What comes next may still belong to the last grapheme.
-    let (last, _) = text.grapheme_indices(true).next_back()?;
+    let Some((last, _)) = text.grapheme_indices(true).next_back() else { return Vec::new() };
     let mut sure = text[..last].trim_end();
     // Backticks at the beginning of a line are a fence that is not whole yet.
     let bare = sure.trim_end_matches('`');
@@ -23,12 +32,12 @@ pub fn draft(text: &str, limit: usize) -> Option<String> {
     if sure.matches(FENCE).count() % 2 == 1 && sure[line..].starts_with(FENCE) {
         sure = &sure[..line];
     }
-    split(sure, limit).into_iter().next().filter(|first| !is_blank(first))
+    split_at_most(sure, limit, DRAFT_MESSAGES_MAX)
 }
 
 /// A text that was cut short and the apology for it. A code block that was open is closed, so that the apology stands outside.
 #[must_use]
-pub fn cut_short(text: &str, apology: &str) -> String {
+pub(crate) fn cut_short(text: &str, apology: &str) -> String {
     match split(text, usize::MAX).into_iter().next() {
         Some(shown) => format!("{shown}\n\n{apology}"),
         None => apology.to_owned(),
@@ -60,7 +69,7 @@ mod tests {
             ("hi 👩\u{200d}", Some("hi")),
             ("hi 👩\u{200d}👩", Some("hi")),
         ] {
-            assert_eq!(draft(text, 2000).as_deref(), shown, "{text:?}");
+            assert_eq!(draft(text, 2000).first().map(String::as_str), shown, "{text:?}");
         }
     }
 
@@ -71,17 +80,28 @@ mod tests {
         assert_eq!(cut_short("", "Sorry."), "Sorry.");
     }
 
+    #[test]
+    fn a_full_message_goes_on_in_further_ones_and_stays_as_it_is() {
+        let text = "words and words ".repeat(60);
+        let whole = split(&text, 100);
+        let (three, all) = (draft(&text[..280], 100), draft(&text, 100));
+        assert_eq!((three.len(), all.len()), (3, DRAFT_MESSAGES_MAX));
+        assert_eq!(three[..2], whole[..2]);
+        assert_eq!(all[..], whole[..DRAFT_MESSAGES_MAX]);
+    }
+
     proptest! {
         #[test]
         fn drafts_of_any_text_fit_and_close_their_code(
             text in "([a-z .`\n]|```\n|é|e\u{301}|👩\u{200d}👩|🇩🇪){0,120}", limit in 40_usize..200
         ) {
             for (at, _) in text.char_indices() {
-                let Some(shown) = draft(&text[..at], limit) else { continue };
-                prop_assert!(shown.chars().count() <= limit, "{shown:?}");
-                prop_assert_eq!(shown.matches(FENCE).count() % 2, 0, "{:?} of {:?}", shown, &text[..at]);
-                let joined = shown.ends_with('\u{200d}');
-                prop_assert!(!joined);
+                for shown in draft(&text[..at], limit) {
+                    prop_assert!(shown.chars().count() <= limit, "{shown:?}");
+                    prop_assert_eq!(shown.matches(FENCE).count() % 2, 0, "{:?} of {:?}", shown, &text[..at]);
+                    let joined = shown.ends_with('\u{200d}');
+                    prop_assert!(!joined);
+                }
             }
         }
 
@@ -89,7 +109,7 @@ mod tests {
         fn a_draft_ends_between_graphemes(text in "(e\u{301}|👩\u{200d}👩|🇩🇪|x ){1,40}") {
             let borders: Vec<&str> = text.grapheme_indices(true).map(|(at, _)| text[..at].trim()).collect();
             for (at, _) in text.char_indices() {
-                if let Some(shown) = draft(&text[..at], 2000) {
+                if let Some(shown) = draft(&text[..at], 2000).first() {
                     prop_assert!(borders.contains(&shown.as_str()), "{shown:?}");
                 }
             }

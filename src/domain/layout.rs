@@ -2,14 +2,18 @@
 
 use super::code;
 use super::outgoing::{Capabilities, FILE_BYTES_MAX, File, Part, Piece};
-use super::split::split;
+use super::split::{split, split_at_most};
 
-/// The most messages that one text fills. Of a longer one its beginning is shown, and all of it stands in a file: nobody gets a
-/// model to bury a channel.
-pub const TEXTS_MAX: usize = 10;
+/// The most messages that one answer fills, whatever it is made of. Of a longer text its beginning is shown, and all of it stands
+/// in a file; where no file is taken it ends with [`CUT`]: nobody gets a model to bury a channel.
+pub const ANSWER_MESSAGES_MAX: usize = 10;
 
-/// What one post carries, for each post of an answer. The text comes first and is cut where it is too long; cards and files
-/// go with its last piece. Code that no single message can hold becomes a file. What the door cannot show degrades to text.
+/// What stands at the end of an answer that goes on where it is not shown.
+const CUT: &str = "…";
+
+/// What one post carries, for each post of an answer, at most [`ANSWER_MESSAGES_MAX`]. The text comes first and is cut where it is
+/// too long; cards and files go with its last piece. Code and formulas that no single message can hold become files. What the
+/// door cannot show degrades to text.
 #[must_use]
 pub fn lay_out(parts: &[Part], door: &Capabilities) -> Vec<Piece> {
     let mut layout = Layout { door, texts: Vec::new(), extras: Piece::default() };
@@ -33,13 +37,21 @@ impl Layout<'_> {
             Part::Code { language, stem, text } => {
                 let block = code::fence(language, text);
                 let file = File::new(code::file_name(stem, language), "text/plain; charset=utf-8", text.as_bytes());
-                if length(&block) > self.door.text_limit && self.takes(&file) {
+                if longer_than(&block, self.door.text_limit) && self.takes(&file) {
                     self.extras.files.push(file);
                 } else {
                     self.tell(&block, "\n");
                 }
             }
-            Part::Formula { .. } => self.tell(&part.text(), "\n"),
+            Part::Formula { formula } => {
+                let block = part.text();
+                let file = File::new("formula.tex", "text/plain; charset=utf-8", formula.as_bytes());
+                if longer_than(&block, self.door.text_limit) && self.takes(&file) {
+                    self.extras.files.push(file);
+                } else {
+                    self.tell(&block, "\n");
+                }
+            }
             Part::Text { text } => self.say(text),
             Part::Card(_) | Part::File(_) => self.tell(&part.text(), "\n\n"),
         }
@@ -50,20 +62,21 @@ impl Layout<'_> {
     }
 
     fn say(&mut self, text: &str) {
-        if length(text) > TEXTS_MAX * self.door.text_limit {
+        if longer_than(text, ANSWER_MESSAGES_MAX.saturating_mul(self.door.text_limit)) {
             let file = File::new("answer.txt", "text/plain; charset=utf-8", text.as_bytes());
             if self.takes(&file) {
                 self.extras.files.push(file);
-                let beginning = split(text, self.door.text_limit).into_iter().next();
+                let beginning = split_at_most(text, self.door.text_limit, 1).into_iter().next();
                 return self.tell(&beginning.unwrap_or_default(), "\n\n");
             }
         }
         self.tell(text, "\n\n");
     }
 
-    /// Adds text, to the last piece if it finds room there.
+    /// Adds text, to the last piece if it finds room there. What no message is left for is not even looked at.
     fn tell(&mut self, text: &str, gap: &str) {
-        let mut pieces = split(text, self.door.text_limit).into_iter();
+        let most = (ANSWER_MESSAGES_MAX + 1).saturating_sub(self.texts.len());
+        let mut pieces = split_at_most(text, self.door.text_limit, most).into_iter();
         if let Some(last) = self.texts.last_mut()
             && let Some(first) = pieces.next()
         {
@@ -78,32 +91,54 @@ impl Layout<'_> {
     }
 
     fn pieces(self) -> Vec<Piece> {
-        let Self { door, texts, extras } = self;
+        let Self { door, mut texts, extras } = self;
+        if texts.len() > ANSWER_MESSAGES_MAX {
+            texts.truncate(ANSWER_MESSAGES_MAX);
+            if let Some(last) = texts.last_mut() {
+                *last = cut(last, door.text_limit);
+            }
+        }
         let mut pieces: Vec<Piece> = texts.into_iter().map(Piece::text).collect();
         if !extras.is_plain() && pieces.is_empty() {
             pieces.push(Piece::default());
         }
         for card in extras.cards {
-            let piece = with_room(&mut pieces, |piece| piece.cards.len() < door.cards);
-            piece.cards.push(card);
+            if let Some(piece) = with_room(&mut pieces, |piece| piece.cards.len() < door.cards) {
+                piece.cards.push(card);
+            }
         }
         for file in extras.files {
             let bytes = |piece: &Piece| piece.files.iter().map(|file| file.bytes.len()).sum::<usize>();
             let fits = |piece: &Piece| bytes(piece) + file.bytes.len() <= door.file_bytes;
-            let piece = with_room(&mut pieces, |piece| piece.files.len() < door.files && fits(piece));
-            piece.files.push(file);
+            if let Some(piece) = with_room(&mut pieces, |piece| piece.files.len() < door.files && fits(piece)) {
+                piece.files.push(file);
+            }
         }
         pieces
     }
 }
 
-/// The last piece, or a further one when that has no room.
-fn with_room(pieces: &mut Vec<Piece>, has_room: impl Fn(&Piece) -> bool) -> &mut Piece {
+/// The last piece, or a further one when that has no room; none when the answer has no further piece.
+fn with_room(pieces: &mut Vec<Piece>, has_room: impl Fn(&Piece) -> bool) -> Option<&mut Piece> {
     if !pieces.last().is_some_and(has_room) {
+        if pieces.len() >= ANSWER_MESSAGES_MAX {
+            return None;
+        }
         pieces.push(Piece::default());
     }
-    let last = pieces.len() - 1;
-    &mut pieces[last]
+    pieces.last_mut()
+}
+
+/// The text with the sign that there was more, within the limit.
+fn cut(text: &str, limit: usize) -> String {
+    let room = limit.saturating_sub(length(CUT) + 1);
+    let kept = split(text, room).into_iter().next().unwrap_or_default();
+    format!("{kept}\n{CUT}")
+}
+
+/// Whether a text is longer than this. Of a much longer one only the beginning is read.
+fn longer_than(text: &str, most: usize) -> bool {
+    text.len() > most && text.chars().nth(most).is_some()
 }
 
 /// As long as a door counts it.

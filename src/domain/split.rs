@@ -4,10 +4,16 @@ use std::ops::Range;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
+use super::steps::step;
+
 /// Below this limit code blocks are cut like any other text: closing and reopening them would leave no room for code.
 pub const MIN_FENCED_LIMIT: usize = 40;
 
 const FENCE: &str = "```";
+
+/// The longest grapheme that is kept whole, in bytes; letters and pictures of real languages have some dozens. Longer ones are
+/// cut, so that what is read ahead of a cut has a bound.
+const GRAPHEME_BYTES_MAX: usize = 1_024;
 
 /// What closing an open code block may add, in scalar values: a line break and the fence.
 const CLOSING: usize = 4;
@@ -17,35 +23,43 @@ const MAX_LANGUAGE: usize = 16;
 
 /// One part of a text that was cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slice {
+struct Slice {
     /// The opening of a code block that an earlier part had to close; empty outside of one.
-    pub opening: String,
-    /// Where its own text stands in the whole.
-    pub range: Range<usize>,
+    opening: String,
+    /// The bytes of the text that the part holds.
+    range: Range<usize>,
     /// The closing of a code block that a later part opens again, or that nobody closed; empty outside of one.
-    pub closing: &'static str,
+    closing: &'static str,
 }
 
 /// Cuts a text into parts of at most `limit` Unicode scalar values, none of them blank. A code block that is cut is closed
 /// and reopened with its language, as is one that was never closed. A limit of zero counts as one. Blank text has no parts.
 #[must_use]
 pub fn split(text: &str, limit: usize) -> Vec<String> {
+    split_at_most(text, limit, usize::MAX)
+}
+
+/// The first `most` parts of [`split`]. What comes after them is not read.
+#[must_use]
+pub(crate) fn split_at_most(text: &str, limit: usize, most: usize) -> Vec<String> {
     let shown = |slice: Slice| format!("{}{}{}", slice.opening, &text[slice.range], slice.closing);
-    slices(text, limit).into_iter().map(shown).collect()
+    slices(text, limit, most).into_iter().map(shown).collect()
 }
 
 /// Where the parts of [`split`] stand in the text. Together they hold all of it, in order, but for white space at their
 /// borders and for closing fences of blocks that an earlier part had closed already. They begin and end between graphemes,
 /// unless one grapheme alone is longer than a part may be.
 #[must_use]
-pub fn slices(text: &str, limit: usize) -> Vec<Slice> {
+fn slices(text: &str, limit: usize, most: usize) -> Vec<Slice> {
     let limit = limit.max(1);
     let fences = limit >= MIN_FENCED_LIMIT;
     let mut slices = Vec::new();
     let mut open: Option<&str> = None;
     let mut at = text.len() - text.trim_start().len();
     let end = text.trim_end().len();
-    while at < end {
+    // A gap that is longer than a part is looked through once, not once for each part that it fills.
+    let mut gap_end = at;
+    while at < end && slices.len() < most {
         let opening = open.map_or(String::new(), |language| format!("{FENCE}{language}\n"));
         let rest = &text[at..end];
         let cut = find_cut(rest, Window { room: limit - opening.chars().count(), open, fences });
@@ -59,14 +73,24 @@ pub fn slices(text: &str, limit: usize) -> Vec<Slice> {
             slices.push(Slice { opening, range: at..at + length, closing });
         }
         open = cut.open;
+        let tail_at = end - tail.len();
+        if gap_end < tail_at {
+            gap_end = tail_at;
+        }
+        if text[gap_end..end].starts_with(char::is_whitespace) {
+            let next = text[gap_end..end].trim_start();
+            step(end - gap_end - next.len());
+            gap_end = end - next.len();
+        }
+        let next = &text[gap_end..end];
         let rest = match open {
-            None => tail.trim_start(),
+            None => next,
             // The block is closed already: its own closing fence would open an empty one.
-            Some(_) if tail.trim_start().starts_with(FENCE) => {
+            Some(_) if next.starts_with(FENCE) => {
                 open = None;
-                tail.trim_start()[FENCE.len()..].trim_start()
+                next[FENCE.len()..].trim_start()
             }
-            Some(_) if tail.trim().is_empty() => "",
+            Some(_) if next.is_empty() => "",
             Some(_) if !head.ends_with('\n') => tail.strip_prefix('\n').unwrap_or(tail),
             Some(_) => tail,
         };
@@ -145,7 +169,9 @@ fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
 
 fn is_boundary(text: &str, at: usize) -> bool {
     // The whole text is at hand, so the cursor never asks for more of it.
-    GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(true)
+    let (from, to) = (text.floor_char_boundary(at.saturating_sub(GRAPHEME_BYTES_MAX)), text.len());
+    step(at - from);
+    GraphemeCursor::new(at - from, to - from, true).is_boundary(&text[from..], 0).unwrap_or(true)
 }
 
 fn choose<'a>(places: &[Place<'a>; 5]) -> Option<Cut<'a>> {
@@ -254,13 +280,16 @@ fn next_atom<'a>(text: &'a str, open: Option<&str>, fences: bool) -> Option<Atom
             return Some(Atom { length: FENCE.len(), opens: None, closes: true, doubtful: true });
         }
         let named = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
-        let end = after.find(|c: char| !named(c)).unwrap_or(after.len());
+        // All of them are one byte long, and one more than a language may have is enough to see that it is none.
+        let end = after.chars().take(MAX_LANGUAGE + 1).take_while(|c| named(*c)).count();
         // Only a name with a line break after it is a language; else it is the code itself.
         let named_line = end <= MAX_LANGUAGE && after[end..].starts_with('\n');
         let (length, language) = if named_line { (FENCE.len() + end + 1, &after[..end]) } else { (FENCE.len(), "") };
         return Some(Atom { length, opens: Some(language), closes: false, doubtful: true });
     }
-    let grapheme = text.graphemes(true).next()?;
+    let near = &text[..text.floor_char_boundary(GRAPHEME_BYTES_MAX)];
+    let grapheme = near.graphemes(true).next()?;
+    step(grapheme.len());
     // Some characters pull the next one into their grapheme; a backtick must stay free to begin a fence.
     let length = grapheme.find('`').filter(|at| *at > 0).unwrap_or(grapheme.len());
     Some(Atom { length, opens: None, closes: false, doubtful: length < grapheme.len() })

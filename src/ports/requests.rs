@@ -6,6 +6,7 @@ use crate::domain::command::{Callback, Choice, Spec};
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 use crate::domain::outgoing::Piece;
+use crate::domain::rejection::Rejection;
 use crate::domain::restriction::{Appointment, Member};
 
 /// One request to a door.
@@ -36,12 +37,12 @@ pub enum PostRequest {
         /// Where.
         place: Place,
     },
-    /// Reads messages after one, oldest first.
+    /// Reads messages of one place, oldest first.
     History {
         /// Where.
         place: Place,
-        /// Only messages after this one; none reads the newest.
-        after: Option<MessageId>,
+        /// Which of them.
+        range: HistoryRange,
         /// At most 100.
         limit: u8,
     },
@@ -52,7 +53,7 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
-    /// Reads what the beginning of a session tells of a community, for [`EventSource::complete`](super::EventSource::complete).
+    /// Reads what the beginning of a session tells of a community, for [`ShardedSource::complete`](super::ShardedSource::complete).
     FetchGuild {
         /// The community.
         community: String,
@@ -85,6 +86,17 @@ pub enum PostRequest {
     AddRole(Appointment),
     /// Takes a role from somebody, who need not hold it.
     RemoveRole(Appointment),
+}
+
+/// Which messages of a place are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HistoryRange {
+    /// The newest.
+    Newest,
+    /// The oldest of those after this one.
+    After(MessageId),
+    /// The newest of those before this one.
+    Before(MessageId),
 }
 
 /// What can be read about a community.
@@ -138,26 +150,26 @@ pub struct Bucket {
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
-    /// Too many requests: wait.
+    /// Too many requests. Nothing was done.
     #[error("rate limited for {retry_after:?}")]
-    RateLimited {
-        /// How long.
+    Limited {
+        /// The time to wait.
         retry_after: Duration,
-        /// All routes are closed, not just this one.
+        /// The limit holds for every request, not only for those of this kind.
         global: bool,
     },
-    /// The platform refuses this request for good.
-    #[error("refused with status {status}: {message}")]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// The platform's words, capped.
+    /// The platform rejected the request. Nothing was done.
+    #[error("{reason}: {message}")]
+    Rejected {
+        /// Why.
+        reason: Rejection,
+        /// The platform's words, at most some hundred characters, for logs.
         message: String,
     },
-    /// We may not reply to messages there; the same without a reply may work.
-    #[error("replies are refused: {0}")]
-    NoReply(String),
-    /// It may work later; it may even have worked and only the answer was lost.
+    /// It may have been done: it was sent, and no answer came that says so.
+    #[error("{0}")]
+    Unsure(String),
+    /// It surely was not done, and may work later.
     #[error("{0}")]
     Transient(String),
 }

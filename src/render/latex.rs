@@ -84,7 +84,7 @@ impl Latex {
 /// # Errors
 /// Why there is none.
 pub fn draw(formula: &str) -> Result<Vec<u8>, String> {
-    if formula.chars().count() > FORMULA_MAX {
+    if formula.chars().nth(FORMULA_MAX).is_some() {
         return Err(format!("longer than {FORMULA_MAX} characters"));
     }
     let nodes = ratex_parser::parse(formula).map_err(|error| error.to_string())?;

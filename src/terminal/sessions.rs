@@ -1,4 +1,4 @@
-//! The sessions: who said what, and what was told about it.
+//! The sessions: what was said and answered in each.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{DOOR, commands};
@@ -15,60 +13,26 @@ use crate::domain::command::{Callback, CallbackToken, Caller, Command};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
 use crate::domain::notice::template;
-use crate::domain::outgoing::{Capabilities, Piece};
-use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
+use crate::domain::outgoing::Capabilities;
+use crate::domain::rejection::Rejection;
+use crate::ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
 
 /// The most sessions at once; the one that was quiet for longest makes room.
 const SESSIONS_MAX: usize = 256;
 /// The most messages kept of a session.
 const MESSAGES_MAX: usize = 200;
-/// The most events kept of a session, for clients that come back.
-const EVENTS_MAX: usize = 1_000;
+/// The most bytes of messages kept of a session: the oldest go first.
+const SESSION_BYTES: usize = 1024 * 1024;
+/// The most bytes of all sessions together; the one that was quiet for longest makes room.
+const ALL_BYTES: usize = 64 * 1024 * 1024;
 /// How long a quiet session is kept.
 const QUIET_FOR: Duration = Duration::from_secs(3600);
 /// The longest message that a terminal shows, in Unicode scalar values.
-const TEXT_LIMIT: usize = 16_000;
+pub(super) const TEXT_LIMIT: usize = 16_000;
 /// The longest name of a session.
 const NAME_MAX: usize = 64;
 /// The bot's own id at this door.
 const US: &str = "staffai";
-
-/// One thing that happened in a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its number, from one, without gaps.
-    pub number: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub what: What,
-}
-
-/// What happened in a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
-    /// The bot thinks.
-    Typing,
-    /// The bot posted a message, or what there is of it so far.
-    Posted {
-        /// Its id.
-        message: String,
-        /// Its text.
-        text: String,
-    },
-    /// A message has another text now.
-    Edited {
-        /// Its id.
-        message: String,
-        /// Its whole text.
-        text: String,
-    },
-    /// Nothing more follows on this trigger.
-    Done {
-        /// The message that was answered.
-        trigger: String,
-    },
-}
 
 /// Why something said was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -95,8 +59,8 @@ struct Inner {
 
 struct Session {
     messages: VecDeque<Kept>,
-    events: VecDeque<Event>,
-    told: watch::Sender<u64>,
+    /// Bytes of the texts in `messages`.
+    bytes: usize,
     touched: Instant,
 }
 
@@ -110,6 +74,11 @@ impl Sessions {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, inner: Mutex::default() }
+    }
+
+    /// The present moment.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Our own account at this door.
@@ -128,7 +97,6 @@ impl Sessions {
             return Err(NotTaken::Empty);
         }
         let mut inner = self.inner.lock();
-        inner.make_room();
         let id = inner.next_id(self.clock.now());
         let author = Author {
             person: Person::new(DOOR, session),
@@ -153,6 +121,7 @@ impl Sessions {
             draw: None,
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
+        inner.make_room();
         Ok(posted)
     }
 
@@ -163,9 +132,9 @@ impl Sessions {
     pub fn runs(&self, session: &str, name: String, options: commands::Options) -> Result<Command, NotTaken> {
         check_name(session)?;
         let mut inner = self.inner.lock();
-        inner.make_room();
         let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
         inner.session(session);
+        inner.make_room();
         let caller = Caller {
             person: Person::new(DOOR, session),
             name: "you".to_owned(),
@@ -187,32 +156,6 @@ impl Sessions {
             guild: Some(DOOR.as_str().to_owned()),
             at: self.clock.now(),
         })
-    }
-
-    /// Shows the answer to a command, after which nothing more follows on it.
-    fn respond(&self, to: &Callback, piece: &Piece) -> Result<(), PostError> {
-        let mut inner = self.inner.lock();
-        let now = self.clock.now();
-        let pieces = commands::in_words(piece, &Capabilities::text_only(TEXT_LIMIT));
-        let told: Vec<What> = pieces
-            .into_iter()
-            .map(|text| What::Posted { message: inner.next_id(now), text: template::spelled_out(&text, now) })
-            .chain([What::Done { trigger: to.id.id.clone() }])
-            .collect();
-        let session = inner.sessions.get_mut(to.token.expose()).ok_or_else(gone)?;
-        for what in told {
-            session.tell(what);
-        }
-        Ok(())
-    }
-
-    /// Events after a number, and a watch that changes when there are more. None when there is no such session.
-    #[must_use]
-    pub fn events(&self, session: &str, after: u64) -> Option<(Vec<Event>, watch::Receiver<u64>)> {
-        let inner = self.inner.lock();
-        let session = inner.sessions.get(session)?;
-        let events = session.events.iter().filter(|event| event.number > after).cloned().collect();
-        Some((events, session.told.subscribe()))
     }
 
     fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
@@ -241,26 +184,34 @@ impl Sessions {
             draw: None,
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
-        session.tell(What::Posted { message: id.id.clone(), text: text.to_owned() });
+        inner.make_room();
         id
     }
 
     fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
         let mut inner = self.inner.lock();
         let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
-        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(gone)?;
+        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(message_gone)?;
+        session.bytes += text.len();
+        session.bytes -= kept.posted.text.len();
         text.clone_into(&mut kept.posted.text);
-        session.tell(What::Edited { message: message.id.clone(), text: text.to_owned() });
+        session.shrink();
+        inner.make_room();
         Ok(message.clone())
     }
 
-    fn history(&self, place: &Place, after: Option<&MessageId>, limit: usize) -> Vec<Posted> {
+    fn history(&self, place: &Place, range: &HistoryRange, limit: usize) -> Vec<Posted> {
         let inner = self.inner.lock();
         let Some(session) = inner.sessions.get(&place.id) else { return Vec::new() };
         let all: Vec<&Posted> = session.messages.iter().map(|kept| &kept.posted).collect();
-        let from = match after {
-            Some(after) => all.iter().position(|posted| posted.id == *after).map_or(0, |index| index + 1),
-            None => all.len().saturating_sub(limit),
+        let index = |message: &MessageId| all.iter().position(|posted| posted.id == *message);
+        let from = match range {
+            HistoryRange::Newest => all.len().saturating_sub(limit),
+            HistoryRange::After(message) => index(message).map_or(0, |index| index + 1),
+            HistoryRange::Before(message) => {
+                let end = index(message).unwrap_or(0);
+                return all[end.saturating_sub(limit)..end].iter().map(|posted| (*posted).clone()).collect();
+            }
         };
         all[from..].iter().take(limit).map(|posted| (*posted).clone()).collect()
     }
@@ -280,40 +231,33 @@ impl Poster for Sessions {
                 PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
             }
             PostRequest::Edit { place, message, piece } => {
-                PostResult::Message(self.edit(place, message, &piece.text)?)
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                PostResult::Message(self.edit(place, message, &text)?)
             }
-            PostRequest::Typing { place } => {
-                if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
-                    session.tell(What::Typing);
-                }
-                PostResult::Done
-            }
-            PostRequest::History { place, after, limit } => {
-                PostResult::Messages(self.history(place, after.as_ref(), usize::from(*limit)))
+            PostRequest::History { place, range, limit } => {
+                PostResult::Messages(self.history(place, range, usize::from(*limit)))
             }
             // There are no roles here.
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
             PostRequest::Fetch { place, message } => {
-                let all = self.history(place, None, MESSAGES_MAX);
+                let all = self.history(place, &HistoryRange::Newest, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
-            PostRequest::Respond { to, piece } => {
-                self.respond(to, piece)?;
+            // The answer itself is in the events of turns.
+            PostRequest::Respond { to, .. } => {
+                if !self.inner.lock().sessions.contains_key(to.token.expose()) {
+                    return Err(gone());
+                }
                 PostResult::Done
             }
-            // Nothing is offered here while somebody types, and that an answer comes is taken for granted.
-            PostRequest::RegisterCommands(_)
+            // Events tell that a turn runs; nothing is offered here to those who type.
+            PostRequest::Typing { .. }
+            | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Suggest { .. }
             | PostRequest::FetchGuild { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
-    }
-
-    fn delivered(&self, place: &Place, trigger: &MessageId) {
-        if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
-            session.tell(What::Done { trigger: trigger.id.clone() });
-        }
     }
 }
 
@@ -323,18 +267,17 @@ fn check_name(session: &str) -> Result<(), NotTaken> {
     if fits { Ok(()) } else { Err(NotTaken::BadName) }
 }
 
+fn message_gone() -> PostError {
+    PostError::Rejected { reason: Rejection::MessageGone, message: "the message is not kept any more".to_owned() }
+}
+
 fn gone() -> PostError {
-    PostError::Refused { status: 404, message: "the session is gone".to_owned() }
+    PostError::Rejected { reason: Rejection::PlaceGone, message: "the session is gone".to_owned() }
 }
 
 impl Inner {
     fn session(&mut self, name: &str) -> &mut Session {
-        let fresh = || Session {
-            messages: VecDeque::new(),
-            events: VecDeque::new(),
-            told: watch::Sender::new(0),
-            touched: Instant::now(),
-        };
+        let fresh = || Session { messages: VecDeque::new(), bytes: 0, touched: Instant::now() };
         let session = self.sessions.entry(name.to_owned()).or_insert_with(fresh);
         session.touched = Instant::now();
         session
@@ -342,10 +285,12 @@ impl Inner {
 
     fn make_room(&mut self) {
         self.sessions.retain(|_, session| session.touched.elapsed() < QUIET_FOR);
-        if self.sessions.len() >= SESSIONS_MAX {
+        let mut all: usize = self.sessions.values().map(|session| session.bytes).sum();
+        while self.sessions.len() > 1 && (self.sessions.len() > SESSIONS_MAX || all > ALL_BYTES) {
             let quietest =
                 self.sessions.iter().min_by_key(|(_, session)| session.touched).map(|(name, _)| name.clone());
-            self.sessions.remove(&quietest.unwrap_or_default());
+            let gone = self.sessions.remove(&quietest.unwrap_or_default());
+            all -= gone.map_or(0, |session| session.bytes);
         }
     }
 
@@ -358,24 +303,20 @@ impl Inner {
 
 impl Session {
     fn keep(&mut self, kept: Kept) {
-        if self.messages.len() == MESSAGES_MAX {
-            self.messages.pop_front();
-        }
+        self.bytes += kept.posted.text.len();
         self.messages.push_back(kept);
+        self.shrink();
+    }
+
+    /// Forgets the oldest of what is too much; the newest stays in any case.
+    fn shrink(&mut self) {
+        while self.messages.len() > 1 && (self.messages.len() > MESSAGES_MAX || self.bytes > SESSION_BYTES) {
+            self.bytes -= self.messages.pop_front().map_or(0, |kept| kept.posted.text.len());
+        }
     }
 
     fn seen(&self, id: &MessageId) -> Option<Seen> {
         self.messages.iter().find(|kept| kept.posted.id == *id).map(|kept| Seen::from(kept.posted.clone()))
-    }
-
-    fn tell(&mut self, what: What) {
-        self.touched = Instant::now();
-        let number = *self.told.borrow() + 1;
-        if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
-        }
-        self.events.push_back(Event { number, what });
-        self.told.send_replace(number);
     }
 }
 

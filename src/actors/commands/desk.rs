@@ -7,9 +7,12 @@ use tokio::time::Instant;
 use super::CommandParts;
 use crate::actors::handle::{CallError, Handle};
 use crate::actors::outbox::OutboxMsg;
-use crate::domain::command::Callback;
+use crate::actors::turn_events::TurnEvents;
+use crate::domain::command::{Callback, Command};
+use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Dice, PostError, PostRequest, PostResult};
 
 /// How long the first word is tried. The platform gives up after three seconds.
@@ -25,12 +28,16 @@ const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: 
 pub(super) struct Desk<'a> {
     outbox: &'a Handle<OutboxMsg>,
     dice: &'a dyn Dice,
+    events: &'a TurnEvents,
     callback: &'a Callback,
+    place: &'a Place,
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(parts: &'a CommandParts, callback: &'a Callback) -> Self {
-        Self { outbox: parts.outboxes.of(&callback.id.door), dice: &*parts.dice, callback }
+    pub(super) fn new(parts: &'a CommandParts, command: &'a Command) -> Self {
+        let Command { callback, place, .. } = command;
+        let outbox = parts.outboxes.of(&callback.id.door);
+        Self { outbox, dice: &*parts.dice, events: &parts.events, callback, place }
     }
 
     /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.
@@ -44,12 +51,13 @@ impl<'a> Desk<'a> {
             let pause = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
                 Ok(Ok(PostResult::Already)) => return doubtful,
                 Ok(Ok(_)) => return true,
-                Ok(Err(PostError::Refused { status, message })) => {
-                    tracing::warn!(event = "command.lost", status, reason = message, "a command cannot be answered");
+                Ok(Err(error @ PostError::Rejected { .. })) => {
+                    tracing::warn!(event = "command.lost", reason = %error, "a command cannot be answered");
                     return false;
                 }
-                Ok(Err(PostError::RateLimited { retry_after, .. })) => retry_after,
-                Ok(Err(PostError::Transient(_) | PostError::NoReply(_))) => {
+                Ok(Err(PostError::Limited { retry_after, .. })) => retry_after,
+                Ok(Err(PostError::Transient(_))) => CLAIM_AGAIN,
+                Ok(Err(PostError::Unsure(_))) => {
                     doubtful = true;
                     CLAIM_AGAIN
                 }
@@ -71,14 +79,17 @@ impl<'a> Desk<'a> {
             let left = until.saturating_duration_since(Instant::now());
             let request = PostRequest::Respond { to: self.callback.clone(), piece: piece.clone() };
             let reason = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
-                Ok(Ok(_)) => return true,
+                Ok(Ok(_)) => {
+                    self.publish(piece);
+                    return true;
+                }
                 Ok(Err(error)) => error,
                 Err(error) => PostError::Transient(error.to_string()),
             };
             let pause = match &reason {
-                PostError::Refused { .. } => left,
-                PostError::RateLimited { retry_after, .. } => *retry_after,
-                PostError::Transient(_) | PostError::NoReply(_) => {
+                PostError::Rejected { .. } => left,
+                PostError::Limited { retry_after, .. } => *retry_after,
+                PostError::Transient(_) | PostError::Unsure(_) => {
                     RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll())
                 }
             };
@@ -89,5 +100,11 @@ impl<'a> Desk<'a> {
             tokio::time::sleep(pause).await;
         }
         false
+    }
+
+    fn publish(&self, piece: Piece) {
+        let id = TurnId::of(&self.callback.id);
+        self.events.publish(self.place, &id, || TurnUpdate::Final { parts: piece.into_parts().into() });
+        self.events.publish(self.place, &id, || TurnUpdate::Done);
     }
 }

@@ -6,11 +6,13 @@ use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, NoVital
 use crate::actors::testing::{
     BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle,
 };
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::command::{Callback, CallbackToken, Caller};
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::domain::limits;
 use crate::domain::locale::Locale;
+use crate::domain::rejection::Rejection;
 use crate::ports::{StoreStatus, Write};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -49,7 +51,7 @@ impl Store for Odd {
         self.inner.status()
     }
 
-    fn close(&self, within: Duration) -> BoxFuture<'_, ()> {
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
         self.inner.close(within)
     }
 }
@@ -77,8 +79,9 @@ async fn world(takes: Duration, panics: bool) -> World {
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
         vitals: Arc::new(NoVitals),
-        door: DOOR,
-        outboxes: Outboxes::new(outbox, Vec::new()),
+        registers: vec![DOOR],
+        outboxes: Outboxes::new(vec![(DOOR, outbox)]),
+        events: TurnEvents::default(),
         journal,
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
@@ -217,7 +220,8 @@ async fn a_panic_is_told_to_its_member_and_to_nobody_else() {
 async fn without_the_first_word_nothing_is_done() {
     let mut world = world(Duration::ZERO, false).await;
     world.remember();
-    let gone = PostError::Refused { status: 404, message: "code 10062: Unknown interaction".to_owned() };
+    let gone =
+        PostError::Rejected { reason: Rejection::Content, message: "code 10062: Unknown interaction".to_owned() };
     for (id, result) in [("10", Err(gone)), ("11", Ok(PostResult::Already))] {
         world.runs(command(id, "new", "7"));
         world.defers(result).await;
@@ -226,7 +230,7 @@ async fn without_the_first_word_nothing_is_done() {
     }
     // A word whose answer was lost and that was taken then is ours.
     world.runs(command("12", "new", "7"));
-    world.defers(Err(PostError::Transient("lost".to_owned()))).await;
+    world.defers(Err(PostError::Unsure("lost".to_owned()))).await;
     world.defers(Ok(PostResult::Already)).await;
     world.says().await;
     assert!(!world.remembers());
@@ -291,8 +295,8 @@ async fn an_answer_is_tried_until_it_is_shown() {
     world.runs(command("10", "tools", "7"));
     world.defers(Ok(PostResult::Done)).await;
     for error in [
-        PostError::Transient("lost".to_owned()),
-        PostError::RateLimited { retry_after: Duration::from_secs(2), global: false },
+        PostError::Unsure("lost".to_owned()),
+        PostError::Limited { retry_after: Duration::from_secs(2), global: false },
     ] {
         let (request, reply) = world.asked().await;
         assert!(matches!(request, PostRequest::Respond { .. }));
@@ -319,13 +323,13 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
     let tries: Mutex<Vec<Instant>> = Mutex::default();
     for result in [
         Err(PostError::Transient("down".to_owned())),
-        Err(PostError::Refused { status: 403, message: "no".to_owned() }),
+        Err(PostError::Rejected { reason: Rejection::Forbidden, message: "no".to_owned() }),
         Ok(PostResult::Done),
     ] {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
             panic!("something else")
         };
-        assert_eq!(specs.len(), command::CommandKind::ALL.len());
+        assert_eq!(specs.len(), command::CommandKind::OFFERED.len());
         tries.lock().push(Instant::now());
         reply.send(result).unwrap();
     }

@@ -8,24 +8,25 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::actors::board::Board;
+use crate::actors::door::Doors;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::outbox::{OutboxMsg, Outboxes};
 use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::{
-    FixedDice, ManualClock, MemoryStore, NoFiles, Say, ScriptedFaults, ScriptedModels,
-};
-use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
+use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
+use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::ActorKind;
 use crate::actors::turn::InFlight;
+use crate::actors::turn_events::TurnEvents;
+use crate::domain::ending::Ending;
 use crate::domain::incoming::Attachment;
 use crate::domain::limits::charge::{Charge, charge};
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, Effort, LANE_BUSY, LANE_FULL, LaneRule, Outcome, Trigger};
-use crate::ports::{Fault, ModelErrorKind};
+use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
+use crate::ports::{Fault, ModelErrorKind, Store};
 
 struct World {
     router: Handle<ConversationsMsg>,
@@ -36,6 +37,7 @@ struct World {
     in_flight: Arc<InFlight>,
     attachment_kib: Arc<Semaphore>,
     rate_limiter: Inbox<RateLimiterMsg>,
+    store: Arc<MemoryStore>,
     _outbox: Inbox<OutboxMsg>,
     _tree: Tree,
 }
@@ -52,19 +54,21 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let in_flight = Arc::new(InFlight::default());
     let attachment_kib = Arc::new(Semaphore::new(1));
     let live = live(variables, Arc::clone(&models) as _);
+    let store = Arc::new(MemoryStore::new());
     let parts = Arc::new(TurnParts {
         forgotten: Arc::default(),
         timeline: Arc::default(),
+        events: TurnEvents::default(),
         live: live.clone(),
-        store: Arc::new(MemoryStore::new()),
+        store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
         dispatcher: dispatcher.clone(),
-        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
+        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
         journal: journal.clone(),
         rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),
-        attachments: Arc::new(NoFiles),
+        doors: Doors::new(Vec::new()).unwrap(),
         attachment_kib: Arc::clone(&attachment_kib),
         busy: Arc::default(),
         interjections: Arc::default(),
@@ -90,6 +94,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         in_flight,
         attachment_kib,
         rate_limiter,
+        store,
         _outbox: outbox,
         _tree: tree,
     }
@@ -176,7 +181,7 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     for id in ["20", "21", "22", "23"] {
         world.offer(turn(id, "7", "43"));
     }
-    let full = Outcome::Apologised("lane full".into());
+    let full = Outcome::Apologised(Ending::LaneFull);
     let JournalMsg::Answered(first, answer) = world.journal.next().await else { panic!("no notice") };
     assert_eq!(
         (first.id.as_str(), answer.outcome, answer.outgoing.text()),
@@ -219,7 +224,7 @@ async fn a_lane_that_refuses_does_not_queue() {
         world.offer(turn);
     }
     let (_, outcome, words) = world.answer().await;
-    assert_eq!((outcome, words.as_str()), (Outcome::Apologised(LANE_FULL.into()), notice::lane_busy(Locale::English)));
+    assert_eq!((outcome, words.as_str()), (Outcome::Apologised(Ending::LaneFull), notice::lane_busy(Locale::English)));
     assert_eq!(world.answer().await.0, "10");
 }
 
@@ -247,7 +252,7 @@ async fn what_nobody_asked_for_costs_nothing_when_its_lane_is_busy() {
         world.offer(turn);
     }
     let (id, outcome, _) = world.answer().await;
-    assert_eq!((id.as_str(), &outcome), ("11", &Outcome::Apologised(LANE_BUSY.into())));
+    assert_eq!((id.as_str(), &outcome), ("11", &Outcome::Apologised(Ending::LaneBusy)));
     let outgoing = turn("11", "8", "42").reply_with("");
     let answer = Answer { outgoing, exchange: None, outcome, effort: Effort::default() };
     assert_eq!(charge(&answer), Charge::Cancel);
@@ -280,7 +285,7 @@ async fn a_turn_is_apologised_for_at_its_deadline() {
     let (_, outcome, said) = world.answer().await;
     assert_eq!(
         (outcome, said.as_str()),
-        (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English))
+        (Outcome::Apologised(Ending::Deadline), notice::apology(Apology::TimedOut, Locale::English))
     );
     assert_eq!(begun.elapsed().as_secs(), 120);
     settle().await;
@@ -298,8 +303,8 @@ async fn a_model_that_eats_every_deadline_is_left_alone_and_a_cancelled_call_say
     settle().await;
     assert!(log.of("llm.called").is_empty());
     for number in 0..crate::domain::breaker::OPEN_AFTER {
-        world.offer(turn(&format!("1{number}"), "7", "42"));
-        assert_eq!(world.answer().await.1, Outcome::Apologised("deadline".into()));
+        world.offer(turn(&format!("1{number}"), if number == 0 { "7" } else { "8" }, "42"));
+        assert_eq!(world.answer().await.1, Outcome::Apologised(Ending::Deadline));
     }
     settle().await;
     assert_eq!(log.of("breaker.opened").len(), 1);
@@ -313,7 +318,7 @@ async fn a_turn_that_waited_too_long_in_its_lane_is_apologised_for() {
         world.offer(turn(id, "7", "42"));
     }
     assert_eq!(world.answer().await.1, Outcome::Replied);
-    assert_eq!(world.answer().await.1, Outcome::Apologised("waited too long".into()));
+    assert_eq!(world.answer().await.1, Outcome::Apologised(Ending::WaitedTooLong));
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,7 +331,11 @@ async fn a_task_that_panics_costs_its_turn_an_apology_and_nobody_else_anything()
     }
     assert_eq!(
         world.answer().await,
-        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal, Locale::English).into())
+        (
+            "10".into(),
+            Outcome::Apologised(Ending::Panicked),
+            notice::apology(Apology::Internal, Locale::English).into()
+        )
     );
     assert_eq!(world.answer().await.1, Outcome::Replied);
     assert_eq!(log.column("turn.panicked", "panic"), ["the model panicked"]);
@@ -426,4 +435,52 @@ async fn a_drain_finishes_what_runs_and_begins_nothing() {
     assert_eq!(world.answer().await.0, "10");
     assert!(world.journal.within(Duration::from_secs(200)).await.is_none());
     assert_eq!((world.asked().len(), world.in_flight.now()), (1, 0));
+}
+
+/// Words that no draft shows, because no typed reply begins like this.
+const HIDDEN: &str = "Let me think about this for a while, aloud and in many words.";
+
+#[tokio::test(start_paused = true)]
+async fn what_was_streamed_until_the_deadline_is_paid_and_no_fault_of_the_model() {
+    let mut world = world(&[]).await;
+    for number in 0..4 {
+        world.models.say(Say::Flows(HIDDEN));
+        world.offer(turn(&format!("1{number}"), &number.to_string(), "42"));
+        let answer = loop {
+            if let JournalMsg::Answered(_, answer) = world.journal.next().await {
+                break *answer;
+            }
+        };
+        assert_eq!(answer.outcome, Outcome::Apologised(Ending::Deadline), "the model was asked");
+        let usage = answer.effort.usage;
+        assert!(usage.estimated && usage.completion == 16 && usage.prompt > 0, "{usage:?}");
+        assert_eq!(charge(&answer), Charge::Settle);
+    }
+    world.offer(turn("20", "9", "42"));
+    assert_eq!(world.answer().await.1, Outcome::Replied, "no breaker opened");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_streamed_until_a_turn_was_cancelled_is_counted() {
+    let mut world = world(&[]).await;
+    world.models.say(Say::Flows(HIDDEN));
+    world.offer(turn("10", "7", "42"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
+    let RateLimiterMsg::Settle { turn, effort } = world.rate_limiter.next().await else { panic!("it is settled") };
+    assert_eq!((turn.id, effort.usage.completion), (turn_id("10"), 16));
+    let counted = world.store.scan("", usize::MAX).await.into_iter().any(|(_, value)| value == "16");
+    assert!(counted, "the ledger has the tokens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_no_model_takes_is_told_as_such() {
+    for (kind, why) in
+        [(ModelErrorKind::ContextOverflow, Apology::TooLong), (ModelErrorKind::Filtered, Apology::Filtered)]
+    {
+        let mut world = world(&[]).await;
+        world.models.say(Say::Fail(kind));
+        world.offer(turn("10", "7", "42"));
+        assert_eq!(world.answer().await.2, notice::apology(why, Locale::English));
+    }
 }

@@ -7,6 +7,7 @@ use super::entry::Entry;
 use super::{Journal, JournalMsg, JournalState};
 use crate::actors::rate_limiter;
 use crate::actors::supervisor::ActorContext;
+use crate::domain::ending::Ending;
 use crate::domain::ids::TurnId;
 use crate::domain::keys;
 use crate::domain::notice;
@@ -41,16 +42,19 @@ impl Journal {
                 continue;
             }
             match serde_json::from_str(&value) {
+                Ok(Custody::Open { turn, .. }) if !self.outboxes.has(&turn.id.door) => {
+                    tracing::error!(event = "turn.no_door", turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
+                }
                 Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
-                    self.timeline.accepted(&turn);
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
-                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), "interrupted")),
+                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), Ending::Interrupted)),
                         known => known,
                     };
+                    self.taken(&turn, answer.as_ref());
                     if let Some(answer) = &answer {
                         rate_limiter::close(&self.rate_limiter, &turn, answer);
                     }

@@ -10,14 +10,14 @@ use crate::domain::ids::{self, MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::Write;
 
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
 pub(super) fn silent(entry: &Entry) -> Option<String> {
     match &entry.answer.as_ref()?.outcome {
-        Outcome::Apologised(reason) | Outcome::Refused(reason) if !entry.turn.trigger.is_asked() => {
-            Some(reason.clone())
-        }
+        Outcome::Apologised(why) if !entry.turn.trigger.is_asked() => Some(why.as_str().to_owned()),
+        Outcome::Refused(reason) if !entry.turn.trigger.is_asked() => Some(reason.clone()),
         Outcome::Apologised(_) | Outcome::Refused(_) | Outcome::Replied | Outcome::Hinted => None,
     }
 }
@@ -37,6 +37,9 @@ impl Journal {
             return self.withdraw(state, id, "dropped", &reason);
         }
         self.timeline.answered(id);
+        if let Some(answer) = &entry.answer {
+            report::publish_answer(&self.events, &entry.turn, answer);
+        }
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
     }
@@ -85,6 +88,7 @@ impl Journal {
     ) {
         let id = &entry.turn.id;
         state.closed.insert(id);
+        self.events.publish(&entry.turn.place, id, || TurnUpdate::Done);
         if let Some(answer) = &entry.answer {
             let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use super::entry::{Entry, oldest_first};
-use super::{Journal, JournalState};
+use super::{Journal, JournalState, Recovered};
 use crate::actors::conversations::Offered;
 use crate::actors::outbox::OutboxMsg;
 use crate::actors::rate_limiter::RateLimiterMsg;
+use crate::actors::tree::{ActorKind, Scope};
+use crate::domain::ending::Ending;
 use crate::domain::ids::TurnId;
 use crate::domain::notice::{self, Apology};
+use crate::domain::turn::Turn;
 
 /// How often a turn is offered again before it is answered with an apology: a turn that crashes its conversation must not do
 /// so for ever.
@@ -30,7 +33,7 @@ impl Journal {
         if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
             let turn = &entry.turn;
             let apology = notice::apology(Apology::Internal, turn.locale());
-            let answer = turn.apology(apology, "crashed again and again");
+            let answer = turn.apology(apology, Ending::OffersExhausted);
             return self.answered(state, id, answer);
         }
         // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the first
@@ -39,6 +42,8 @@ impl Journal {
             Some(answer) => {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
                 let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
+                // Readers of events are shown drafts there, and never in the channel.
+                let drafted = drafted && !self.events.streams(&id.door);
                 let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted };
                 entry.undelivered = self.outboxes.of(&id.door).cast(deliver).is_err();
             }
@@ -51,20 +56,39 @@ impl Journal {
         }
     }
 
-    /// What the failed actor may have held is offered again. Whoever still holds a turn ignores a second offer.
-    pub(super) fn offer_again(&self, state: &mut JournalState, path: &str) {
-        let outbox = path.contains("/outbox");
-        let conversation = path.split_once("/conversation:").map(|(_, place)| place);
-        let router = path.ends_with("/conversations") || path.ends_with("/rate_limiter");
-        if outbox {
-            // Drafts of turns without an answer may stand in their channels, and nobody remembers them.
-            state.open.values_mut().for_each(|entry| entry.maybe_posted = true);
-        }
-        let concerned = |entry: &Entry| match conversation {
-            Some(place) => entry.answer.is_none() && entry.turn.place.to_string() == place,
-            None => (router && entry.answer.is_none()) || (outbox && entry.answer.is_some()),
+    /// What the failed actor may have held is offered again: to an outbox the answers of its door, to those who find answers
+    /// the turns that have none. An actor that still holds a turn ignores a second offer.
+    pub(super) fn offer_again(&self, state: &mut JournalState, recovered: &Recovered) {
+        let concerns = |turn: &Turn| match &recovered.scope {
+            Scope::One | Scope::Number(_) => true,
+            Scope::Door(door) => turn.id.door == *door,
+            Scope::Place(place) => turn.place == *place,
         };
-        for id in oldest_first(state.open.values().filter(|entry| concerned(entry))) {
+        let answered = match recovered.kind {
+            ActorKind::Outbox => true,
+            ActorKind::RateLimiter | ActorKind::Conversations | ActorKind::Conversation => false,
+            ActorKind::Root
+            | ActorKind::Ops
+            | ActorKind::Journal
+            | ActorKind::RestrictionSweeper
+            | ActorKind::LlmDispatcher
+            | ActorKind::PresenceScheduler
+            | ActorKind::Commands
+            | ActorKind::Reporter
+            | ActorKind::ConfigWatcher
+            | ActorKind::Gateway
+            | ActorKind::Source
+            | ActorKind::Discord
+            | ActorKind::IdentifyQueue
+            | ActorKind::Shard => return,
+        };
+        if answered {
+            // Drafts of turns without an answer may stand in their channels, and the new outbox does not know of them.
+            let drafted = state.open.values_mut().filter(|entry| concerns(&entry.turn));
+            drafted.for_each(|entry| entry.maybe_posted = true);
+        }
+        let concerned = |entry: &&Entry| entry.answer.is_some() == answered && concerns(&entry.turn);
+        for id in oldest_first(state.open.values().filter(concerned)) {
             tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
             self.offer(state, &id);
         }
@@ -80,7 +104,7 @@ impl Journal {
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
         for id in oldest_first(state.open.values().filter(late)) {
             let turn = &state.open[&id].turn;
-            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "no progress");
+            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Stalled);
             self.answered(state, &id, answer);
         }
     }

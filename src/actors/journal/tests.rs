@@ -11,13 +11,22 @@ use crate::actors::outbox::OutboxMsg;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
-use crate::actors::testing::{Inbox, LEAF, Stage, Tree, answer, at, message, row, settle, turn, turn_id, usual};
+use crate::actors::testing::{
+    DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual,
+};
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
+use crate::domain::ending::{Ending, ModelErrorKind};
+use crate::domain::ids::Door;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
+use crate::domain::outgoing::Part;
 use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
-use crate::ports::Fault;
+use crate::domain::turn_event::TurnUpdate;
+use crate::ports::{Fault, TurnEventLog as _};
+
+mod stored;
 
 struct World {
     store: Arc<MemoryStore>,
@@ -26,6 +35,7 @@ struct World {
     rate_limiter: Inbox<RateLimiterMsg>,
     outbox: Inbox<OutboxMsg>,
     journal: Handle<JournalMsg>,
+    events: TurnEvents,
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
@@ -34,16 +44,18 @@ struct World {
 
 async fn world(store: MemoryStore) -> World {
     let (store, clock) = (Arc::new(store), Arc::new(ManualClock::new()));
+    let events = TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _);
     let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
         forgotten: Arc::default(),
         timeline: Arc::default(),
+        events: events.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
         live: usual(),
         rate_limiter: rate_limiter.clone(),
-        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
+        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
     };
     let faults = Arc::clone(&stage.faults);
     let (rate_limiter, outbox) = (stage.probe(&rate_limiter), stage.probe(&outbox));
@@ -51,7 +63,7 @@ async fn world(store: MemoryStore) -> World {
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
     let permits = Arc::new(Semaphore::new(100));
-    World { store, clock, permits, rate_limiter, outbox, journal, faults, told, receipts, _tree: tree }
+    World { store, clock, permits, rate_limiter, outbox, journal, events, faults, told, receipts, _tree: tree }
 }
 
 impl World {
@@ -100,6 +112,10 @@ impl World {
         }
     }
 
+    fn recovered(&self, kind: ActorKind, scope: Scope) {
+        self.journal.cast(JournalMsg::ActorRecovered(Recovered { kind, scope })).unwrap();
+    }
+
     fn answered(&self, turn: &Turn, text: &str) {
         self.journal.cast(JournalMsg::Answered(turn.id.clone(), Box::new(answer(turn, text)))).unwrap();
     }
@@ -107,6 +123,12 @@ impl World {
     fn delivered(&self, id: &str) {
         let delivery = Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false };
         self.journal.cast(JournalMsg::Delivered(turn_id(id), delivery)).unwrap();
+    }
+
+    /// What readers of this channel were told since the start.
+    fn events(&self) -> Vec<(String, TurnUpdate)> {
+        let batch = self.events.read(&place("42"), 0).unwrap();
+        batch.events.iter().map(|event| (event.turn.id.clone(), event.update.clone())).collect()
     }
 
     fn record(&self, id: &str) -> String {
@@ -126,6 +148,43 @@ fn with(records: Vec<(String, String)>) -> MemoryStore {
         store.put(key, value);
     }
     store
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_read_along_learn_of_each_step_once() {
+    let earlier = turn("9", "7", "42");
+    let known = answer(&earlier, "from before");
+    let mut world = world(with(vec![open(&earlier, Some(known))])).await;
+    let (question, lost) = (turn("10", "7", "42"), turn("11", "8", "42"));
+    world.accept(&question);
+    world.accept(&lost);
+    settle().await;
+    world.answered(&question, "hello");
+    world.answered(&question, "hello twice");
+    world
+        .journal
+        .cast(JournalMsg::Answered(lost.id.clone(), Box::new(lost.apology("sorry", Ending::Deadline))))
+        .unwrap();
+    while world.delivery().await.is_some() {}
+    for id in ["9", "10"] {
+        world.delivered(id);
+    }
+    world.journal.cast(JournalMsg::Cancel(lost.id.clone())).unwrap();
+    settle().await;
+    let parts = |text: &str| [Part::Text { text: text.to_owned() }].as_slice().into();
+    let told = |id: &str, update| (id.to_owned(), update);
+    let expected = [
+        told("9", TurnUpdate::Accepted),
+        told("9", TurnUpdate::Final { parts: parts("from before") }),
+        told("10", TurnUpdate::Accepted),
+        told("11", TurnUpdate::Accepted),
+        told("10", TurnUpdate::Final { parts: parts("hello") }),
+        told("11", TurnUpdate::Apology { parts: parts("sorry") }),
+        told("9", TurnUpdate::Done),
+        told("10", TurnUpdate::Done),
+        told("11", TurnUpdate::Done),
+    ];
+    assert_eq!(world.events(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,15 +391,17 @@ async fn recovered_actors_are_offered_what_they_may_have_held_and_nobody_else() 
     world.answered(&known, "known");
     settle().await;
     while world.rate_limiter.now().await.is_some() || world.outbox.now().await.is_some() {}
-    let recovered = |path: &str| world.journal.cast(JournalMsg::ActorRecovered(path.to_owned())).unwrap();
-    recovered("staffai/conversations/conversation:discord:43");
-    recovered("staffai/gateway");
+    let recovered = |kind, scope| world.recovered(kind, scope);
+    recovered(ActorKind::Conversation, Scope::Place(place("43")));
+    recovered(ActorKind::Gateway, Scope::One);
     assert_eq!(world.offered().await.as_deref(), Some("11"));
     assert_eq!(world.offered().await, None);
-    world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations".into())).unwrap();
+    world.recovered(ActorKind::Conversations, Scope::One);
     let both = [world.offered().await.unwrap(), world.offered().await.unwrap()];
     assert_eq!((both, world.offered().await), (["10".to_owned(), "11".to_owned()], None));
-    world.journal.cast(JournalMsg::ActorRecovered("staffai/outbox:discord".into())).unwrap();
+    world.recovered(ActorKind::Outbox, Scope::Door(Door::new("terminal")));
+    assert_eq!(world.delivery().await, None, "another door's outbox held nothing of it");
+    world.recovered(ActorKind::Outbox, Scope::Door(DOOR));
     assert_eq!(world.delivery().await, Some(("12".into(), "known".into(), true)));
 }
 
@@ -353,7 +414,7 @@ async fn a_lane_gets_its_turns_back_in_the_order_in_which_they_were_asked() {
     }
     settle().await;
     while world.rate_limiter.now().await.is_some() {}
-    world.journal.cast(JournalMsg::ActorRecovered("staffai/conversations/conversation:discord:42".into())).unwrap();
+    world.recovered(ActorKind::Conversation, Scope::Place(place("42")));
     let mut offered = Vec::new();
     while let Some(id) = world.offered().await {
         offered.push(id);
@@ -368,8 +429,7 @@ async fn a_turn_that_kills_its_conversation_again_and_again_gets_an_apology() {
     let mut offers = 0;
     while world.offered().await.is_some() {
         offers += 1;
-        let path = "staffai/conversations/conversation:discord:42".to_owned();
-        world.journal.cast(JournalMsg::ActorRecovered(path)).unwrap();
+        world.recovered(ActorKind::Conversation, Scope::Place(place("42")));
     }
     assert_eq!(offers, OFFERS_MAX);
     let apology = notice::apology(Apology::Internal, Locale::English).to_owned();
@@ -477,7 +537,7 @@ async fn what_nobody_asked_for_is_said_once_and_its_failures_are_silent() {
     let said = Answer { exchange: Some(exchange), ..answer(&well, "by the way") };
     world.journal.cast(JournalMsg::Answered(well.id.clone(), Box::new(said))).unwrap();
     assert_eq!(world.delivery().await, Some(("10".into(), "by the way".into(), false)));
-    let apology = ill.apology("sorry", "timeout");
+    let apology = ill.apology("sorry", Ending::Model(ModelErrorKind::Timeout));
     world.journal.cast(JournalMsg::Answered(ill.id.clone(), Box::new(apology))).unwrap();
     assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));
     let delivery = Delivery { posted: vec![message("20")], first_visible: Instant::now(), doubled: false };
@@ -499,9 +559,8 @@ async fn what_nobody_asked_for_is_never_taken_up_again() {
     }
     world.journal.cast(JournalMsg::Answered(posting.id.clone(), Box::new(answer(&posting, "hm")))).unwrap();
     assert_eq!(world.delivery().await, Some(("11".into(), "hm".into(), false)));
-    for path in ["staffai/conversations/conversation:discord:42", "staffai/outbox:discord"] {
-        world.journal.cast(JournalMsg::ActorRecovered(path.into())).unwrap();
-    }
+    world.recovered(ActorKind::Conversation, Scope::Place(place("42")));
+    world.recovered(ActorKind::Outbox, Scope::Door(DOOR));
     assert_eq!(world.offered().await.as_deref(), Some("cancel 10"));
     assert_eq!(world.delivery().await, Some(("10".into(), "forget".into(), false)));
     assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));
@@ -532,7 +591,10 @@ async fn what_a_turn_took_is_settled_when_it_ends_and_a_fault_of_ours_is_taken_b
     assert_eq!(world.charged().await.as_deref(), Some("settle 10 70"));
     world.delivered("10");
     assert_eq!(world.charged().await, None, "once");
-    world.journal.cast(JournalMsg::Answered(failed.id.clone(), Box::new(failed.apology("sorry", "deadline")))).unwrap();
+    world
+        .journal
+        .cast(JournalMsg::Answered(failed.id.clone(), Box::new(failed.apology("sorry", Ending::Deadline))))
+        .unwrap();
     assert_eq!(world.charged().await.as_deref(), Some("cancel 11"));
     world.journal.cast(JournalMsg::Answered(posted_nowhere.id.clone(), Box::new(found))).unwrap();
     world.journal.cast(JournalMsg::Undeliverable(posted_nowhere.id, "gone".to_owned())).unwrap();

@@ -8,6 +8,7 @@ use super::courier::Courier;
 use super::pace::WAIT_MAX;
 use super::pacer::Slot;
 use crate::domain::outgoing::Piece;
+use crate::domain::rejection::Rejection;
 use crate::domain::restart::Backoff;
 use crate::ports::{PostError, PostReply, PostRequest, PostResult};
 
@@ -16,9 +17,12 @@ const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration
 /// The most tries of a read.
 const READ_TRIES: u32 = 3;
 
+/// The most tries of a request that the platform rejects without a reason: with their waits they take some ten seconds.
+const REJECTED_TRIES: u32 = 6;
+
 /// Why a request is not tried again.
 pub(super) enum PostFailure {
-    /// The place itself refuses us: everything else that waits for it is refused as well.
+    /// The place is known to be gone or closed to us: everything else for it is rejected as well.
     Place(String),
     /// Only this request is refused.
     Request(String),
@@ -36,7 +40,8 @@ impl Courier {
                 Err(error) => error,
             };
             attempt += 1;
-            if attempt >= READ_TRIES || matches!(error, PostError::Refused { .. } | PostError::NoReply(_)) {
+            let lasting = matches!(&error, PostError::Rejected { reason, .. } if !reason.may_pass());
+            if attempt >= READ_TRIES || lasting {
                 return Err(error);
             }
             tokio::time::sleep(self.pause(&error, attempt)).await;
@@ -68,11 +73,11 @@ impl Courier {
                 // It counts also when nothing told so.
                 self.pace.left = self.pace.left.map(|(left, until)| (left.saturating_sub(1), until));
                 match &error {
-                    PostError::RateLimited { retry_after, global } => {
+                    PostError::Limited { retry_after, global } => {
                         self.pacer.lock().limited(now, *retry_after, *global);
                     }
-                    PostError::Refused { status, .. } => self.pacer.lock().refused(now, *status),
-                    PostError::NoReply(_) | PostError::Transient(_) => {}
+                    PostError::Rejected { reason, .. } => self.pacer.lock().rejected(now, *reason),
+                    PostError::Unsure(_) | PostError::Transient(_) => {}
                 }
                 Err(error)
             }
@@ -87,11 +92,10 @@ impl Courier {
         attempt: u32,
         until: Instant,
     ) -> Result<(), PostFailure> {
-        if let PostError::Refused { status, message } = &error {
-            return Err(refusal(*status, message, piece));
-        }
-        if let PostError::NoReply(_) = &error {
-            return Err(PostFailure::Request(error.to_string()));
+        if let PostError::Rejected { reason, .. } = &error
+            && let Some(failure) = failure(*reason, &error, piece, attempt)
+        {
+            return Err(failure);
         }
         let pause = self.pause(&error, attempt);
         if Instant::now() + pause > until {
@@ -104,18 +108,22 @@ impl Courier {
 
     fn pause(&self, error: &PostError, attempt: u32) -> Duration {
         match error {
-            PostError::RateLimited { retry_after, .. } => (*retry_after).min(WAIT_MAX),
+            PostError::Limited { retry_after, .. } => (*retry_after).min(WAIT_MAX),
             _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),
         }
     }
 }
 
-fn refusal(status: u16, message: &str, piece: &Piece) -> PostFailure {
-    let text = format!("status {status}: {message}");
-    match status {
+/// What a rejection means for the piece that was to be shown; none when the same request is worth another try.
+fn failure(reason: Rejection, error: &PostError, piece: &Piece, attempt: u32) -> Option<PostFailure> {
+    let text = error.to_string();
+    match reason {
         // A place may take words and refuse links, pictures or files.
-        400 | 403 | 413 if !piece.is_plain() => PostFailure::Extras(text),
-        401 | 403 | 404 => PostFailure::Place(text),
-        _ => PostFailure::Request(text),
+        Rejection::Content | Rejection::Forbidden | Rejection::Unexplained if !piece.is_plain() => {
+            Some(PostFailure::Extras(text))
+        }
+        reason if reason.closes_place() => Some(PostFailure::Place(text)),
+        reason if reason.may_pass() && attempt + 1 < REJECTED_TRIES => None,
+        _ => Some(PostFailure::Request(text)),
     }
 }

@@ -15,6 +15,7 @@ use super::pacer::Pacer;
 use crate::domain::ids::MessageId;
 use crate::domain::layout::lay_out;
 use crate::domain::outgoing::{Capabilities, File, Part, Piece};
+use crate::domain::rejection::Rejection;
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// How long an answer is tried before it is given up.
@@ -166,9 +167,11 @@ impl Courier {
             match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => return Ok(message),
                 Ok(_) => return Err(PostFailure::Request("the platform did not name the posted message".to_owned())),
-                Err(PostError::NoReply(_)) if drop_reply(&mut request) => {}
+                // It may be the reply alone that is rejected.
+                Err(PostError::Rejected { reason: Rejection::Content | Rejection::MessageGone, .. })
+                    if piece.is_plain() && drop_reply(&mut request) => {}
                 Err(error) => {
-                    if matches!(error, PostError::Transient(_)) {
+                    if matches!(error, PostError::Unsure(_)) {
                         uncertain_since.get_or_insert_with(Instant::now);
                     }
                     self.wait_or_refuse(error, piece, attempt, until).await?;
@@ -187,9 +190,13 @@ impl Courier {
             }
             match self.perform(&request).await {
                 // Somebody removed our message: it was answered all the same.
-                Ok(_) | Err(PostError::Refused { status: 404, .. }) => break,
+                Ok(_) | Err(PostError::Rejected { reason: Rejection::MessageGone, .. }) => break,
                 // It may no longer be edited, which is as good.
-                Err(PostError::Refused { status: 400..=403, .. }) if piece.is_plain() => break,
+                Err(PostError::Rejected { reason: Rejection::Content | Rejection::Forbidden, .. })
+                    if piece.is_plain() =>
+                {
+                    break;
+                }
                 Err(error) => self.wait_or_refuse(error, piece, attempt, until).await?,
             }
         }

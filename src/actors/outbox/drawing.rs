@@ -75,7 +75,7 @@ impl Courier {
     /// for that one request.
     pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> Drew {
         let Step { turn, place, reply_to, text, mut drawn } = step;
-        if let Some(text) = draft::draft(&text, self.poster.capabilities().text_limit) {
+        if let Some(text) = draft::draft(&text, self.poster.capabilities().text_limit).into_iter().next() {
             if drawn.doubtful {
                 if !self.look_for(&place, &turn, &mut drawn).await {
                     return Drew { place, turn, drawn, pace: self.pace };
@@ -113,13 +113,14 @@ impl Courier {
                 drawn.message = Some(message);
                 drawn.doubtful = false;
             }
-            Err(PostError::RateLimited { retry_after, .. }) => {
+            Err(PostError::Limited { retry_after, .. }) => {
                 // The answer itself would meet the same limit.
                 self.pace.left = Some((0, now + retry_after.min(WAIT_MAX)));
             }
-            Err(PostError::Refused { .. } | PostError::NoReply(_)) => drawn.over = true,
-            // It may have worked, and only its answer was lost.
-            Ok(_) | Err(PostError::Transient(_)) => {
+            Err(PostError::Rejected { .. }) => drawn.over = true,
+            // The message stands as it is.
+            Err(PostError::Transient(_)) => {}
+            Ok(_) | Err(PostError::Unsure(_)) => {
                 drawn.text.clear();
                 drawn.doubtful = drawn.message.is_none();
             }

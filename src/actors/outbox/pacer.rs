@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::pace::WAIT_MAX;
 use crate::domain::budget::{InvalidBudget, RequestBudget, Ticket};
+use crate::domain::rejection::Rejection;
 
 /// Requests a second, and refused requests in ten minutes.
 pub struct Pacer {
@@ -33,20 +34,24 @@ impl Pacer {
         Self { origin: Instant::now(), budget, invalid, turn: Arc::default() }
     }
 
-    /// The platform refused a request with this status.
-    pub fn refused(&mut self, now: Instant, status: u16) {
-        if matches!(status, 401 | 403 | 429) {
-            self.invalid.invalid(now - self.origin);
-            // As a block, so that those who wait for its end do not all go at once then.
-            if let Some(until) = self.invalid.hold(now - self.origin) {
-                self.budget.block_until(until);
-            }
+    /// The platform rejected a request.
+    pub(super) fn rejected(&mut self, now: Instant, reason: Rejection) {
+        if reason.counts_against_us() {
+            self.invalid(now);
+        }
+    }
+
+    fn invalid(&mut self, now: Instant) {
+        self.invalid.invalid(now - self.origin);
+        // As a block, so that those who wait for its end do not all go at once then.
+        if let Some(until) = self.invalid.hold(now - self.origin) {
+            self.budget.block_until(until);
         }
     }
 
     /// The platform said that there were too many requests.
-    pub fn limited(&mut self, now: Instant, retry_after: Duration, global: bool) {
-        self.refused(now, 429);
+    pub(super) fn limited(&mut self, now: Instant, retry_after: Duration, global: bool) {
+        self.invalid(now);
         if global {
             self.budget.block_until(now - self.origin + retry_after.min(WAIT_MAX));
         }

@@ -55,7 +55,7 @@ impl Outbox {
             if now < *until {
                 let reason = reason.clone();
                 for job in std::mem::take(&mut queue.jobs) {
-                    self.report(state, &place, job.task, Err(reason.clone()));
+                    self.report(state, job.task, Err(reason.clone()));
                 }
                 return;
             }
@@ -99,18 +99,13 @@ impl Outbox {
                 tracing::error!(event = "outbox.retried", place = %place, reason = ?result, "a courier panicked");
                 queue.jobs.push_front(*job);
             }
-            _ => self.report(state, &place, task, result),
+            _ => self.report(state, task, result),
         }
         self.send_courier(ctx, state, place);
     }
 
-    fn report(&self, state: &mut OutboxState, place: &Place, task: Task, result: Result<Delivery, String>) {
+    fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, String>) {
         // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
-        match &task {
-            Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
-            Task::Notice(about) => self.poster.delivered(place, about),
-            Task::Draft(_) | Task::Post(_) => {}
-        }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),

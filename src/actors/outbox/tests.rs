@@ -8,6 +8,8 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};
 use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, message, place, row, settle, turn, turn_id};
+use crate::actors::turn_events::TurnEvents;
+use crate::domain::rejection::Rejection;
 use crate::ports::Fault;
 
 struct World {
@@ -31,7 +33,14 @@ async fn world_of(pacer: Pacer) -> World {
     let heard = stage.probe(&journal);
     let dice = Arc::new(FixedDice::new(0.5));
     let renderer = Arc::new(Sketches);
-    let actor = Outbox { poster: Arc::clone(&poster) as _, pacer: Arc::clone(&pacer), dice, renderer, journal };
+    let actor = Outbox {
+        poster: Arc::clone(&poster) as _,
+        pacer: Arc::clone(&pacer),
+        dice,
+        renderer,
+        journal,
+        events: TurnEvents::default(),
+    };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;
     World { outbox, poster, pacer, journal: heard, faults, _tree: tree }
@@ -67,11 +76,11 @@ impl World {
 }
 
 fn transient() -> Go {
-    Go::Fail(PostError::Transient("reset by peer".into()))
+    Go::Fail(PostError::Unsure("reset by peer".into()))
 }
 
-fn refused(status: u16) -> Go {
-    Go::Fail(PostError::Refused { status, message: "no".into() })
+fn rejected(reason: Rejection) -> Go {
+    Go::Fail(PostError::Rejected { reason, message: "no".into() })
 }
 
 // === Posts that answer nobody ===
@@ -93,8 +102,8 @@ async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported()
     assert_eq!(world.poster.ours(&place("42")), ["first", "second"]);
     assert!(post("second").await.unwrap().is_ok(), "the same post is the same message");
     assert_eq!(world.poster.ours(&place("42")), ["first", "second"]);
-    world.poster.post_goes(refused(403));
-    assert_eq!(post("third").await.unwrap(), Err("status 403: no".to_owned()));
+    world.poster.post_goes(rejected(Rejection::Forbidden));
+    assert_eq!(post("third").await.unwrap(), Err("forbidden: no".to_owned()));
 }
 
 // === Order ===
@@ -194,9 +203,7 @@ async fn after_an_outage_longer_than_nonces_live_the_channel_is_looked_at_first(
 async fn an_answer_is_given_up_after_its_time_and_not_before() {
     let mut world = world().await;
     for _ in 0..1000 {
-        world
-            .poster
-            .post_goes(Go::Fail(PostError::RateLimited { retry_after: Duration::from_secs(50), global: false }));
+        world.poster.post_goes(Go::Fail(PostError::Limited { retry_after: Duration::from_secs(50), global: false }));
     }
     let begun = Instant::now();
     world.deliver("10", "42", "hello");
@@ -208,12 +215,12 @@ async fn an_answer_is_given_up_after_its_time_and_not_before() {
 #[tokio::test(start_paused = true)]
 async fn a_place_that_refuses_us_is_left_alone_for_a_while() {
     let mut world = world().await;
-    world.poster.post_goes(refused(403));
+    world.poster.post_goes(rejected(Rejection::Forbidden));
     for id in ["10", "11", "12"] {
         world.deliver(id, "42", "hello");
     }
     for id in ["10", "11", "12"] {
-        assert_eq!(world.told().await, (id.into(), Err("status 403: no".into())));
+        assert_eq!(world.told().await, (id.into(), Err("forbidden: no".into())));
     }
     assert_eq!(world.creates(), 1, "no hammering");
     world.deliver("13", "43", "elsewhere");
@@ -226,25 +233,26 @@ async fn a_place_that_refuses_us_is_left_alone_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_request_fails_alone() {
     let mut world = world().await;
-    world.poster.post_goes(refused(400));
+    world.poster.post_goes(rejected(Rejection::Content));
+    world.poster.post_goes(rejected(Rejection::Content));
     for id in ["10", "11"] {
         world.deliver(id, "42", "hello");
     }
-    assert_eq!(world.told().await.1, Err("status 400: no".into()));
+    assert_eq!(world.told().await.1, Err("content refused: no".into()));
     assert_eq!(world.told().await.1, Ok(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_replies_are_refused_the_answer_comes_as_a_plain_message() {
     let mut world = world().await;
-    world.poster.post_goes(Go::Fail(PostError::NoReply("code 160002".into())));
+    world.poster.post_goes(rejected(Rejection::Content));
     world.deliver("10", "42", "hello");
     assert_eq!(world.told().await, ("10".into(), Ok(1)));
     assert_eq!((world.poster.ours(&place("42")), world.creates()), (vec!["hello".to_owned()], 2));
     let plain = |request: &PostRequest| matches!(request, PostRequest::Create { reply_to: None, .. });
     assert_eq!(world.poster.count(plain), 1);
-    world.poster.post_goes(Go::Fail(PostError::NoReply("code 160002".into())));
-    world.poster.post_goes(Go::Fail(PostError::NoReply("code 160002".into())));
+    world.poster.post_goes(rejected(Rejection::Content));
+    world.poster.post_goes(rejected(Rejection::Content));
     world.deliver("11", "42", "hello");
     assert!(world.told().await.1.is_err(), "there is no third way");
 }
@@ -437,7 +445,7 @@ async fn a_request_whose_answer_is_lost_counts_in_its_bucket_too() {
 #[tokio::test(start_paused = true)]
 async fn a_global_block_stops_every_place() {
     let mut world = world().await;
-    world.poster.post_goes(Go::Fail(PostError::RateLimited { retry_after: Duration::from_secs(9), global: true }));
+    world.poster.post_goes(Go::Fail(PostError::Limited { retry_after: Duration::from_secs(9), global: true }));
     world.deliver("10", "42", "one");
     settle().await;
     let begun = Instant::now();
@@ -450,7 +458,7 @@ async fn a_global_block_stops_every_place() {
 async fn too_many_refusals_silence_the_door_and_nobody_bursts_out_afterwards() {
     let mut world = world_of(Pacer::new(10, 3)).await;
     for (id, to) in [("10", "1"), ("11", "2"), ("12", "3")] {
-        world.poster.post_goes(refused(403));
+        world.poster.post_goes(rejected(Rejection::Forbidden));
         world.deliver(id, to, "hello");
         assert!(world.told().await.1.is_err());
     }
@@ -511,7 +519,7 @@ async fn typing_waits_for_its_bucket() {
     let world = world().await;
     let (begun, until) = (Instant::now(), Instant::now() + Duration::from_secs(60));
     world.poster.typing_goes(Go::Leaves(0, Duration::from_secs(12)));
-    let empty = PostError::RateLimited { retry_after: Duration::from_secs(20), global: false };
+    let empty = PostError::Limited { retry_after: Duration::from_secs(20), global: false };
     world.poster.typing_goes(Go::Fail(empty));
     for turn in ["10", "11", "12", "13"] {
         world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id(turn), until }).unwrap();

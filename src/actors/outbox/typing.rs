@@ -31,16 +31,16 @@ impl Outbox {
             let now = Instant::now();
             let pause = match answer {
                 Ok(reply) => reply.bucket.filter(|bucket| bucket.remaining == 0).map(|bucket| bucket.reset_after),
-                Err(PostError::Refused { status, .. }) => {
-                    pacer.lock().refused(now, status);
+                Err(PostError::Rejected { reason, .. }) => {
+                    pacer.lock().rejected(now, reason);
                     Some(CLOSED_FOR)
                 }
-                Err(PostError::RateLimited { retry_after, global }) => {
+                Err(PostError::Limited { retry_after, global }) => {
                     pacer.lock().limited(now, retry_after, global);
                     Some(retry_after)
                 }
                 // Typing is worth no second try.
-                Err(PostError::Transient(_) | PostError::NoReply(_)) => None,
+                Err(PostError::Transient(_) | PostError::Unsure(_)) => None,
             };
             if let Some(pause) = pause {
                 // An outbox that begins anew learns it again.

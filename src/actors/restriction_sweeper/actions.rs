@@ -53,7 +53,9 @@ pub(super) async fn perform(
     match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_WITHIN).await {
         Ok(Ok(PostResult::Absent)) => Came::Absent,
         Ok(Ok(_)) => Came::Done,
-        Ok(Err(error @ (PostError::Refused { .. } | PostError::NoReply(_)))) => Came::Refused(error.to_string()),
+        Ok(Err(PostError::Rejected { reason, message })) if !reason.may_pass() => {
+            Came::Refused(format!("{reason}: {message}"))
+        }
         Ok(Err(error)) => Came::Failed(error.to_string()),
         Err(error) => Came::Failed(error.to_string()),
     }

@@ -8,7 +8,9 @@ use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
-use crate::actors::testing::{BEGINNING, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::turn_events::TurnEvents;
+use crate::domain::rejection::Rejection;
 use crate::ports::{Fault, PostError, PostRequest};
 
 /// A role, a channel for its holders, an hour.
@@ -43,13 +45,20 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
     stage.actor(
         row(LEAF),
         &outbox,
-        Outbox { poster: Arc::clone(&poster) as _, pacer, dice, renderer: Arc::new(Sketches), journal },
+        Outbox {
+            poster: Arc::clone(&poster) as _,
+            pacer,
+            dice,
+            renderer: Arc::new(Sketches),
+            journal,
+            events: TurnEvents::default(),
+        },
     );
     let actor = RestrictionSweeper {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
-        outboxes: Outboxes::new(outbox, Vec::new()),
+        outboxes: Outboxes::new(vec![(DOOR, outbox)]),
     };
     stage.actor(row(LEAF), &sweeper, actor);
     let tree = stage.go().await;
@@ -86,8 +95,8 @@ impl World {
     }
 }
 
-fn refused(status: u16) -> Go {
-    Go::Fail(PostError::Refused { status, message: "code 50013: Missing Permissions".into() })
+fn refused() -> Go {
+    Go::Fail(PostError::Rejected { reason: Rejection::Forbidden, message: "code 50013: Missing Permissions".into() })
 }
 
 /// A store with restrictions that ended so many seconds ago.
@@ -136,7 +145,7 @@ async fn a_missing_right_keeps_the_record_and_is_tried_again_without_hammering()
         world.store.put(keys::restricted_until("5", &person(who)), (BEGINNING.0 / 1000 + 310).to_string());
     }
     for _ in 0..3 {
-        world.poster.role_goes(refused(403));
+        world.poster.role_goes(refused());
     }
     tokio::time::sleep(Duration::from_secs(305 + 3 * 300 - 10)).await;
     assert_eq!(world.roles().len(), 3, "one try for the whole community each time");
@@ -273,7 +282,7 @@ async fn without_a_channel_they_are_told_once_until_the_end() {
 async fn moderators_hear_of_each_step() {
     let variables = [USUAL[0], USUAL[1], USUAL[2], USUAL[3], ("STAFFAI_RESTRICTION__AUDIT_CHANNEL", "60")];
     let world = world_of(&variables, MemoryStore::new()).await;
-    world.poster.role_goes(refused(403));
+    world.poster.role_goes(refused());
     world.breaks_a_limit("10", "7", &[]).await;
     tokio::time::sleep(Duration::from_secs(4000)).await;
     let heard = world.poster.ours(&place("60"));

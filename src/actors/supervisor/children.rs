@@ -106,7 +106,7 @@ impl Children {
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
         // There from the start, so that the first restart is a rise.
-        metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().kind().to_owned()).increment(0);
+        metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
         let index = self.list.push(Child { spec, cell: None });
         self.spawn(index).await
     }
@@ -128,14 +128,14 @@ impl Children {
     pub async fn revive(&mut self, path: &str) -> Result<(), Crash> {
         let waiting = self.list.named(path).filter(|(_, child)| child.cell.is_none());
         let Some((index, child)) = waiting else { return Ok(()) };
-        let stats = child.spec.stats();
+        let stats = Arc::clone(child.spec.stats());
         let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
-        metrics::counter!("staffai_actor_restarts_total", "actor" => stats.kind().to_owned()).increment(1);
+        metrics::counter!("staffai_actor_restarts_total", "actor" => stats.label.to_string()).increment(1);
         tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
         self.spawn(index).await?;
         // A start that failed is told of later, when one has worked.
         if self.list.named(path).is_some_and(|(_, child)| child.cell.is_some()) {
-            (self.shared.recovered)(path);
+            (self.shared.recovered)(&stats);
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Children {
                 self.list.remove(index);
                 self.shared.roster.remove(path);
                 if failure.is_some() {
-                    (self.shared.recovered)(path);
+                    (self.shared.recovered)(&stats);
                 }
                 Ok(())
             }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::actors::handle::{CallError, Down, LifeState, Reply};
 use crate::actors::testing::log::Log;
-use crate::actors::testing::{LEAF, Stage, at, row, settle};
+use crate::actors::testing::{LEAF, Stage, at, below, row, settle};
 use crate::actors::tree::ActorKind;
 use crate::domain::restart::{Backoff, Intensity, Restart};
 
@@ -282,7 +282,7 @@ async fn the_root_ends_when_its_children_fail_too_often() {
 #[tokio::test(start_paused = true)]
 async fn failures_escalate_to_the_parent_which_starts_its_branch_anew() {
     let (log, notes) = (Log::capture(), Notes::default());
-    let (branch, leaf) = (at("branch"), Handle::new("staffai/branch/leaf"));
+    let (branch, leaf) = (at("branch"), below("staffai/branch", "leaf"));
     let mut stage = Stage::new();
     let recovered = Arc::clone(&stage.recovered);
     let below = vec![ChildSpec::new(permanent(), &leaf, Worker::noting(&notes), Vec::new())];
@@ -391,7 +391,7 @@ async fn tasks_end_with_an_orderly_stop_of_the_tree() {
 // === Children that are started while the program runs ===
 
 fn dynamic(name: &str, notes: &Notes) -> (Handle<Do>, ChildSpec) {
-    let handle = Handle::new(&format!("staffai/a/{name}"));
+    let handle = below("staffai/a", name);
     let spec = ChildSpec::new(permanent(), &handle, Worker::noting(notes), Vec::new());
     (handle, spec)
 }

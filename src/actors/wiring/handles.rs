@@ -1,10 +1,11 @@
 //! The addresses of all actors.
 
-use super::{Parts, RootMsg};
+use super::RootMsg;
 use crate::actors::commands::CommandsMsg;
 use crate::actors::config_watcher::ConfigWatcherMsg;
 use crate::actors::conversations::ConversationsMsg;
 use crate::actors::discord::DiscordMsg;
+use crate::actors::door::Doors;
 use crate::actors::gateway::GatewayMsg;
 use crate::actors::handle::Handle;
 use crate::actors::identify_queue::IdentifyQueueMsg;
@@ -12,12 +13,12 @@ use crate::actors::intake::GatewayIntake;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcherMsg;
 use crate::actors::ops::OpsMsg;
-use crate::actors::outbox::{OutboxMsg, Outboxes};
+use crate::actors::outbox::Outboxes;
 use crate::actors::presence_scheduler::PresenceMsg;
 use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::reporter::ReporterMsg;
 use crate::actors::restriction_sweeper::SweeperMsg;
-use crate::actors::tree::TREE;
+use crate::actors::tree::{ActorKind, Scope, TREE};
 
 /// The addresses of all actors that are not made while the program runs.
 #[derive(Clone)]
@@ -25,8 +26,7 @@ pub struct Handles {
     pub(super) root: Handle<RootMsg>,
     pub(super) ops: Handle<OpsMsg>,
     pub(super) journal: Handle<JournalMsg>,
-    pub(super) outbox: Handle<OutboxMsg>,
-    pub(super) terminal_outbox: Handle<OutboxMsg>,
+    pub(super) outboxes: Outboxes,
     pub(super) rate_limiter: Handle<RateLimiterMsg>,
     pub(super) restriction_sweeper: Handle<SweeperMsg>,
     pub(super) llm_dispatcher: Handle<LlmDispatcherMsg>,
@@ -41,27 +41,29 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Addresses of actors that do not run yet.
+    /// Addresses of actors that do not run yet, with an outbox for each door.
     #[must_use]
-    pub fn new() -> Self {
-        let at = |path: &str| format!("{}/{path}", TREE.name);
+    pub fn new(doors: &Doors) -> Self {
+        let outboxes = doors.names(|_| true).into_iter().map(|door| {
+            let outbox = of(ActorKind::Outbox, Scope::Door(door.clone()));
+            (door, outbox)
+        });
         Self {
-            root: Handle::new(TREE.name),
-            ops: Handle::new(&at("ops")),
-            journal: Handle::new(&at("journal")),
-            outbox: Handle::new(&at("outbox:discord")),
-            terminal_outbox: Handle::new(&at("outbox:terminal")),
-            rate_limiter: Handle::new(&at("rate_limiter")),
-            restriction_sweeper: Handle::new(&at("restriction_sweeper")),
-            llm_dispatcher: Handle::new(&at("llm_dispatcher")),
-            conversations: Handle::new(&at("conversations")),
-            presence_scheduler: Handle::new(&at("presence_scheduler")),
-            commands: Handle::new(&at("commands")),
-            reporter: Handle::new(&at("reporter")),
-            config_watcher: Handle::new(&at("config_watcher")),
-            gateway: Handle::new(&at("gateway")),
-            discord: Handle::new(&at("discord")),
-            identify_queue: Handle::new(&at("discord/identify_queue")),
+            outboxes: Outboxes::new(outboxes.collect()),
+            root: one(ActorKind::Root),
+            ops: one(ActorKind::Ops),
+            journal: one(ActorKind::Journal),
+            rate_limiter: one(ActorKind::RateLimiter),
+            restriction_sweeper: one(ActorKind::RestrictionSweeper),
+            llm_dispatcher: one(ActorKind::LlmDispatcher),
+            conversations: one(ActorKind::Conversations),
+            presence_scheduler: one(ActorKind::PresenceScheduler),
+            commands: one(ActorKind::Commands),
+            reporter: one(ActorKind::Reporter),
+            config_watcher: one(ActorKind::ConfigWatcher),
+            gateway: one(ActorKind::Gateway),
+            discord: one(ActorKind::Discord),
+            identify_queue: one(ActorKind::IdentifyQueue),
         }
     }
 
@@ -70,15 +72,15 @@ impl Handles {
     pub fn intake(&self) -> GatewayIntake {
         GatewayIntake { gateway: self.gateway.clone() }
     }
-
-    /// The way out of each door.
-    pub(super) fn outboxes(&self, parts: &Parts) -> Outboxes {
-        Outboxes::new(self.outbox.clone(), vec![(parts.terminal_door.clone(), self.terminal_outbox.clone())])
-    }
 }
 
-impl Default for Handles {
-    fn default() -> Self {
-        Self::new()
-    }
+fn one<M: Send + 'static>(kind: ActorKind) -> Handle<M> {
+    of(kind, Scope::One)
+}
+
+/// The address of one actor of this kind, below supervisors that are the only ones of theirs.
+fn of<M: Send + 'static>(kind: ActorKind, scope: Scope) -> Handle<M> {
+    // Every kind has a row: a test holds it.
+    let (row, above) = TREE.locate(kind).unwrap_or((&TREE, String::new()));
+    Handle::new(row, &above, scope)
 }

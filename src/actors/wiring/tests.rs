@@ -2,11 +2,16 @@
 
 mod failures;
 mod simulation;
+mod third_door;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
+use parking_lot::Mutex;
+
+use self::third_door::{CLUB, Club};
 use super::*;
 use crate::actors::config_watcher::{FileFingerprints, Files};
+use crate::actors::door::{Pacing, Source};
 use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
@@ -15,6 +20,7 @@ use crate::actors::testing::ports::{
     ScriptedPoster, ScriptedSource,
 };
 use crate::actors::testing::{DOOR, mention, place, settle};
+use crate::actors::tree::{Instances, Scope};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::ports::{NoFaults, Session, StreamEvent};
 
@@ -56,28 +62,44 @@ struct World {
     store: Arc<MemoryStore>,
     roster: Arc<Roster>,
     connections: Connections,
+    events: TurnEvents,
 }
 
 async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
+    life_with(outside, faults, &[], Arc::new(Club::default())).await
+}
+
+async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&str, &str)], club: Arc<Club>) -> World {
     let (source, connections) = ScriptedSource::new();
     let models = Arc::new(ScriptedModels::new(&["main"]));
     let roster = Arc::new(Roster::default());
+    let platform = DoorRecord {
+        door: DOOR,
+        source: Source::Shards(Arc::new(source)),
+        poster: Arc::clone(&outside.poster) as _,
+        attachments: Arc::new(NoFiles),
+        pacing: Pacing { requests_per_second: 50, refusals: 1_000 },
+        read_along: false,
+        registers_commands: true,
+    };
+    let mut running = crate::actors::testing::running(variables, Arc::clone(&models) as _);
+    running.doors.insert(CLUB, third_door::rules());
+    let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock) as _);
     let parts = Parts {
-        terminal_door: Door::new("terminal"),
-        terminal: Arc::new(ScriptedPoster::new()),
         renderer: Arc::new(Sketches),
-        handles: Handles::new(),
+        handles: Handles::new(&doors),
         timeline: Arc::default(),
-        live: crate::actors::testing::live(&[], Arc::clone(&models) as _),
+        events: events.clone(),
+        live: Live::new(running),
         files: Arc::new(Still),
-        clock: Arc::new(ManualClock::new()),
+        clock,
         dice: Arc::new(FixedDice::new(0.5)),
         faults,
         store: Arc::clone(&outside.store) as _,
-        door: DOOR,
-        source: Arc::new(source),
-        poster: Arc::clone(&outside.poster) as _,
-        attachments: Arc::new(NoFiles),
+        doors,
+        home: DOOR,
         listener: Arc::new(ScriptedListener::default()),
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
@@ -85,7 +107,7 @@ async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
         exit: Arc::new(tokio::sync::watch::channel(None).0),
     };
     let tree = Tree::start(parts).await.unwrap();
-    World { tree, models, store: Arc::clone(&outside.store), roster, connections }
+    World { tree, models, store: Arc::clone(&outside.store), roster, connections, events }
 }
 
 impl World {
@@ -114,40 +136,43 @@ fn ask(connection: &Connection, sequence: u64, id: &str) {
     connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_row_that_is_no_template_lives_after_the_start() {
-    fn names(row: &'static Row, above: &str, found: &mut BTreeSet<String>) {
-        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
-        for child in row.children.iter().filter(|child| !child.is_template()) {
-            names(child, &path, found);
-        }
-        found.insert(path);
+/// The paths of a row's actors that run from the start.
+fn from_start(row: &'static Row, above: &str) -> Vec<String> {
+    let of = |scope: Scope| row.path(above, &scope);
+    match row.name {
+        Name::Fixed(_) => vec![of(Scope::One)],
+        Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
+        Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
+        Name::Template { of: Instances::Place | Instances::Number, .. } => Vec::new(),
     }
+}
+
+/// Whoever supervises is there when those below it are, and goes after them.
+fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
+    for path in from_start(row, above) {
+        row.children.iter().for_each(|child| starts(child, &path, found));
+        found.push(path);
+    }
+}
+
+fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
+    for path in from_start(row, above).into_iter().rev() {
+        row.children.iter().rev().for_each(|child| stops(child, &path, found));
+        found.push(path);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_row_that_is_known_before_lives_after_the_start() {
     let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     settle().await;
-    let mut expected = BTreeSet::new();
-    names(&TREE, "", &mut expected);
-    expected.insert("staffai/discord/shard:0".to_owned());
-    assert_eq!(world.paths(), expected);
+    let mut expected = vec!["staffai/discord/shard:0".to_owned()];
+    starts(&TREE, "", &mut expected);
+    assert_eq!(world.paths(), expected.into_iter().collect());
 }
 
 #[tokio::test(start_paused = true)]
 async fn actors_start_as_the_tree_says_and_stop_in_reverse() {
-    /// Whoever supervises is there when those below it are, and goes after them.
-    fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
-        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
-        for child in row.children.iter().filter(|child| !child.is_template()) {
-            starts(child, &path, found);
-        }
-        found.push(path);
-    }
-    fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
-        let path = if above.is_empty() { row.name.to_owned() } else { format!("{above}/{}", row.name) };
-        for child in row.children.iter().rev().filter(|child| !child.is_template()) {
-            stops(child, &path, found);
-        }
-        found.push(path);
-    }
     let log = Log::capture();
     let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     let (mut up, mut down) = (Vec::new(), Vec::new());
@@ -180,5 +205,5 @@ async fn a_drain_finishes_what_runs_and_leaves_the_rest_in_the_journal() {
     world.tree.stop().await;
     let state = |id: &str| world.store.json(&format!("staffai:turn:discord:{id}")).unwrap()["state"].clone();
     assert_eq!((state("10"), state("11")), ("closed".into(), "open".into()));
-    assert!(world.roster.all().iter().all(|stats| &*stats.path == TREE.name), "nobody is left");
+    assert!(world.roster.all().iter().all(|stats| stats.kind == ActorKind::Root), "nobody is left");
 }

@@ -1,10 +1,11 @@
 //! Asks Discord about the account: the token, the message content intent, the gateway, the permissions.
 
 use super::report::{CheckStatus, Report};
-use crate::app::assemble;
+use crate::app::doors;
 use crate::config::Settings;
 use crate::discord::rest::Rest;
 use crate::discord::rest::account::{Account, Content, GUILDS_PAGE};
+use crate::domain::rejection::Rejection;
 use crate::ports::PostError;
 
 const TOKEN: &str = "discord token";
@@ -23,7 +24,7 @@ pub async fn check(settings: &Settings, report: &mut Report) {
         report.skipped("discord", "not contacted: there is no token");
         return;
     }
-    let rest = match Rest::new(&assemble::access(settings)) {
+    let rest = match Rest::new(&doors::access(settings)) {
         Ok(rest) => rest,
         Err(error) => return report.wrong_with("discord", error.to_string()),
     };
@@ -96,7 +97,7 @@ async fn permissions(rest: &Rest, report: &mut Report) {
 
 fn refusal(error: &PostError) -> String {
     match error {
-        PostError::Refused { status: 401, .. } => {
+        PostError::Rejected { reason: Rejection::Credentials, .. } => {
             "rejected; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
                 .to_owned()
         }

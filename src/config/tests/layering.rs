@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
+use super::super::address::secrets_of_address;
 use super::super::edges::{LogFormat, Shards, Verdict};
 use super::super::load;
 use super::super::problem::Layer;
+use super::super::show::MASK;
 use super::{good, settings, sources};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -61,12 +63,28 @@ fn every_key_has_a_general_name() {
         ("STAFFAI_TOOLS__RULES", "[{tools = \"fm__*\", verdict = \"ask\", approvers = [5]}]"),
     ]);
     assert_eq!((settings.turn.lane, settings.catch_up.per_channel), (3, 7));
-    assert_eq!(settings.bots.allowed, [1, 2]);
-    assert_eq!((settings.tools.rules[0].verdict, settings.tools.rules[0].approvers[0]), (Verdict::Ask, 5));
+    assert_eq!(settings.bots.allowed, ["1", "2"]);
+    let rule = &settings.tools.rules[0];
+    assert_eq!((rule.verdict, rule.approvers[0].as_str()), (Verdict::Ask, "5"));
     let files = [("pw", "k1,k2\n")];
     let loaded = good(&[("STAFFAI_HTTP__API_KEYS_FILE", "pw")], &files);
     assert_eq!(loaded.settings.http.api_keys.len(), 2);
     assert_eq!(loaded.warnings, [""; 0]);
+}
+
+#[test]
+fn a_role_that_is_no_id_is_left_out_of_its_list_and_told() {
+    let loaded = good(&[("SUPER_ROLE_IDS", "1,admin,2"), ("IGNORED_ROLE_IDS", "0")], &[]);
+    assert_eq!(loaded.settings.members.super_roles, ["1", "2"]);
+    assert_eq!(loaded.settings.members.ignored_roles, [""; 0]);
+    let told = |key, id| format!("{key}: {id:?} is not a Discord id, which is a whole number; it is left out");
+    assert_eq!(loaded.warnings, [told("members.super_roles", "admin"), told("members.ignored_roles", "0")]);
+}
+
+#[test]
+fn a_rule_for_another_door_has_ids_of_its_own_form() {
+    let rules = "[{tools = \"x\", verdict = \"deny\", users = [\"U1\"], doors = [\"elsewhere\"]}]";
+    assert_eq!(settings(&[("STAFFAI_TOOLS__RULES", rules)]).tools.rules[0].users, ["U1"]);
 }
 
 #[test]
@@ -97,10 +115,11 @@ fn values_have_several_forms() {
     for (text, flag) in [("True", true), ("t", true), ("1", true), ("False", false), ("0", false), ("off", false)] {
         assert_eq!(settings(&[("ACTIVITY_SCHEDULE_ENABLED", text)]).presence.schedule_enabled, flag);
     }
-    let toml = "[members]\nsuper_roles = [\"1\", 2]\nignored_roles = \"3,4\"\n[report]\nchannel = 5\n[restriction]\nrole = \"0\"";
+    let toml = "[members]\nsuper_roles = [\"1\", 2]\nignored_roles = \"03,4\"\n[report]\nchannel = 5\n[restriction]\nrole = \"0\"";
     let loaded = good(&[("DISCORD_SHARDS", "4"), ("LOG_FORMAT", "JSON")], &[("staffai.toml", toml)]).settings;
-    assert_eq!((loaded.members.super_roles, loaded.members.ignored_roles), (vec![1, 2], vec![3, 4]));
-    assert_eq!((loaded.report.channel, loaded.restriction.role), (Some(5), None));
+    assert_eq!(loaded.members.super_roles, ["1", "2"]);
+    assert_eq!(loaded.members.ignored_roles, ["3", "4"]);
+    assert_eq!((loaded.report.channel.as_deref(), loaded.restriction.role), (Some("5"), None));
     assert_eq!((loaded.discord.shards, loaded.log.format), (Shards::Count(4), LogFormat::Json));
     assert_eq!(settings(&[("REDIS_PASSWORD", "0123"), ("LITELLM_MODEL", "0123")]).llm.model.as_deref(), Some("0123"));
 }
@@ -119,8 +138,11 @@ fn role_limits_and_tool_rules_are_rows() {
         verdict = "deny"
     "#;
     let settings = good(&[], &[("staffai.toml", toml)]).settings;
-    assert_eq!((settings.rate_limiter.roles[0].id, settings.rate_limiter.roles[0].tokens), (77, 40_000));
-    assert_eq!((settings.tools.rules[0].verdict, settings.tools.rules[0].roles.clone()), (Verdict::Deny, vec![1, 2]));
+    assert_eq!((settings.rate_limiter.roles[0].id.as_str(), settings.rate_limiter.roles[0].tokens), ("77", 40_000));
+    assert_eq!(
+        (settings.tools.rules[0].verdict, settings.tools.rules[0].roles.join(" ")),
+        (Verdict::Deny, "1 2".to_owned())
+    );
 }
 
 #[test]
@@ -145,7 +167,62 @@ fn the_playground_leaves_the_real_discord_and_redis_out() {
     assert_eq!((settings.rate_limiter.messages, settings.turn.lane), (3, 3));
     assert_eq!(settings.store.dir, PathBuf::from("data/playground"));
     assert_eq!((settings.tools.mcp_config.clone(), loaded.llm_configured()), (None, false));
-    assert_eq!(loaded.warnings, [""; 0]);
+    let ignored = "DISCORD_API_URL, DISCORD_BOT_TOKEN, REDIS_PORT, REDIS_URL, STAFFAI_MCP_CONFIG, STAFFAI_REDIS__PORT, \
+                   discord.token, redis.host";
+    assert_eq!(loaded.warnings, [format!("the playground ignores {ignored}")]);
+    let servers = load(&sources(&[], &[("mcp.json", "{}")]).for_playground()).expect("it is not read");
+    assert_eq!(servers.warnings, ["the playground ignores mcp.json"]);
+}
+
+#[test]
+fn a_slip_in_any_name_is_named_where_it_is() {
+    let dotenv =
+        "DISCORD_BOT_TOKEN_FIEL=x\nLITELLM_MODLE=gpt\nRATE_LIMIT_COUNTS=3\nSOMETHING_ELSE=1\nCOMPOSE_PROJECT_NAME=y\n";
+    let loaded = good(&[("REDIS_URI", "redis://db"), ("HOME", "/root"), ("LOGNAME", "me")], &[(".env", dotenv)]);
+    let named = |wrong: &str, place: &str, right: &str| {
+        format!("{wrong} in {place} is not a name staffai knows; did you mean {right}")
+    };
+    let wanted = [
+        named("DISCORD_BOT_TOKEN_FIEL", ".env", "DISCORD_BOT_TOKEN_FILE"),
+        named("LITELLM_MODLE", ".env", "LITELLM_MODEL"),
+        named("RATE_LIMIT_COUNTS", ".env", "RATE_LIMIT_COUNT"),
+        named("REDIS_URI", "the environment", "REDIS_URL"),
+    ];
+    assert_eq!(loaded.warnings, wanted);
+}
+
+#[test]
+fn a_secret_address_is_shown_without_its_login() {
+    let loaded = good(&[("REDIS_URL", "redis://:hunter22@db:6379/0"), ("STAFFAI_NATS_URL", "hunter22")], &[]);
+    assert_eq!(loaded.shown["redis.url"], "redis://***@db:6379/0");
+    assert_eq!(loaded.shown["tools.nats_url"], MASK);
+    let secrets = |address: &str| -> Vec<String> {
+        let secrets = secrets_of_address(&address.into());
+        secrets.iter().map(|secret| secret.expose_secret().to_owned()).collect()
+    };
+    assert_eq!(secrets("redis://db:6379/0"), [""; 0]);
+    assert!(secrets("redis://me:p%40ss@db/0").contains(&"p@ss".to_owned()));
+    assert!(secrets("redis://me:p%40ss@db/0").contains(&"p%40ss".to_owned()));
+    assert!(secrets("nats://token@host").contains(&"token".to_owned()));
+    assert!(secrets("redis-cluster://:one@a:1,:two@b:2").iter().any(|secret| secret == "two"));
+    assert!(!secrets("redis://me:secret@db:6379/0").iter().any(|secret| secret.contains("db")));
+}
+
+#[test]
+fn plain_http_to_another_network_is_warned_of() {
+    for (url, warned) in [
+        ("http://localhost:4000", false),
+        ("http://litellm:4000", false),
+        ("http://10.1.2.3:4000", false),
+        ("http://models.default.svc.cluster.local", false),
+        ("https://api.example.com", false),
+        ("http://api.example.com", true),
+        ("http://93.184.216.34", true),
+        ("http://[2606:2800::1]:4000", true),
+    ] {
+        let warnings = good(&[("LITELLM_API_URL", url)], &[]).warnings;
+        assert_eq!(warnings.iter().any(|text| text.contains("plain http")), warned, "{url}: {warnings:?}");
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Rest {
     /// Who we are, and whether we may read messages.
     ///
     /// # Errors
-    /// See [`PostError`]; a rejected token is refused with status 401.
+    /// See [`PostError`]; a token that Discord does not know is [`Rejection::Credentials`](crate::domain::rejection::Rejection::Credentials).
     pub async fn account(&self) -> Result<Account, PostError> {
         let me: User = self.send(Method::GET, "/users/@me", None).await?.json()?;
         let application: Application = self.send(Method::GET, "/applications/@me", None).await?.json()?;
@@ -147,6 +147,7 @@ fn missing(permissions: u64) -> Vec<&'static str> {
 mod tests {
     use super::*;
     use crate::discord::testing::{access, answer, serve};
+    use crate::domain::rejection::Rejection;
 
     #[test]
     fn the_flags_of_an_application_say_whether_messages_can_be_read() {
@@ -173,9 +174,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rejected_token_is_refused_with_its_status() {
+    async fn a_rejected_token_is_told_apart() {
         let (base, _requests) = serve(vec![answer(401, "", r#"{"message":"401: Unauthorized","code":0}"#)]).await;
         let error = Rest::new(&access(&base)).unwrap().account().await.unwrap_err();
-        assert!(matches!(error, PostError::Refused { status: 401, .. }), "{error}");
+        assert!(matches!(error, PostError::Rejected { reason: Rejection::Credentials, .. }), "{error}");
     }
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::events;
+use crate::domain::rejection::Rejection;
 use crate::ports::{Bucket, PostError, PostReply, PostResult};
 
 /// The largest answer that is read. A hundred messages with everything attached stay below it.
@@ -15,12 +16,79 @@ const MAX_BODY: usize = 8 * 1024 * 1024;
 const MAX_WORDS: usize = 300;
 /// The longest wait that is believed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-/// What stands before Discord's code in an error.
-const CODE: &str = "code ";
-/// Discord's code for a reply by somebody who may not read message history.
-const NO_HISTORY: u32 = 160_002;
+/// Discord's code for a channel that does not exist.
+const UNKNOWN_CHANNEL: u32 = 10_003;
+/// Discord's code for a message that does not exist.
+const UNKNOWN_MESSAGE: u32 = 10_008;
+/// Discord's codes for missing access and missing permissions.
+const FORBIDDEN: [u32; 2] = [50_001, 50_013];
 /// The wait when too many requests were made and nothing says for how long.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Why a request failed, with what only this edge may read of it.
+#[derive(Debug)]
+pub(super) enum RestError {
+    /// Discord answered with a status of refusal.
+    Refused(Refused),
+    /// There was no answer, or one that says to come back.
+    Other(PostError),
+}
+
+/// A status of refusal, and what Discord said about it.
+#[derive(Debug)]
+pub(super) struct Refused {
+    status: StatusCode,
+    /// Discord's error code; none when the body has none or zero.
+    code: Option<u32>,
+    /// Discord's words, at most [`MAX_WORDS`] characters.
+    words: String,
+}
+
+impl RestError {
+    /// Discord's error code, when it told one.
+    pub(super) fn code(&self) -> Option<u32> {
+        match self {
+            Self::Refused(refused) => refused.code,
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<PostError> for RestError {
+    fn from(error: PostError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<RestError> for PostError {
+    fn from(error: RestError) -> Self {
+        match error {
+            RestError::Refused(refused) => refused.into(),
+            RestError::Other(error) => error,
+        }
+    }
+}
+
+impl From<Refused> for PostError {
+    fn from(Refused { status, code, words }: Refused) -> Self {
+        let code_text = code.map_or_else(String::new, |code| format!("code {code}: "));
+        let message = format!("status {}: {code_text}{words}", status.as_u16());
+        Self::Rejected { reason: rejection(status, code), message }
+    }
+}
+
+/// What a status and an error code of Discord mean. A proxy in front of it answers with statuses alone, and so does Discord while
+/// it fails; only a code of its own says that a place is closed.
+fn rejection(status: StatusCode, code: Option<u32>) -> Rejection {
+    match (status, code) {
+        (_, Some(UNKNOWN_CHANNEL)) => Rejection::PlaceGone,
+        (_, Some(UNKNOWN_MESSAGE)) => Rejection::MessageGone,
+        (_, Some(code)) if FORBIDDEN.contains(&code) => Rejection::Forbidden,
+        (StatusCode::UNAUTHORIZED, None) => Rejection::Credentials,
+        (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) | (_, Some(_)) => Rejection::Content,
+        (_, None) => Rejection::Unexplained,
+    }
+}
 
 /// An answer that came back whole.
 #[derive(Debug)]
@@ -48,7 +116,7 @@ impl RestResponse {
         let body = loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if body.len() + chunk.len() > MAX_BODY => {
-                    break Err(PostError::Transient("the answer of discord is too large".to_owned()));
+                    break Err(PostError::Unsure("the answer of discord is too large".to_owned()));
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) => break Ok(body),
@@ -62,20 +130,20 @@ impl RestResponse {
     ///
     /// # Errors
     /// What the status means; or the body was lost on the way.
-    pub(super) fn success(self) -> Result<Self, PostError> {
+    pub(super) fn success(self) -> Result<Self, RestError> {
         if self.status.is_success() {
             return match self.body {
-                Err(error) => Err(error),
+                Err(error) => Err(error.into()),
                 Ok(_) => Ok(self),
             };
         }
         if self.status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(self.rate_limited());
+            return Err(self.rate_limited().into());
         }
         if self.status.is_server_error() {
-            return Err(PostError::Transient(format!("discord answered {}", self.status.as_u16())));
+            return Err(PostError::Unsure(format!("discord answered {}", self.status.as_u16())).into());
         }
-        Err(PostError::Refused { status: self.status.as_u16(), message: self.words() })
+        Err(RestError::Refused(self.refused()))
     }
 
     /// The body as JSON.
@@ -122,60 +190,47 @@ impl RestResponse {
             .or(self.retry_after)
             .unwrap_or(DEFAULT_RETRY_AFTER)
             .min(MAX_RETRY_AFTER);
-        PostError::RateLimited { retry_after, global }
+        PostError::Limited { retry_after, global }
     }
 
     /// Discord's code and message, capped.
-    fn words(&self) -> String {
+    fn refused(&self) -> Refused {
         #[derive(Deserialize)]
         struct ErrorBody<'a> {
             #[serde(default)]
-            code: Option<i64>,
+            code: Option<u32>,
             message: String,
             #[serde(default, borrow)]
             errors: Option<&'a RawValue>,
         }
         let Ok(refusal) = serde_json::from_slice::<ErrorBody<'_>>(self.bytes()) else {
-            return self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
+            let words = self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
+            return Refused { status: self.status, code: None, words };
         };
-        let mut words = match refusal.code {
-            Some(code) => format!("{CODE}{code}: {}", refusal.message),
-            None => refusal.message,
-        };
+        let mut words = refusal.message;
         if let Some(errors) = refusal.errors {
             words.push_str(": ");
             words.push_str(errors.get());
         }
-        words.chars().take(MAX_WORDS).collect()
+        let words = words.chars().take(MAX_WORDS).collect();
+        Refused { status: self.status, code: refusal.code.filter(|code| *code != 0), words }
     }
-}
-
-/// Discord's code of a refusal, when it told one.
-pub(super) fn code(error: &PostError) -> Option<u32> {
-    match error {
-        PostError::Refused { message, .. } => message.strip_prefix(CODE)?.split(':').next()?.parse().ok(),
-        _ => None,
-    }
-}
-
-/// Who may not read older messages may not reply to one either; everything else stays as it is.
-pub(super) fn without_history(error: PostError) -> PostError {
-    if code(&error) == Some(NO_HISTORY) { PostError::NoReply(error.to_string()) } else { error }
 }
 
 /// The error for a body of success that is not what was asked for.
 pub(super) fn undecodable(error: &serde_json::Error) -> PostError {
     let reason = crate::discord::frame::reason(error);
-    PostError::Transient(format!("the answer of discord could not be read: {reason}"))
+    PostError::Unsure(format!("the answer of discord could not be read: {reason}"))
 }
 
 /// The error for a request without an answer. It holds neither the address nor the token.
 pub(super) fn lost(error: reqwest::Error) -> PostError {
     let error = error.without_url();
-    let what = if error.is_timeout() {
-        "discord did not answer in time"
-    } else if error.is_connect() {
+    let unreached = error.is_connect();
+    let what = if unreached {
         "discord could not be reached"
+    } else if error.is_timeout() {
+        "discord did not answer in time"
     } else {
         "the answer of discord was lost"
     };
@@ -184,7 +239,8 @@ pub(super) fn lost(error: reqwest::Error) -> PostError {
         cause = source;
     }
     let cause: String = cause.to_string().chars().take(MAX_WORDS).collect();
-    PostError::Transient(format!("{what}: {cause}"))
+    let message = format!("{what}: {cause}");
+    if unreached { PostError::Transient(message) } else { PostError::Unsure(message) }
 }
 
 fn bucket(headers: &HeaderMap) -> Option<Bucket> {

@@ -19,8 +19,8 @@ const EPHEMERAL: u32 = 1 << 6;
 const CHOICE_MAX: usize = 100;
 /// Discord's number for the permission to do everything, as it is written for commands.
 const ADMINISTRATOR: &str = "8";
-/// Discord's words when a first answer was given before.
-const ACKNOWLEDGED: &str = "code 40060:";
+/// Discord's code when a first answer was given before.
+const ACKNOWLEDGED: u32 = 40_060;
 
 /// A command as Discord keeps it, as far as we say it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,10 +158,10 @@ impl Rest {
         let path = format!("/interactions/{id}/{}/callback", token(callback)?);
         match self.send(Method::POST, &path, Some(Body::Json(body.to_string().into_bytes()))).await {
             Ok(answer) => Ok(answer.reply(PostResult::Done)),
-            Err(PostError::Refused { status: 400, message }) if message.starts_with(ACKNOWLEDGED) => {
+            Err(error) if error.code() == Some(ACKNOWLEDGED) => {
                 Ok(PostReply { result: PostResult::Already, bucket: None })
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serenity::model::id::RoleId;
 
-use super::{Rest, answer, foreign, number};
+use super::answer::RestError;
+use super::{Rest, foreign, number};
 use crate::discord::DOOR;
 use crate::domain::restriction::{Appointment, Member};
 use crate::ports::{PostError, PostReply, PostResult};
@@ -60,11 +61,11 @@ fn id(text: &str) -> Result<u64, PostError> {
 }
 
 /// Somebody who is not there is no failure.
-fn absent(error: PostError) -> Result<PostReply, PostError> {
-    if answer::code(&error).is_some_and(|code| ABSENT.contains(&code)) {
+fn absent(error: RestError) -> Result<PostReply, PostError> {
+    if error.code().is_some_and(|code| ABSENT.contains(&code)) {
         return Ok(PostReply { result: PostResult::Absent, bucket: None });
     }
-    Err(error)
+    Err(error.into())
 }
 
 /// The reason as a header can hold it: every byte that is not plain is written as its number.
@@ -85,6 +86,7 @@ mod tests {
     use super::*;
     use crate::discord::testing::{access, answer, serve};
     use crate::domain::ids::Person;
+    use crate::domain::rejection::Rejection;
     use crate::ports::{PostRequest, Poster};
 
     fn appointment(guild: &str) -> Appointment {
@@ -119,9 +121,9 @@ mod tests {
         let (base, _requests) = serve(vec![left, forbidden, no_role]).await;
         let rest = Rest::new(&access(&base)).unwrap();
         assert_eq!(rest.perform(&add("5")).await.unwrap().result, PostResult::Absent);
-        for status in [403, 404] {
+        for reason in [Rejection::Forbidden, Rejection::Content] {
             let refused = rest.perform(&add("5")).await.unwrap_err();
-            assert!(matches!(refused, PostError::Refused { status: told, .. } if told == status), "{refused}");
+            assert!(matches!(refused, PostError::Rejected { reason: told, .. } if told == reason), "{refused}");
         }
     }
 
@@ -142,6 +144,9 @@ mod tests {
     async fn ids_that_are_no_numbers_reach_nobody() {
         let (base, _requests) = serve(Vec::new()).await;
         let rest = Rest::new(&access(&base)).unwrap();
-        assert!(matches!(rest.perform(&add("5/../6")).await, Err(PostError::Refused { status: 400, .. })));
+        assert!(matches!(
+            rest.perform(&add("5/../6")).await,
+            Err(PostError::Rejected { reason: Rejection::Content, .. })
+        ));
     }
 }

@@ -120,7 +120,7 @@ mod tests {
         let (base, _seen) = serve(answers).await;
         let rest = Rest::new(&access(&base)).unwrap();
         for aspect in [GuildField::Itself, GuildField::Threads] {
-            assert!(matches!(rest.perform(&learn(aspect)).await, Err(PostError::Transient(_))));
+            assert!(matches!(rest.perform(&learn(aspect)).await, Err(PostError::Unsure(_))));
         }
         assert!(!rest.rights.knows("5"));
     }

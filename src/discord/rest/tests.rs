@@ -6,7 +6,8 @@ use super::super::testing::{TOKEN, access, answer, serve};
 use super::*;
 use crate::domain::ids::Door;
 use crate::domain::outgoing::File;
-use crate::ports::Bucket;
+use crate::domain::rejection::Rejection;
+use crate::ports::{Bucket, HistoryRange};
 
 fn here() -> Place {
     Place::new(DOOR, "500")
@@ -162,7 +163,7 @@ async fn typing_is_an_empty_post() {
 
 #[tokio::test]
 async fn history_comes_oldest_first_and_skips_what_it_cannot_read() {
-    let request = PostRequest::History { place: here(), after: Some(message("98")), limit: 250 };
+    let request = PostRequest::History { place: here(), range: HistoryRange::After(message("98")), limit: 250 };
     let newest_first = json!([message_json(100), {"id": "odd"}, message_json(99)]).to_string();
     let (outcome, seen) = one(request, answer(200, "", &newest_first)).await;
     assert_eq!(seen.line, "GET /api/v10/channels/500/messages?limit=100&after=98");
@@ -210,26 +211,44 @@ async fn too_many_requests_say_how_long_to_wait() {
     for (headers, body, milliseconds, global) in cases {
         let (outcome, _) = one(create(None), answer(429, headers, body)).await;
         let retry_after = Duration::from_millis(milliseconds);
-        assert_eq!(outcome, Err(PostError::RateLimited { retry_after, global }), "{headers}{body}");
+        assert_eq!(outcome, Err(PostError::Limited { retry_after, global }), "{headers}{body}");
     }
 }
 
 #[tokio::test]
 async fn refusals_hold_discords_words() {
     let cases = [
-        (403, r#"{"message":"Missing Permissions","code":50013}"#, "code 50013: Missing Permissions"),
-        (404, "<html>", "not found"),
-        (400, r#"{"message":"Invalid","code":50035,"errors":{"a":1}}"#, r#"code 50035: Invalid: {"a":1}"#),
-        (302, "", "found"),
+        (
+            403,
+            r#"{"message":"Missing Permissions","code":50013}"#,
+            Rejection::Forbidden,
+            "code 50013: Missing Permissions",
+        ),
+        (403, r#"{"message":"Missing Access","code":50001}"#, Rejection::Forbidden, "code 50001: Missing Access"),
+        (404, r#"{"message":"Unknown Channel","code":10003}"#, Rejection::PlaceGone, "code 10003: Unknown Channel"),
+        (404, r#"{"message":"Unknown Message","code":10008}"#, Rejection::MessageGone, "code 10008: Unknown Message"),
+        (403, r#"{"message":"403: Forbidden","code":0}"#, Rejection::Unexplained, "403: Forbidden"),
+        (401, r#"{"message":"401: Unauthorized","code":0}"#, Rejection::Credentials, "401: Unauthorized"),
+        (404, "<html>", Rejection::Unexplained, "not found"),
+        (
+            400,
+            r#"{"message":"Invalid","code":50035,"errors":{"a":1}}"#,
+            Rejection::Content,
+            r#"code 50035: Invalid: {"a":1}"#,
+        ),
+        (413, "", Rejection::Content, "payload too large"),
+        (302, "", Rejection::Unexplained, "found"),
     ];
-    for (status, body, words) in cases {
+    for (status, body, reason, words) in cases {
         let (outcome, _) = one(create(None), answer(status, "location: http://127.0.0.1:1/\n", body)).await;
-        let message = words.to_owned();
-        assert_eq!(outcome, Err(PostError::Refused { status, message }));
+        let message = format!("status {status}: {words}");
+        assert_eq!(outcome, Err(PostError::Rejected { reason, message }));
     }
     let long = json!({"message": "x".repeat(5000), "code": 1}).to_string();
     let (outcome, _) = one(create(None), answer(400, "", &long)).await;
-    assert!(matches!(outcome, Err(PostError::Refused { message, .. }) if message.len() == 300));
+    assert!(
+        matches!(outcome, Err(PostError::Rejected { message, .. }) if message.ends_with("xx") && message.len() < 330)
+    );
 }
 
 #[tokio::test]
@@ -245,7 +264,7 @@ async fn lost_and_broken_answers_may_be_tried_again() {
     ];
     for reply in answers {
         let (outcome, _) = one(create(None), reply.clone()).await;
-        assert!(matches!(outcome, Err(PostError::Transient(_))), "{reply:?} gave {outcome:?}");
+        assert!(matches!(outcome, Err(PostError::Unsure(_))), "{reply:?} gave {outcome:?}");
     }
 }
 
@@ -253,7 +272,7 @@ async fn lost_and_broken_answers_may_be_tried_again() {
 async fn an_endless_answer_is_cut() {
     let large = format!("{{\"id\":\"{}\"}}", "9".repeat(9 * 1024 * 1024));
     let (outcome, _) = one(create(None), answer(200, "", &large)).await;
-    assert_eq!(outcome, Err(PostError::Transient("the answer of discord is too large".to_owned())));
+    assert_eq!(outcome, Err(PostError::Unsure("the answer of discord is too large".to_owned())));
 }
 
 #[tokio::test]
@@ -261,7 +280,7 @@ async fn ids_of_other_shapes_and_doors_never_reach_a_path() {
     let rest = Rest::new(&access("http://127.0.0.1:1")).unwrap();
     for place in [Place::new(DOOR, "../users/@me"), Place::new(DOOR, "0"), Place::new(Door::new("slack"), "5")] {
         let outcome = rest.perform(&PostRequest::Typing { place }).await;
-        assert!(matches!(outcome, Err(PostError::Refused { status: 400, .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(PostError::Rejected { reason: Rejection::Content, .. })), "{outcome:?}");
     }
 }
 

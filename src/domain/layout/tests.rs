@@ -63,8 +63,34 @@ fn a_text_that_would_bury_the_channel_is_a_file_behind_its_beginning() {
     assert_eq!((pieces.len(), pieces[0].cards.len()), (1, 1));
     assert_eq!(pieces[0].text, split(&longer, 100)[0]);
     assert_eq!((pieces[0].files[0].name.as_str(), &*pieces[0].files[0].bytes), ("answer.txt", longer.as_bytes()));
-    assert!(lay_out(&[text(&longer)], &Capabilities::text_only(100)).len() > 10);
-    assert!(lay_out(&[text(&longer)], &DOOR).len() > 10, "a door that takes no file of this length");
+}
+
+#[test]
+fn no_answer_fills_more_than_ten_messages() {
+    let formula = Part::Formula { formula: "x+".repeat(30_000) };
+    let long = "word ".repeat(1_000);
+    let tables = [vec![formula.clone()], vec![text(&long)], vec![text(&long), code("py", &long), formula.clone()]];
+    for parts in tables {
+        // The second takes files, but none of this length.
+        for door in [Capabilities::text_only(100), DOOR] {
+            let pieces = lay_out(&parts, &door);
+            assert_eq!(pieces.len(), ANSWER_MESSAGES_MAX);
+            assert!(pieces[9].text.ends_with(CUT), "{:?}", pieces[9]);
+        }
+    }
+    let large = Capabilities { file_bytes: 100_000, ..DOOR };
+    assert_eq!(shown(&[formula], &large), ["<formula.tex>"]);
+    let cards: Vec<Part> = (0..40).map(|number| card(&number.to_string())).collect();
+    assert_eq!(lay_out(&cards, &DOOR).len(), ANSWER_MESSAGES_MAX);
+}
+
+#[test]
+fn what_is_not_shown_costs_nothing() {
+    use crate::domain::steps::steps_of;
+
+    let (long, longer) = ("word ".repeat(1_000), "word ".repeat(100_000));
+    let cost = |words: &str| steps_of(|| drop(lay_out(&[text(words)], &Capabilities::text_only(100))));
+    assert_eq!(cost(&long), cost(&longer));
 }
 
 #[test]
@@ -116,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn no_part_is_lost(parts in proptest::collection::vec(any_part(), 0..8)) {
+    fn no_part_is_lost(parts in proptest::collection::vec(any_part(), 0..3)) {
         let pieces = lay_out(&parts, &DOOR);
         let cards = parts.iter().filter(|part| matches!(part, Part::Card(_))).count();
         prop_assert_eq!(pieces.iter().map(|piece| piece.cards.len()).sum::<usize>(), cards);

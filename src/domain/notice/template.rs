@@ -74,10 +74,13 @@ pub fn spelled_out(text: &str, now: Timestamp) -> String {
     while let Some(at) = rest.find("<t:") {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let seconds = rest.find(":R>").and_then(|end| Some((end, rest[3..end].parse::<u64>().ok()?)));
-        let Some((end, seconds)) = seconds else {
+        let inside = &rest[3..];
+        // Only digits count, so a mark that never ends is not searched for.
+        let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = inside.split_at(digits);
+        let (Ok(seconds), Some(after)) = (number.parse::<u64>(), after.strip_prefix(":R>")) else {
             out.push_str("<t:");
-            rest = &rest[3..];
+            rest = inside;
             continue;
         };
         let left = seconds.saturating_sub(now.0 / 1_000);
@@ -88,7 +91,7 @@ pub fn spelled_out(text: &str, now: Timestamp) -> String {
             120..=7_199 => write!(out, "in {} min", left.div_ceil(60)),
             _ => write!(out, "in {} h", left.div_ceil(3_600)),
         };
-        rest = &rest[end + 3..];
+        rest = after;
     }
     out.push_str(rest);
     out
@@ -96,7 +99,25 @@ pub fn spelled_out(text: &str, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    #[test]
+    fn marks_that_are_none_stay_as_they_are() {
+        for text in ["<t:R>", "<t::R>", "<t:R", "<t:", "a <t:R> b <t:-1:R>", "<t:99999999999999999999:R>", "<t:+5:R>"] {
+            assert_eq!(spelled_out(text, Timestamp(0)), text);
+        }
+        assert_eq!(spelled_out("<t:R><t:0:R>", Timestamp(0)), "<t:R>now");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_spelled_out(text in "(<t:|[0-9]{1,25}|:R>|R|>|[a-z ]|é|👩){0,60}") {
+            let out = spelled_out(&text, Timestamp(1_000));
+            prop_assert!(text.contains(":R>") || out == text);
+        }
+    }
 
     #[test]
     fn countdowns_are_never_too_early_and_can_be_spelled_out() {

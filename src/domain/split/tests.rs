@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost;
 
 fn visible(text: &str) -> String {
     text.chars().filter(|c| !is_blank(&c.to_string())).collect()
@@ -60,6 +61,34 @@ fn a_cut_at_the_end_of_a_block_leaves_no_empty_block() {
 }
 
 #[test]
+fn the_first_parts_are_those_of_the_whole() {
+    let text = "one two three. ".repeat(100);
+    assert_eq!(split_at_most(&text, 40, 3), split(&text, 40)[..3]);
+}
+
+#[test]
+fn the_cost_of_any_text_is_linear() {
+    use crate::domain::steps::assert_linear;
+
+    let inputs: [(&str, fn(usize) -> String); 9] = [
+        ("letters", |size| "a".repeat(size)),
+        ("words", |size| "word ".repeat(size / 5)),
+        ("one grapheme", |size| format!("z{}", "\u{301}".repeat(size / 2))),
+        ("flags", |size| "🇩🇪".repeat(size / 8)),
+        ("flags and backticks", |size| "🇩🇪`".repeat(size / 9)),
+        ("marks and backticks", |size| format!("`{}", "\u{301}`".repeat(size / 3))),
+        ("fences", |size| "```\n".repeat(size / 4)),
+        ("a fence without an end", |size| format!("```{}", "a".repeat(size))),
+        ("blanks in a block", |size| format!("```\nx{}y", " ".repeat(size))),
+    ];
+    for (name, input) in inputs {
+        for limit in [20, 2_000] {
+            assert_linear(name, input, |text| drop(split(text, limit)));
+        }
+    }
+}
+
+#[test]
 fn a_block_that_was_never_closed_is_closed() {
     assert_eq!(split("see ```js\nlet a", 100), ["see ```js\nlet a\n```"]);
 }
@@ -107,7 +136,7 @@ proptest! {
     fn joined_parts_equal_the_text(text in awkward_text(), limit in 1_usize..160) {
         // Each part is an opening, a slice of the text, and a closing. The slices stand in order, and what lies between them is
         // blank, or the closing fence of a block that was closed already.
-        let slices = slices(&text, limit);
+        let slices = slices(&text, limit, usize::MAX);
         let mut at = 0;
         let mut cut: Option<&Slice> = None;
         for slice in &slices {
@@ -130,7 +159,7 @@ proptest! {
     fn cuts_fall_between_graphemes(text in awkward_text(), limit in MIN_FENCED_LIMIT..160) {
         let borders: Vec<usize> = text.grapheme_indices(true).map(|(at, _)| at).chain([text.len()]).collect();
         let blank = |range: Range<usize>| text[range].chars().all(char::is_whitespace);
-        for slice in slices(&text, limit) {
+        for slice in slices(&text, limit, usize::MAX) {
             let Range { start, end } = slice.range;
             // White space that is left out may have been part of a grapheme.
             prop_assert!(borders.iter().any(|border| *border <= start && blank(*border..start)), "{start}");
@@ -155,4 +184,10 @@ proptest! {
         let cut: Vec<&str> = parts.iter().flat_map(|part| part.graphemes(true)).filter(|g| !g.trim().is_empty()).collect();
         prop_assert_eq!(cut, whole);
     }
+}
+
+#[test]
+fn cutting_costs_in_proportion_to_the_text() {
+    let text = |size: usize| "```rs\nlet a = 1;\n```` x. \u{200d}e\u{301}".repeat(size / 32);
+    cost::grows_linearly(4 * 1024, text, |text| drop(split(&text, 2_000)));
 }

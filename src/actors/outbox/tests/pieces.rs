@@ -95,20 +95,20 @@ async fn a_restart_between_two_messages_posts_the_rest_once_with_its_file() {
 #[tokio::test(start_paused = true)]
 async fn what_a_place_refuses_to_show_is_told_in_words() {
     let mut world = rich_world().await;
-    for status in [400, 403, 413] {
-        world.poster.post_goes(refused(status));
-        world.deliver_parts(&status.to_string(), formula("Look:", "x^2"), false);
-        assert_eq!(world.told().await.1, Ok(1), "{status}");
+    for (id, reason) in [("1", Rejection::Content), ("2", Rejection::Forbidden), ("3", Rejection::Unexplained)] {
+        world.poster.post_goes(rejected(reason));
+        world.deliver_parts(id, formula("Look:", "x^2"), false);
+        assert_eq!(world.told().await.1, Ok(1), "{reason}");
         assert_eq!(world.carried().pop(), Some(whole("Look:\n```latex\nx^2\n```", &[])));
     }
     let card = Card { url: Some("https://example.com".to_owned()), ..Card::default() };
-    world.poster.post_goes(refused(400));
+    world.poster.post_goes(rejected(Rejection::Content));
     world.deliver_parts("20", vec![Part::Card(card)], false);
     assert_eq!(world.told().await.1, Ok(1));
     assert_eq!(world.carried().pop(), Some(whole("https://example.com", &[])));
     // Where words are refused as well, the place is closed as always.
-    world.poster.post_goes(refused(403));
-    world.poster.post_goes(refused(403));
+    world.poster.post_goes(rejected(Rejection::Forbidden));
+    world.poster.post_goes(rejected(Rejection::Forbidden));
     world.deliver_parts("21", formula("Look:", "x^2"), false);
     assert!(world.told().await.1.is_err());
     world.deliver_parts("22", formula("Look:", "x^2"), false);

@@ -7,7 +7,7 @@ use crate::domain::restart::Restart;
 use crate::ports::Fault;
 
 /// Breaks the actor at one path.
-struct Breaks {
+pub(super) struct Breaks {
     path: String,
     fault: Fault,
     /// How many of its next messages break it.
@@ -17,11 +17,11 @@ struct Breaks {
 }
 
 impl Breaks {
-    fn new(path: &str, fault: Fault) -> Arc<Self> {
+    pub(super) fn new(path: &str, fault: Fault) -> Arc<Self> {
         Arc::new(Self { path: path.to_owned(), fault, left: AtomicUsize::new(0), met: AtomicUsize::new(0) })
     }
 
-    fn next(&self, times: usize) {
+    pub(super) fn next(&self, times: usize) {
         self.left.store(times, Ordering::SeqCst);
     }
 
@@ -114,28 +114,22 @@ impl Outside {
     }
 }
 
-/// Every row but the root, and the path of one of its actors while a question is being answered.
+/// The names of this row and all below it.
+fn names(row: &'static Row) -> Vec<String> {
+    [row.name.to_string()].into_iter().chain(row.children.iter().flat_map(names)).collect()
+}
+
+/// Every actor but the root, with its row, while a question is being answered.
 async fn every_actor() -> Vec<(&'static Row, String)> {
-    fn walk(row: &'static Row, above: &str, living: &BTreeSet<String>, found: &mut Vec<(&'static Row, String)>) {
-        for child in row.children {
-            let (stem, template) = child.name.split_once('<').map_or((child.name, false), |(stem, _)| (stem, true));
-            let stem = format!("{above}/{stem}");
-            let is_of = |path: &&String| match path.strip_prefix(&stem) {
-                Some(rest) if template => !rest.contains('/'),
-                rest => rest == Some(""),
-            };
-            let path = living.iter().find(is_of);
-            found.push((child, path.unwrap_or_else(|| panic!("nobody lives at {stem}")).clone()));
-            walk(child, &stem, living, found);
-        }
-    }
     let outside = Outside::asked();
     let mut world = life(&outside, Arc::new(NoFaults)).await;
     world.models.takes(Duration::from_secs(10));
     assert!(!world.passes(Duration::from_secs(1), &outside).await);
-    let mut found = Vec::new();
-    walk(&TREE, TREE.name, &world.paths(), &mut found);
+    let living = world.roster.all().into_iter().filter(|stats| stats.kind != ActorKind::Root);
+    let found: Vec<_> = living.map(|stats| (TREE.find(stats.kind).unwrap(), stats.path.to_string())).collect();
     world.tree.stop().await;
+    let kinds: BTreeSet<_> = found.iter().map(|(row, _)| row.name.to_string()).collect();
+    assert_eq!(kinds, names(&TREE).into_iter().skip(1).collect(), "each row has an actor by then");
     found
 }
 

@@ -147,8 +147,8 @@ impl Story {
 
     fn post_fails(&self) {
         self.outside.poster.post_goes(match self.chance.below(4) {
-            0 => Go::Fail(PostError::Transient("bad gateway".to_owned())),
-            1 => Go::Fail(PostError::RateLimited { retry_after: self.chance.millis(3_000), global: false }),
+            0 => Go::Fail(PostError::Unsure("bad gateway".to_owned())),
+            1 => Go::Fail(PostError::Limited { retry_after: self.chance.millis(3_000), global: false }),
             2 => Go::LoseAnswer,
             _ => Go::PanicAfter,
         });

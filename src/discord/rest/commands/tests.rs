@@ -6,6 +6,7 @@ use crate::discord::DOOR;
 use crate::domain::command::{self, CallbackToken};
 use crate::domain::ids::MessageId;
 use crate::domain::outgoing::{Card, Field, File};
+use crate::domain::rejection::Rejection;
 use crate::ports::{PostRequest, Poster};
 
 const SECRET: &str = "aW50ZXJhY3Rpb246-secret_of.it";
@@ -44,7 +45,7 @@ async fn the_first_word_is_private_and_comes_once() {
     assert_eq!(outcome.unwrap().result, PostResult::Already);
     let unknown = r#"{"message": "Unknown interaction", "code": 10062}"#;
     let (outcome, _) = ask(PostRequest::Defer(callback()), vec![reply(404, "", unknown)]).await;
-    assert!(matches!(outcome, Err(PostError::Refused { status: 404, .. })));
+    assert!(matches!(outcome, Err(PostError::Rejected { reason: Rejection::Content, .. })));
 }
 
 #[tokio::test]
@@ -133,7 +134,10 @@ async fn a_token_that_is_no_token_leads_nowhere_and_none_ever_shows() {
     let rest = Rest::new(&access("http://127.0.0.1:9")).unwrap();
     for token in ["", "a/../b", "..", "a?b", "a b"] {
         let callback = Callback { token: CallbackToken::new(token.to_owned()), ..callback() };
-        assert!(matches!(rest.defer(&callback).await, Err(PostError::Refused { status: 400, .. })), "{token}");
+        assert!(
+            matches!(rest.defer(&callback).await, Err(PostError::Rejected { reason: Rejection::Content, .. })),
+            "{token}"
+        );
     }
     let error = rest.defer(&callback()).await.unwrap_err();
     assert!(matches!(error, PostError::Transient(_)) && !error.to_string().contains(SECRET), "{error}");
