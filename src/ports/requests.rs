@@ -32,6 +32,13 @@ pub enum PostRequest {
         /// What it carries from then on.
         piece: Piece,
     },
+    /// Removes one of our messages.
+    Delete {
+        /// Where.
+        place: Place,
+        /// Which.
+        message: MessageId,
+    },
     /// Shows that we are typing, for about ten seconds.
     Typing {
         /// Where.
@@ -161,4 +168,12 @@ pub enum PostError {
     /// It surely was not done, and may work later.
     #[error("{0}")]
     Transient(String),
+}
+
+impl PostError {
+    /// The message that the request names does not exist any more.
+    #[must_use]
+    pub const fn is_message_gone(&self) -> bool {
+        matches!(self, Self::Rejected { reason: Rejection::MessageGone, .. })
+    }
 }
