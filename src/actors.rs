@@ -19,6 +19,8 @@ pub mod board;
 
 pub mod timeline;
 
+pub mod turn_events;
+
 pub mod running;
 
 pub mod vitals;

@@ -17,6 +17,8 @@ pub mod restriction;
 
 pub mod turn;
 
+pub mod turn_event;
+
 pub mod history;
 
 pub mod completion;

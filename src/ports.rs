@@ -7,6 +7,7 @@ mod files;
 mod model_error;
 mod requests;
 pub mod tools;
+mod turn_events;
 pub mod vitals;
 mod writes;
 
@@ -24,10 +25,11 @@ pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
+pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
-use crate::domain::ids::{MessageId, Person, Place, Timestamp};
+use crate::domain::ids::{Person, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
 use crate::domain::model::Row;
@@ -236,9 +238,6 @@ pub trait Poster: Send + Sync {
     /// # Errors
     /// See [`PostError`].
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError>;
-
-    /// Nothing more will be posted about this trigger. Doors whose readers wait for the end tell them.
-    fn delivered(&self, _place: &Place, _trigger: &MessageId) {}
 }
 
 // === Files and pictures ===

@@ -1,7 +1,7 @@
 //! The terminal's door: sessions that live in this process, the routes that reach them, and the client that speaks to those.
 //!
-//! A session is a place with one person in it. What the bot posts there is kept for a while and told as a numbered stream of
-//! events, so that a client that lost its connection goes on where it was.
+//! A session is a place with one person in it. Clients read the events of its turns, which are numbered, so one that lost its
+//! connection goes on where it was.
 
 pub mod client;
 
@@ -10,6 +10,8 @@ pub mod commands;
 pub mod routes;
 
 pub mod sessions;
+
+pub mod wire;
 
 use std::time::Duration;
 

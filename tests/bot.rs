@@ -43,6 +43,9 @@ mod typed;
 #[path = "bot/streaming.rs"]
 mod streaming;
 
+#[path = "bot/reading_along.rs"]
+mod reading_along;
+
 #[path = "bot/model_faults.rs"]
 mod model_faults;
 

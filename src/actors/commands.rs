@@ -34,6 +34,7 @@ use super::rate_limiter::RateLimiterMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::InFlight;
+use super::turn_events::TurnEvents;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::{self, Command, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
@@ -101,6 +102,8 @@ pub struct CommandParts {
     pub door: Door,
     /// Who carries answers.
     pub outboxes: Outboxes,
+    /// Where those who read along learn of answers.
+    pub events: TurnEvents,
     /// Who has custody of open turns.
     pub journal: Handle<JournalMsg>,
     /// Who knows how members stand against their limits.
@@ -168,9 +171,7 @@ impl Actor for Commands {
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
                 ctx.background(async move {
-                    Desk::new(&parts, &command.callback)
-                        .respond(Piece::text(words::broken(command.caller.locale())))
-                        .await;
+                    Desk::new(&parts, &command).respond(Piece::text(words::broken(command.caller.locale()))).await;
                 });
             }
             CommandsMsg::Register => self.register(ctx, state),
@@ -219,7 +220,7 @@ impl Commands {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
         let parts = Arc::clone(&self.parts);
         ctx.background(async move {
-            let desk = Desk::new(&parts, &command.callback);
+            let desk = Desk::new(&parts, &command);
             if desk.claim().await {
                 desk.respond(Piece::text(sentence)).await;
             }
@@ -300,7 +301,7 @@ impl CommandsState {
 
 /// Answers one command, and tells how that went.
 async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
-    let desk = Desk::new(parts, &command.callback);
+    let desk = Desk::new(parts, command);
     if !desk.claim().await {
         return "unclaimed";
     }

@@ -24,6 +24,7 @@ use super::turn::{self, Flight, Started, TurnParts};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Effort, LANE_BUSY, LANE_FULL, Lane, LaneRule, Turn};
+use crate::domain::turn_event::TurnUpdate;
 
 /// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
 /// kilobytes.
@@ -156,6 +157,10 @@ impl Conversation {
             // Whoever asked nothing pays for nothing.
             let reason = if turn.trigger.is_asked() { LANE_FULL } else { LANE_BUSY };
             return self.answer(turn.id.clone(), turn.apology(sentence, reason));
+        }
+        if busy {
+            let ahead = lane.waiting.len() + 1;
+            self.parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Queued { ahead });
         }
         lane.waiting.push_back((offered, Instant::now()));
         if !busy {

@@ -56,6 +56,11 @@ impl Slot {
         draft.taken.then(|| draft.text.clone())
     }
 
+    /// The text was shown otherwise than by the outbox: from now on it counts as shown.
+    pub fn mark_shown(&self) {
+        self.0.send_modify(|draft| draft.taken = true);
+    }
+
     /// A view that knows what it has seen.
     #[must_use]
     pub fn watch(&self) -> Watcher {
@@ -84,6 +89,11 @@ impl Watcher {
     pub fn is_fresh(&self) -> bool {
         // The sender lives in this very value, so the slot is never closed.
         self.seen.has_changed().unwrap_or(false) && !self.seen.borrow().text.is_empty()
+    }
+
+    /// The text has at least so many Unicode scalar values.
+    pub(crate) fn is_longer(&self, characters: usize) -> bool {
+        characters == 0 || self.seen.borrow().text.chars().nth(characters - 1).is_some()
     }
 
     /// Takes the newest text: from now on it counts as shown. None when it was withdrawn meanwhile.

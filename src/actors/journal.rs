@@ -32,6 +32,7 @@ use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
 use super::tree::{ActorKind, Scope};
+use super::turn_events::TurnEvents;
 use crate::domain::ids::{Person, Timestamp, TurnId};
 use crate::domain::turn::{Answer, Turn};
 use crate::ports::{Clock, Store, StoreStatus};
@@ -116,6 +117,8 @@ pub struct Journal {
     pub forgotten: Arc<Forgotten>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
+    /// Where those who read along learn of each step.
+    pub events: TurnEvents,
 }
 
 /// What the journal holds.
@@ -257,7 +260,7 @@ impl Journal {
         }
         let trigger = turn.trigger.as_str();
         tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
-        self.timeline.accepted(&turn);
+        self.taken(&turn, answer.as_ref());
         let id = turn.id.clone();
         let entry = Entry::new(turn, answer, permit);
         let durable = self.store.write(vec![record(&entry)]);

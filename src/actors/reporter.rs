@@ -91,7 +91,7 @@ pub struct ReporterState {
 
 /// One report that is due.
 struct Due {
-    channel: u64,
+    channel: String,
     interval: Duration,
     top: usize,
     /// When its interval ended.
@@ -135,7 +135,7 @@ impl Reporter {
         let now = self.clock.now();
         let passed = now.0 % ids::millis(interval);
         let end = Timestamp(now.0 - passed);
-        match report.channel {
+        match report.channel.clone() {
             Some(channel) if end > state.done => {
                 let due = Due { channel, interval, top: report.top_users, end };
                 let reporter = self.clone();
@@ -182,7 +182,7 @@ impl Reporter {
         let fate = if overview.total.is_empty() {
             Fate::Empty
         } else {
-            let place = Place::new(self.door.clone(), due.channel.to_string());
+            let place = Place::new(self.door.clone(), due.channel);
             let card = notice::report::card(&days, &overview, due.top, &self.door);
             let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Card(card)] };
             let name = format!("report-{}", due.end.0 / 1_000);

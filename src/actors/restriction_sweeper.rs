@@ -338,11 +338,11 @@ impl RestrictionSweeper {
 
     /// Tells moderators, where they want to hear of it.
     fn report(&self, state: &mut SweeperState, member: &Member, text: String) {
-        let Some(channel) = self.live.now().settings.restriction.audit_channel else { return };
+        let Some(channel) = self.live.now().settings.restriction.audit_channel.clone() else { return };
         let (began, count) = &mut state.reports;
         *count = count.wrapping_add(1);
         let name = format!("s{:x}-{count:x}", began.0);
-        let place = Place::new(member.person.door.clone(), channel.to_string());
+        let place = Place::new(member.person.door.clone(), channel);
         let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Text { text }] };
         // Nobody waits for it: the log has it as well.
         let (reply, _) = oneshot::channel();

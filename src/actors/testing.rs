@@ -215,7 +215,7 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
         base: Limits { messages: limiter.messages, tokens: limiter.tokens },
         roles: Vec::new(),
         channels: Vec::new(),
-        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        exempt: settings.members.super_roles.iter().cloned().collect(),
         window: limiter.window,
     };
     let rules = rules(&settings);
@@ -244,17 +244,14 @@ pub fn usual() -> Live {
 }
 
 fn rules(settings: &Settings) -> triage::Rules {
-    let (role, channel) = (settings.restriction.role, settings.restriction.channel);
+    let (role, channel) = (settings.restriction.role.clone(), settings.restriction.channel.clone());
     triage::Rules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
         super_roles: ["99".to_owned()].into(),
-        restriction: role.map(|role| restriction::Rules {
-            role: role.to_string(),
-            channel: channel.map(|channel| channel.to_string()),
-        }),
+        restriction: role.map(|role| restriction::Rules { role, channel }),
         policy: policy(),
     }
 }

@@ -27,10 +27,11 @@ use super::handle::Handle;
 use super::interjections::Interjections;
 use super::journal::JournalMsg;
 use super::llm_dispatcher::LlmDispatcherMsg;
-use super::outbox::{OutboxMsg, Outboxes};
+use super::outbox::{ClosedPlaces, OutboxMsg, Outboxes, PlaceAccess};
 use super::rate_limiter::RateLimiterMsg;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
+use super::turn_events::TurnEvents;
 use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
@@ -46,6 +47,9 @@ use crate::ports::{Attachments, Clock, Dice, Store};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
+/// The label of a turn whose answer could not have been posted.
+const PLACE_CLOSED: &str = "place closed";
+
 /// What a turn needs of its surroundings.
 pub struct TurnParts {
     /// What this process runs with.
@@ -60,6 +64,8 @@ pub struct TurnParts {
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Who shows typing, and reads from the platform.
     pub outboxes: Outboxes,
+    /// The places in which no answer could be posted now.
+    pub closed: Arc<ClosedPlaces>,
     /// Where the files that came with a question are read.
     pub attachments: Arc<dyn Attachments>,
     /// One permit for each KiB of such files in memory.
@@ -78,6 +84,8 @@ pub struct TurnParts {
     pub busy: Arc<Busy>,
     /// What is remembered of answers that nobody asked for.
     pub interjections: Arc<Interjections>,
+    /// Where those who read along learn of each step.
+    pub events: TurnEvents,
 }
 
 /// How many turns are in flight in this process.
@@ -128,6 +136,19 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
         return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "waited too long"));
+    }
+    match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
+        PlaceAccess::Open => {}
+        PlaceAccess::Notice => {
+            return Some(turn.apology(notice::apology(Apology::NotPosted, turn.locale()), PLACE_CLOSED));
+        }
+        PlaceAccess::Silent => {
+            // A journal that is down offers the turn again. The message counts, as one that is answered does.
+            let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
+            let _ = parts.rate_limiter.cast(settle);
+            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), PLACE_CLOSED));
+            return None;
+        }
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };

@@ -35,6 +35,7 @@ use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
+use super::turn_events::TurnEvents;
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
@@ -83,6 +84,8 @@ pub struct Parts {
     pub board: Arc<Board>,
     /// When the last turns did what; the listener reads it.
     pub timeline: Arc<Timeline>,
+    /// What happens to turns; edges with clients that read along read it.
+    pub events: TurnEvents,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -228,7 +231,9 @@ impl Wiring {
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
+            closed: Arc::default(),
             interjections: Arc::default(),
+            events: parts.events.clone(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -314,6 +319,7 @@ impl Wiring {
             outboxes: self.handles.outboxes(&self.parts),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
+            events: self.parts.events.clone(),
         }
     }
 
@@ -322,9 +328,12 @@ impl Wiring {
         Outbox {
             poster: Arc::clone(&self.parts.terminal),
             pacer: Arc::new(Mutex::new(Pacer::new(0, 0))),
+            closed: Arc::clone(&self.turn_parts.closed),
+            live: self.parts.live.clone(),
             dice: Arc::clone(&self.parts.dice),
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
+            events: self.parts.events.clone(),
         }
     }
 
@@ -332,9 +341,12 @@ impl Wiring {
         Outbox {
             poster: Arc::clone(&self.parts.poster),
             pacer: Arc::clone(&self.pacer),
+            closed: Arc::clone(&self.turn_parts.closed),
+            live: self.parts.live.clone(),
             dice: Arc::clone(&self.parts.dice),
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
+            events: self.parts.events.clone(),
         }
     }
 
@@ -381,6 +393,7 @@ impl Wiring {
             vitals: Arc::clone(&parts.vitals),
             door: parts.door.clone(),
             outboxes: self.handles.outboxes(parts),
+            events: parts.events.clone(),
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             config_watcher: self.handles.config_watcher.clone(),

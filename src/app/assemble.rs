@@ -11,6 +11,7 @@ use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
+use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
@@ -108,13 +109,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     board.meet(PartKind::Store, STORE);
     let handles = Handles::new(discord::DOOR, terminal::DOOR);
+    let events = TurnEvents::new(vec![terminal::DOOR], Arc::clone(&clock));
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         keys: settings.http.api_keys.clone(),
         vitals: Arc::clone(&vitals),
         metrics,
         page,
-        routes: terminal::routes::router(Arc::clone(&sessions), Arc::new(handles.intake())),
+        routes: terminal::routes::router(Arc::clone(&sessions), Arc::new(handles.intake()), Arc::new(events.clone())),
         limits: Limits::default(),
     });
     let bound = listener.bound();
@@ -139,6 +141,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         roster,
         board,
         timeline,
+        events,
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })

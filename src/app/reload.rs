@@ -170,17 +170,18 @@ pub(super) fn rows(settings: &Settings, lookup: &Lookup) -> Result<(Registry, St
 
 /// Who is answered, and what this door wants of an answer.
 fn rules(settings: &Settings) -> Rules {
-    let texts = |ids: &[u64]| ids.iter().map(u64::to_string).collect::<HashSet<_>>();
+    let texts = |ids: &[String]| ids.iter().cloned().collect::<HashSet<_>>();
     Rules {
         aliases: settings.members.aliases.clone(),
         ignored_roles: texts(&settings.members.ignored_roles),
         allowed_bots: texts(&settings.bots.allowed),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
         super_roles: texts(&settings.members.super_roles),
-        restriction: settings.restriction.role.map(|role| restriction::Rules {
-            role: role.to_string(),
-            channel: settings.restriction.channel.map(|channel| channel.to_string()),
-        }),
+        restriction: settings
+            .restriction
+            .role
+            .clone()
+            .map(|role| restriction::Rules { role, channel: settings.restriction.channel.clone() }),
         policy: Policy {
             reply: ReplyContract::Typed,
             history: HistoryScope::PersonInPlace,
@@ -193,12 +194,12 @@ fn rules(settings: &Settings) -> Rules {
 /// What is allowed to whom.
 pub(super) fn limits(settings: &Settings) -> limits::rules::Rules {
     let limiter = &settings.rate_limiter;
-    let row = |row: &LimitFor| (row.id.to_string(), Limits { messages: row.messages, tokens: row.tokens });
+    let row = |row: &LimitFor| (row.id.clone(), Limits { messages: row.messages, tokens: row.tokens });
     limits::rules::Rules {
         base: Limits { messages: limiter.messages, tokens: limiter.tokens },
         roles: limiter.roles.iter().map(row).collect(),
         channels: limiter.channels.iter().map(row).collect(),
-        exempt: settings.members.super_roles.iter().map(u64::to_string).collect(),
+        exempt: settings.members.super_roles.iter().cloned().collect(),
         window: limiter.window,
     }
 }

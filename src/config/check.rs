@@ -1,6 +1,8 @@
 //! What values say together: contradictions, missing paths, unsafe addresses. Each value alone has
 //! already been read.
 
+mod ids;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,6 +35,7 @@ pub fn check(
     files: &dyn Files,
 ) -> Findings {
     let mut checks = Checks { origins, shown, found: Findings::default() };
+    checks.ids(settings);
     checks.addresses(settings);
     checks.times(settings);
     checks.paths(settings, files);

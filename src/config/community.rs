@@ -14,8 +14,8 @@ use super::read;
 #[serde(deny_unknown_fields)]
 pub struct Bots {
     /// Ids of bots and webhooks that may be answered.
-    #[serde(deserialize_with = "read::ids")]
-    pub allowed: Vec<u64>,
+    #[serde(deserialize_with = "read::texts")]
+    pub allowed: Vec<String>,
     /// Answers to one of them within the window.
     #[serde(deserialize_with = "read::number")]
     pub max_turns: u32,
@@ -29,11 +29,11 @@ pub struct Bots {
 #[serde(deny_unknown_fields)]
 pub struct Members {
     /// Roles exempt from limits.
-    #[serde(deserialize_with = "read::ids")]
-    pub super_roles: Vec<u64>,
+    #[serde(deserialize_with = "read::texts")]
+    pub super_roles: Vec<String>,
     /// Roles that are never answered.
-    #[serde(deserialize_with = "read::ids")]
-    pub ignored_roles: Vec<u64>,
+    #[serde(deserialize_with = "read::texts")]
+    pub ignored_roles: Vec<String>,
     /// Names that address the bot.
     #[serde(deserialize_with = "read::texts")]
     pub aliases: Vec<String>,
@@ -58,6 +58,18 @@ pub struct Turn {
     /// Time a turn may wait in its lane.
     #[serde(deserialize_with = "read::some_duration")]
     pub queue: Duration,
+}
+
+/// `[streaming]`: when a growing answer is first shown. The earlier of the two counts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Streaming {
+    /// Time after its first words; zero holds nothing.
+    #[serde(deserialize_with = "read::duration")]
+    pub hold: Duration,
+    /// Length in Unicode scalar values; zero holds nothing.
+    #[serde(deserialize_with = "read::number")]
+    pub hold_characters: usize,
 }
 
 /// `[history]`: what is remembered of a conversation.
@@ -124,9 +136,9 @@ pub struct RateLimiter {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitFor {
-    /// Id of the role or channel.
-    #[serde(deserialize_with = "read::at_least_one")]
-    pub id: u64,
+    /// Id of the role or channel, in the form of its door.
+    #[serde(deserialize_with = "read::some_text")]
+    pub id: String,
     /// Messages within the window.
     #[serde(deserialize_with = "read::number")]
     pub messages: u32,
@@ -141,13 +153,13 @@ pub struct LimitFor {
 pub struct Restriction {
     /// Role that marks a restricted member; `None` restricts nobody.
     #[serde(deserialize_with = "read::id")]
-    pub role: Option<u64>,
+    pub role: Option<String>,
     /// Channel in which restricted members are answered.
     #[serde(deserialize_with = "read::id")]
-    pub channel: Option<u64>,
+    pub channel: Option<String>,
     /// Channel that hears of restrictions and their ends.
     #[serde(deserialize_with = "read::id")]
-    pub audit_channel: Option<u64>,
+    pub audit_channel: Option<String>,
     /// Time after which the role is lifted; zero never lifts it.
     #[serde(deserialize_with = "read::duration")]
     pub duration: Duration,
@@ -170,11 +182,11 @@ pub struct Interjection {
     #[serde(deserialize_with = "read::chance")]
     pub delivery_chance: f64,
     /// The only channels to join in; empty means all.
-    #[serde(deserialize_with = "read::ids")]
-    pub channels: Vec<u64>,
+    #[serde(deserialize_with = "read::texts")]
+    pub channels: Vec<String>,
     /// Channels never to join in.
-    #[serde(deserialize_with = "read::ids")]
-    pub muted_channels: Vec<u64>,
+    #[serde(deserialize_with = "read::texts")]
+    pub muted_channels: Vec<String>,
     /// Time between two in one channel; zero for none.
     #[serde(deserialize_with = "read::duration")]
     pub cooldown: Duration,
@@ -216,7 +228,7 @@ pub struct Presence {
 pub struct Report {
     /// Channel that gets them; `None` for no reports.
     #[serde(deserialize_with = "read::id")]
-    pub channel: Option<u64>,
+    pub channel: Option<String>,
     /// Time between two.
     #[serde(deserialize_with = "read::some_duration")]
     pub interval: Duration,

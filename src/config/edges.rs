@@ -345,14 +345,14 @@ pub struct ToolRule {
     #[serde(default)]
     pub resource: Option<String>,
     /// Roles of the caller.
-    #[serde(default, deserialize_with = "read::ids")]
-    pub roles: Vec<u64>,
+    #[serde(default, deserialize_with = "read::texts")]
+    pub roles: Vec<String>,
     /// Callers.
-    #[serde(default, deserialize_with = "read::ids")]
-    pub users: Vec<u64>,
+    #[serde(default, deserialize_with = "read::texts")]
+    pub users: Vec<String>,
     /// Channels the call comes from.
-    #[serde(default, deserialize_with = "read::ids")]
-    pub channels: Vec<u64>,
+    #[serde(default, deserialize_with = "read::texts")]
+    pub channels: Vec<String>,
     /// Doors the call comes through, such as `discord`.
     #[serde(default, deserialize_with = "read::texts")]
     pub doors: Vec<String>,
@@ -360,8 +360,8 @@ pub struct ToolRule {
     #[serde(deserialize_with = "read::word")]
     pub verdict: Verdict,
     /// Roles that may approve; empty means the requester.
-    #[serde(default, deserialize_with = "read::ids")]
-    pub approvers: Vec<u64>,
+    #[serde(default, deserialize_with = "read::texts")]
+    pub approvers: Vec<String>,
 }
 
 /// What a rule decides about a call.

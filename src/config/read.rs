@@ -231,19 +231,9 @@ pub fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, 
     read(deserializer, "a comma list", Plain::items)
 }
 
-/// A Discord id as number or text; 0 and empty mean not set.
-pub fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    read(deserializer, "a Discord id, which is a whole number", |plain| {
-        if plain.text()?.is_empty() {
-            return Some(None);
-        }
-        parsed::<u64>(plain).map(|id| Some(id).filter(|id| *id != 0))
-    })
-}
-
-/// A comma list or TOML list of Discord ids.
-pub fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    read(deserializer, "a comma list of Discord ids, which are whole numbers", listed)
+/// An id of any door's form, as number or text; 0 and empty mean not set.
+pub fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(text(deserializer)?.filter(|id| id != "0"))
 }
 
 /// What a web address must be.

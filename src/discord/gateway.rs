@@ -352,6 +352,7 @@ impl Stream {
             Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
                 if let Some(rights) = rights {
                     self.shared.rest.rights.learn(*rights);
+                    self.tell_now(StreamEvent::AccessChanged(None));
                 }
                 self.shared.rest.threads.prefers(&guild, locale);
                 for (thread, parent) in threads {
@@ -367,6 +368,9 @@ impl Stream {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Reacted(place)) });
             }
             Event::Rights(change) => {
+                if let Some(access) = change.may_open() {
+                    self.tell_now(StreamEvent::AccessChanged(access));
+                }
                 self.shared.rest.rights.learn(*change);
                 self.pass(sequence);
             }

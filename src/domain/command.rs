@@ -226,7 +226,7 @@ pub const USER: &str = "user";
 
 /// Whether this caller may run this command; `super_roles` are the ids that the operator named.
 #[must_use]
-pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[u64]) -> bool {
+pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[String]) -> bool {
     match kind.access() {
         Access::Everybody => true,
         Access::Operators => is_operator(caller, super_roles),
@@ -235,9 +235,8 @@ pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[u64]) -> bool 
 
 /// Whether somebody is an operator here.
 #[must_use]
-pub fn is_operator(caller: &Caller, super_roles: &[u64]) -> bool {
-    let holds = |role: &u64| caller.roles.iter().any(|held| held.parse() == Ok(*role));
-    caller.administrator || super_roles.iter().any(holds)
+pub fn is_operator(caller: &Caller, super_roles: &[String]) -> bool {
+    caller.administrator || super_roles.iter().any(|role| caller.roles.contains(role))
 }
 
 /// A command as a door offers it to its members.
@@ -278,7 +277,7 @@ pub enum OptionKind {
 /// What doors offer. Where super roles exist the commands of operators are shown to everybody, because no platform knows who
 /// they are; who may run one is decided when it is run.
 #[must_use]
-pub fn specs(super_roles: &[u64], direct: bool) -> Vec<Spec> {
+pub fn specs(super_roles: &[String], direct: bool) -> Vec<Spec> {
     let spec = |kind: CommandKind| Spec {
         name: kind.name(),
         descriptions: in_each(|locale| words::description(kind, locale)),

@@ -27,9 +27,9 @@ pub struct Rules<'a> {
     /// Chance that a considered message is answered, 0 to 1.
     pub deliver: f64,
     /// Ids of the only places to join in; empty means all.
-    pub only: &'a [u64],
+    pub only: &'a [String],
     /// Ids of places never to join in.
-    pub muted: &'a [u64],
+    pub muted: &'a [String],
     /// Time between two in one place.
     pub cooldown: Duration,
     /// How many in a row may stay without a reaction before the chance is halved each time; 0 never halves it.
@@ -111,7 +111,7 @@ impl Manners {
         draw: Draw,
         now: Duration,
     ) -> Result<(), SuppressionReason> {
-        let listed = |ids: &[u64]| [Some(place), parent].into_iter().flatten().any(|place| is_listed(ids, place));
+        let listed = |ids: &[String]| [Some(place), parent].into_iter().flatten().any(|place| is_listed(ids, place));
         if listed(rules.muted) || (!rules.only.is_empty() && !listed(rules.only)) {
             return Err(SuppressionReason::Place);
         }
@@ -177,8 +177,8 @@ impl Manners {
     }
 }
 
-fn is_listed(ids: &[u64], place: &Place) -> bool {
-    place.id.parse().is_ok_and(|id: u64| ids.contains(&id))
+fn is_listed(ids: &[String], place: &Place) -> bool {
+    ids.contains(&place.id)
 }
 
 /// What is left of the chance after so many words that nobody cared for.

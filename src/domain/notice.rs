@@ -64,7 +64,7 @@ pub enum Apology {
     TimedOut,
     /// The model gave nothing that can be shown.
     NoWords,
-    /// The answer was there but not all of it could be posted.
+    /// Nothing could be posted in that place when it was asked.
     NotPosted,
     /// The bot was stopped while it worked on the answer.
     Interrupted,

@@ -162,6 +162,14 @@ impl Piece {
         Self { text: text.into(), cards: Vec::new(), files: Vec::new() }
     }
 
+    /// The same as parts of an answer.
+    #[must_use]
+    pub fn into_parts(self) -> Vec<Part> {
+        let Self { text, cards, files } = self;
+        let text = Part::Text { text };
+        [text].into_iter().chain(cards.into_iter().map(Part::Card)).chain(files.into_iter().map(Part::File)).collect()
+    }
+
     /// There is nothing but text in it.
     #[must_use]
     pub fn is_plain(&self) -> bool {

@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::routes::{Submit, Submitted};
-use super::sessions::{Event, What};
+use super::wire::{Event, Update};
 use crate::domain::locale::Locale;
 use crate::domain::notice;
 
@@ -85,35 +85,59 @@ impl Client {
         }
     }
 
-    /// Shows what the stream tells until the answer to this message is complete.
+    /// Shows the events of the turn that this message began, until it is over. A stream that ends before is read on, as often
+    /// as it told something.
     async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+        let mut shown = Shown::default();
+        loop {
+            let seen = self.seen;
+            if self.read_on(message, &mut shown, out).await? {
+                return writeln!(out).map_err(|error| error.to_string());
+            }
+            if self.seen == seen {
+                return Err("the service ended the conversation".to_owned());
+            }
+        }
+    }
+
+    /// Reads one stream behind what was seen. True when the turn is over, false when the stream ended before.
+    async fn read_on(
+        &mut self,
+        message: &str,
+        shown: &mut Shown,
+        out: &mut (impl Write + Send),
+    ) -> Result<bool, String> {
         let url = format!("{}/api/v1/stream/{}?after={}", self.base, self.session, self.seen);
         let answer = self.authorized(self.http.get(url)).send().await.map_err(unreachable)?;
         let answer = answer.error_for_status().map_err(unreachable)?;
         let mut stream = answer.bytes_stream();
         let mut buffer = Vec::new();
-        let mut shown = Shown::default();
         while let Some(bytes) = stream.next().await {
             buffer.extend_from_slice(&bytes.map_err(unreachable)?);
             while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = buffer.drain(..=end).collect();
                 let Some(event) = parse(&line) else { continue };
                 self.seen = event.number;
-                match event.what {
-                    What::Posted { message, text } | What::Edited { message, text } => {
-                        shown.update(&message, &text, out).map_err(|error| error.to_string())?;
-                    }
-                    What::Done { trigger } if trigger == message => {
-                        return writeln!(out).map_err(|error| error.to_string());
-                    }
-                    What::Typing | What::Done { .. } => {}
+                if event.turn != message {
+                    continue;
                 }
+                match event.update {
+                    Update::Draft { text, anew } => shown.grow(&text, anew, out),
+                    Update::Final { text } | Update::Apology { text } => shown.update(&text, out),
+                    Update::Done => return Ok(true),
+                    Update::Accepted
+                    | Update::Queued { .. }
+                    | Update::Tool { .. }
+                    | Update::Gate { .. }
+                    | Update::Missed => Ok(()),
+                }
+                .map_err(|error| error.to_string())?;
             }
             if buffer.len() > LINE_MAX {
                 return Err("the service sent a line without end".to_owned());
             }
         }
-        Err("the service ended the conversation".to_owned())
+        Ok(false)
     }
 
     fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
@@ -153,29 +177,39 @@ fn parse(line: &[u8]) -> Option<Event> {
 /// What of an answer is on the screen.
 #[derive(Default)]
 struct Shown {
-    message: String,
     text: String,
 }
 
 impl Shown {
-    /// Writes what is new; what was taken back is written anew on a line of its own.
-    fn update(&mut self, message: &str, text: &str, out: &mut impl Write) -> std::io::Result<()> {
-        // What a model writes must not steer the terminal.
-        let text: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-        if self.message == message
-            && let Some(more) = text.strip_prefix(self.text.as_str())
-        {
+    /// Writes more of a draft; one that begins anew stands on a line of its own.
+    fn grow(&mut self, more: &str, anew: bool, out: &mut impl Write) -> std::io::Result<()> {
+        let more = harmless(more);
+        if anew && !self.text.is_empty() {
+            writeln!(out)?;
+            self.text.clear();
+        }
+        write!(out, "{more}")?;
+        self.text.push_str(&more);
+        out.flush()
+    }
+
+    /// Writes what is new of the whole answer; one that does not begin like its draft is written on a line of its own.
+    fn update(&mut self, text: &str, out: &mut impl Write) -> std::io::Result<()> {
+        let text = harmless(text);
+        if let Some(more) = text.strip_prefix(self.text.as_str()) {
             write!(out, "{more}")?;
         } else {
-            if !self.message.is_empty() {
-                writeln!(out)?;
-            }
+            writeln!(out)?;
             write!(out, "{text}")?;
         }
-        message.clone_into(&mut self.message);
         self.text = text;
         out.flush()
     }
+}
+
+/// Text that cannot steer the terminal, whatever a model writes.
+fn harmless(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 #[cfg(test)]
@@ -183,20 +217,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growing_text_is_continued_and_changed_text_is_written_anew() {
+    fn an_answer_goes_on_behind_its_draft_and_else_on_a_new_line() {
         let mut shown = Shown::default();
         let mut out = Vec::new();
-        for (message, text) in [("1", "Hel"), ("1", "Hello"), ("1", "Help!"), ("2", "M\u{1b}[2Jore")] {
-            shown.update(message, text, &mut out).unwrap();
+        for (text, anew) in [("Hel", true), ("lo", false)] {
+            shown.grow(text, anew, &mut out).unwrap();
         }
-        assert_eq!(String::from_utf8(out).unwrap(), "Hello\nHelp!\nM[2Jore");
+        shown.update("Hello!", &mut out).unwrap();
+        shown.grow("M\u{1b}[2Jore", true, &mut out).unwrap();
+        shown.update("Other", &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "Hello!\nM[2Jore\nOther");
     }
 
     #[test]
     fn only_data_lines_are_events() {
         assert_eq!(parse(b": keep-alive\n"), None);
         assert_eq!(parse(b"data: nonsense\n"), None);
-        let event = parse(b"data: {\"number\":3,\"event\":\"done\",\"trigger\":\"9\"}\n").unwrap();
-        assert_eq!(event, Event { number: 3, what: What::Done { trigger: "9".to_owned() } });
+        let event = parse(b"data: {\"number\":3,\"turn\":\"9\",\"event\":\"done\"}\n").unwrap();
+        assert_eq!(event, Event { number: 3, turn: "9".to_owned(), update: Update::Done });
     }
 }

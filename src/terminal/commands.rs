@@ -1,8 +1,6 @@
 //! Commands at the terminal: a line that begins with a slash and the name of a command.
 
 use crate::domain::command;
-use crate::domain::layout::lay_out;
-use crate::domain::outgoing::{Capabilities, Part, Piece};
 
 /// What was given with a command, by the names of its options.
 pub type Options = Vec<(String, String)>;
@@ -28,20 +26,9 @@ pub fn parse(line: &str) -> Option<(String, Options)> {
     Some((name.to_owned(), options))
 }
 
-/// An answer in the words that a terminal shows, as messages that are each short enough.
-#[must_use]
-pub fn in_words(piece: &Piece, door: &Capabilities) -> Vec<String> {
-    let Piece { text, cards, files } = piece.clone();
-    let text = Part::Text { text };
-    let cards = cards.into_iter().map(Part::Card);
-    let parts: Vec<Part> = [text].into_iter().chain(cards).chain(files.into_iter().map(Part::File)).collect();
-    lay_out(&parts, door).into_iter().map(|piece| piece.text).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::outgoing::{Card, File};
 
     #[test]
     fn a_line_with_a_slash_and_a_name_is_a_command() {
@@ -63,18 +50,5 @@ mod tests {
         ] {
             assert_eq!(parse(line), expected, "{line}");
         }
-    }
-
-    #[test]
-    fn cards_and_documents_are_told_in_words_and_in_pieces() {
-        let card = Card { title: Some("staffai".to_owned()), text: "All parts are up.".to_owned(), ..Card::default() };
-        let file = File::new("you.json", "application/json", *b"{\"a\": 1}");
-        let piece = Piece { text: "Everything:".to_owned(), cards: vec![card], files: vec![file] };
-        let told = in_words(&piece, &Capabilities::text_only(1_000)).join("\n");
-        for part in ["Everything:", "**staffai**\nAll parts are up.", "{\"a\": 1}"] {
-            assert!(told.contains(part), "{part}: {told}");
-        }
-        let long = in_words(&Piece::text("word ".repeat(1_000)), &Capabilities::text_only(1_000));
-        assert!(long.len() > 4 && long.iter().all(|text| text.chars().count() <= 1_000));
     }
 }

@@ -1,12 +1,11 @@
 //! The routes of this door: say something in a session, and read along.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -15,13 +14,17 @@ use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::commands;
 use super::sessions::{NotTaken, Sessions};
+use super::wire::Event;
+use super::{DOOR, commands};
+use crate::domain::ids::Place;
 use crate::domain::incoming::Incoming;
-use crate::ports::{Intake, NotAccepted};
+use crate::ports::{Intake, NotAccepted, Reading, TurnEventLog, TurnEventReader};
 
 /// The longest text that is taken, in bytes.
 const TEXT_MAX: usize = 32 * 1024;
+/// The header in which a client that comes back names the last event that it has.
+const LAST_EVENT_ID: &str = "last-event-id";
 /// How often a silent stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -37,7 +40,7 @@ pub struct Submit {
 /// What was taken.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Submitted {
-    /// The id of the message; `done` names it when its answer is complete.
+    /// The id of the message: the turn that events name.
     pub message: String,
     /// It is a command: its answer is kept by nobody, so it comes soon or never.
     #[serde(default)]
@@ -56,14 +59,15 @@ struct After {
 struct Shared {
     sessions: Arc<Sessions>,
     intake: Arc<dyn Intake>,
+    events: Arc<dyn TurnEventLog>,
 }
 
 /// `POST /api/v1/submit` and `GET /api/v1/stream/{session}`. Whoever mounts them decides who may ask.
-pub fn router(sessions: Arc<Sessions>, intake: Arc<dyn Intake>) -> Router {
+pub fn router(sessions: Arc<Sessions>, intake: Arc<dyn Intake>, events: Arc<dyn TurnEventLog>) -> Router {
     Router::new()
         .route("/api/v1/submit", post(submit))
         .route("/api/v1/stream/{session}", get(read_along))
-        .with_state(Shared { sessions, intake })
+        .with_state(Shared { sessions, intake, events })
 }
 
 async fn submit(State(shared): State<Shared>, body: Result<Json<Submit>, JsonRejection>) -> Response {
@@ -74,10 +78,12 @@ async fn submit(State(shared): State<Shared>, body: Result<Json<Submit>, JsonRej
     if body.text.len() > TEXT_MAX {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long");
     }
-    let (incoming, message, command) = match heard(&shared.sessions, &body) {
-        Ok(heard) => heard,
+    let (incoming, message, command) = match incoming(&shared.sessions, &body) {
+        Ok(incoming) => incoming,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &error.to_string()),
     };
+    // A client may read before something happens.
+    shared.events.open(&Place::new(DOOR, body.session));
     match shared.intake.accept(incoming, Sessions::us()).await {
         Ok(()) => (StatusCode::ACCEPTED, Json(Submitted { message, command })).into_response(),
         Err(NotAccepted) => refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
@@ -85,7 +91,7 @@ async fn submit(State(shared): State<Shared>, body: Result<Json<Submit>, JsonRej
 }
 
 /// What was said, the id under which it is answered, and whether it is a command.
-fn heard(sessions: &Sessions, body: &Submit) -> Result<(Incoming, String, bool), NotTaken> {
+fn incoming(sessions: &Sessions, body: &Submit) -> Result<(Incoming, String, bool), NotTaken> {
     if let Some((name, options)) = commands::parse(&body.text) {
         let command = sessions.runs(&body.session, name, options)?;
         let id = command.callback.id.id.clone();
@@ -100,35 +106,29 @@ async fn read_along(
     State(shared): State<Shared>,
     Path(session): Path<String>,
     after: Result<Query<After>, QueryRejection>,
+    headers: HeaderMap,
 ) -> Response {
     let Ok(Query(After { after })) = after else { return refused(StatusCode::BAD_REQUEST, "after is a number") };
-    match shared.sessions.events(&session, after) {
-        Some(_) => Sse::new(events(shared.sessions, session, after))
-            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
-            .into_response(),
+    // A browser that connects again names the last event that it has.
+    let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()?.parse().ok());
+    let after = last.unwrap_or(after);
+    match TurnEventReader::new(Arc::clone(&shared.events), Place::new(DOOR, session), after) {
+        Some(reader) => {
+            Sse::new(told(shared.sessions, reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+        }
         None => refused(StatusCode::NOT_FOUND, "there is no such session; say something first"),
     }
 }
 
-/// The events after a number, one by one, waiting for more until the session is gone.
-fn events(
-    sessions: Arc<Sessions>,
-    session: String,
-    after: u64,
-) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
-    stream::unfold(after, move |after| {
-        let (sessions, session) = (Arc::clone(&sessions), session.clone());
-        async move {
-            loop {
-                let (events, mut more) = sessions.events(&session, after)?;
-                if let Some(event) = events.into_iter().next() {
-                    let data = SseEvent::default().id(event.number.to_string()).json_data(&event).ok()?;
-                    return Some((Ok(data), event.number));
-                }
-                // The sender goes with the session.
-                more.wait_for(|newest| *newest > after).await.ok()?;
-            }
-        }
+/// What the reader reads, one by one, until the stream ends or the reader is cut.
+fn told(sessions: Arc<Sessions>, reader: TurnEventReader) -> impl Stream<Item = Result<SseEvent, axum::Error>> + Send {
+    stream::unfold((sessions, reader), |(sessions, mut reader)| async {
+        let event = match reader.next().await? {
+            Reading::Event(event) => Event::of(&event, sessions.now()),
+            Reading::Missed(number) => Event::missed(number),
+        };
+        let data = SseEvent::default().id(event.number.to_string()).json_data(&event);
+        Some((data, (sessions, reader)))
     })
 }
 

@@ -1,4 +1,4 @@
-//! The sessions: who said what, and what was told about it.
+//! The sessions: what was said and answered in each.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{DOOR, commands};
@@ -15,7 +13,7 @@ use crate::domain::command::{Callback, CallbackToken, Caller, Command};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
 use crate::domain::notice::template;
-use crate::domain::outgoing::{Capabilities, Piece};
+use crate::domain::outgoing::Capabilities;
 use crate::domain::rejection::Rejection;
 use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
 
@@ -23,53 +21,14 @@ use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster}
 const SESSIONS_MAX: usize = 256;
 /// The most messages kept of a session.
 const MESSAGES_MAX: usize = 200;
-/// The most events kept of a session, for clients that come back.
-const EVENTS_MAX: usize = 1_000;
 /// How long a quiet session is kept.
 const QUIET_FOR: Duration = Duration::from_secs(3600);
 /// The longest message that a terminal shows, in Unicode scalar values.
-const TEXT_LIMIT: usize = 16_000;
+pub(super) const TEXT_LIMIT: usize = 16_000;
 /// The longest name of a session.
 const NAME_MAX: usize = 64;
 /// The bot's own id at this door.
 const US: &str = "staffai";
-
-/// One thing that happened in a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its number, from one, without gaps.
-    pub number: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub what: What,
-}
-
-/// What happened in a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
-    /// The bot thinks.
-    Typing,
-    /// The bot posted a message, or what there is of it so far.
-    Posted {
-        /// Its id.
-        message: String,
-        /// Its text.
-        text: String,
-    },
-    /// A message has another text now.
-    Edited {
-        /// Its id.
-        message: String,
-        /// Its whole text.
-        text: String,
-    },
-    /// Nothing more follows on this trigger.
-    Done {
-        /// The message that was answered.
-        trigger: String,
-    },
-}
 
 /// Why something said was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -96,8 +55,6 @@ struct Inner {
 
 struct Session {
     messages: VecDeque<Kept>,
-    events: VecDeque<Event>,
-    told: watch::Sender<u64>,
     touched: Instant,
 }
 
@@ -111,6 +68,11 @@ impl Sessions {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, inner: Mutex::default() }
+    }
+
+    /// The present moment.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Our own account at this door.
@@ -190,32 +152,6 @@ impl Sessions {
         })
     }
 
-    /// Shows the answer to a command, after which nothing more follows on it.
-    fn respond(&self, to: &Callback, piece: &Piece) -> Result<(), PostError> {
-        let mut inner = self.inner.lock();
-        let now = self.clock.now();
-        let pieces = commands::in_words(piece, &Capabilities::text_only(TEXT_LIMIT));
-        let told: Vec<What> = pieces
-            .into_iter()
-            .map(|text| What::Posted { message: inner.next_id(now), text: template::spelled_out(&text, now) })
-            .chain([What::Done { trigger: to.id.id.clone() }])
-            .collect();
-        let session = inner.sessions.get_mut(to.token.expose()).ok_or_else(gone)?;
-        for what in told {
-            session.tell(what);
-        }
-        Ok(())
-    }
-
-    /// Events after a number, and a watch that changes when there are more. None when there is no such session.
-    #[must_use]
-    pub fn events(&self, session: &str, after: u64) -> Option<(Vec<Event>, watch::Receiver<u64>)> {
-        let inner = self.inner.lock();
-        let session = inner.sessions.get(session)?;
-        let events = session.events.iter().filter(|event| event.number > after).cloned().collect();
-        Some((events, session.told.subscribe()))
-    }
-
     fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
         let mut inner = self.inner.lock();
         let known = |kept: &&Kept| kept.nonce.as_deref() == Some(nonce);
@@ -242,7 +178,6 @@ impl Sessions {
             draw: None,
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
-        session.tell(What::Posted { message: id.id.clone(), text: text.to_owned() });
         id
     }
 
@@ -251,7 +186,6 @@ impl Sessions {
         let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
         let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(message_gone)?;
         text.clone_into(&mut kept.posted.text);
-        session.tell(What::Edited { message: message.id.clone(), text: text.to_owned() });
         Ok(message.clone())
     }
 
@@ -284,10 +218,10 @@ impl Poster for Sessions {
                 let text = template::spelled_out(&piece.text, self.clock.now());
                 PostResult::Message(self.edit(place, message, &text)?)
             }
-            PostRequest::Typing { place } => {
-                if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
-                    session.tell(What::Typing);
-                }
+            PostRequest::Delete { place, message } => {
+                let mut inner = self.inner.lock();
+                let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
+                session.messages.retain(|kept| kept.posted.id != *message);
                 PostResult::Done
             }
             PostRequest::History { place, after, limit } => {
@@ -299,23 +233,21 @@ impl Poster for Sessions {
                 let all = self.history(place, None, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
-            PostRequest::Respond { to, piece } => {
-                self.respond(to, piece)?;
+            // The answer itself is in the events of turns.
+            PostRequest::Respond { to, .. } => {
+                if !self.inner.lock().sessions.contains_key(to.token.expose()) {
+                    return Err(gone());
+                }
                 PostResult::Done
             }
-            // Nothing is offered here while somebody types, and that an answer comes is taken for granted.
-            PostRequest::RegisterCommands(_)
+            // Events tell that a turn runs; nothing is offered here to those who type.
+            PostRequest::Typing { .. }
+            | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Suggest { .. }
             | PostRequest::FetchGuild { .. } => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
-    }
-
-    fn delivered(&self, place: &Place, trigger: &MessageId) {
-        if let Some(session) = self.inner.lock().sessions.get_mut(&place.id) {
-            session.tell(What::Done { trigger: trigger.id.clone() });
-        }
     }
 }
 
@@ -335,12 +267,7 @@ fn gone() -> PostError {
 
 impl Inner {
     fn session(&mut self, name: &str) -> &mut Session {
-        let fresh = || Session {
-            messages: VecDeque::new(),
-            events: VecDeque::new(),
-            told: watch::Sender::new(0),
-            touched: Instant::now(),
-        };
+        let fresh = || Session { messages: VecDeque::new(), touched: Instant::now() };
         let session = self.sessions.entry(name.to_owned()).or_insert_with(fresh);
         session.touched = Instant::now();
         session
@@ -372,16 +299,6 @@ impl Session {
 
     fn seen(&self, id: &MessageId) -> Option<Seen> {
         self.messages.iter().find(|kept| kept.posted.id == *id).map(|kept| Seen::from(kept.posted.clone()))
-    }
-
-    fn tell(&mut self, what: What) {
-        self.touched = Instant::now();
-        let number = *self.told.borrow() + 1;
-        if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
-        }
-        self.events.push_back(Event { number, what });
-        self.told.send_replace(number);
     }
 }
 

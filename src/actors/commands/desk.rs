@@ -7,9 +7,12 @@ use tokio::time::Instant;
 use super::CommandParts;
 use crate::actors::handle::{CallError, Handle};
 use crate::actors::outbox::OutboxMsg;
-use crate::domain::command::Callback;
+use crate::actors::turn_events::TurnEvents;
+use crate::domain::command::{Callback, Command};
+use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Dice, PostError, PostRequest, PostResult};
 
 /// How long the first word is tried. The platform gives up after three seconds.
@@ -25,12 +28,16 @@ const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: 
 pub(super) struct Desk<'a> {
     outbox: &'a Handle<OutboxMsg>,
     dice: &'a dyn Dice,
+    events: &'a TurnEvents,
     callback: &'a Callback,
+    place: &'a Place,
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(parts: &'a CommandParts, callback: &'a Callback) -> Self {
-        Self { outbox: parts.outboxes.of(&callback.id.door), dice: &*parts.dice, callback }
+    pub(super) fn new(parts: &'a CommandParts, command: &'a Command) -> Self {
+        let Command { callback, place, .. } = command;
+        let outbox = parts.outboxes.of(&callback.id.door);
+        Self { outbox, dice: &*parts.dice, events: &parts.events, callback, place }
     }
 
     /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.
@@ -72,7 +79,10 @@ impl<'a> Desk<'a> {
             let left = until.saturating_duration_since(Instant::now());
             let request = PostRequest::Respond { to: self.callback.clone(), piece: piece.clone() };
             let reason = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
-                Ok(Ok(_)) => return true,
+                Ok(Ok(_)) => {
+                    self.publish(piece);
+                    return true;
+                }
                 Ok(Err(error)) => error,
                 Err(error) => PostError::Transient(error.to_string()),
             };
@@ -90,5 +100,11 @@ impl<'a> Desk<'a> {
             tokio::time::sleep(pause).await;
         }
         false
+    }
+
+    fn publish(&self, piece: Piece) {
+        let id = TurnId::of(&self.callback.id);
+        self.events.publish(self.place, &id, || TurnUpdate::Final { parts: piece.into_parts().into() });
+        self.events.publish(self.place, &id, || TurnUpdate::Done);
     }
 }

@@ -6,6 +6,7 @@ use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, NoVital
 use crate::actors::testing::{
     BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle,
 };
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::command::{Callback, CallbackToken, Caller};
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
@@ -80,6 +81,7 @@ async fn world(takes: Duration, panics: bool) -> World {
         vitals: Arc::new(NoVitals),
         door: DOOR,
         outboxes: Outboxes::new(outbox, Vec::new()),
+        events: TurnEvents::default(),
         journal,
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),

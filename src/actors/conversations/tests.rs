@@ -20,6 +20,7 @@ use crate::actors::testing::ports::{
 use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::ActorKind;
 use crate::actors::turn::InFlight;
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::incoming::Attachment;
 use crate::domain::limits::charge::{Charge, charge};
 use crate::domain::locale::Locale;
@@ -55,6 +56,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let parts = Arc::new(TurnParts {
         forgotten: Arc::default(),
         timeline: Arc::default(),
+        events: TurnEvents::default(),
         live: live.clone(),
         store: Arc::new(MemoryStore::new()),
         clock: Arc::new(ManualClock::new()),
@@ -67,6 +69,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         attachments: Arc::new(NoFiles),
         attachment_kib: Arc::clone(&attachment_kib),
         busy: Arc::default(),
+        closed: Arc::default(),
         interjections: Arc::default(),
     });
     let mut stage = Stage::new();

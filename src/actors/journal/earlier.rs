@@ -44,13 +44,13 @@ impl Journal {
                 Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
-                    self.timeline.accepted(&turn);
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
                         None if late => Some(turn.apology(notice::interrupted(turn.locale()), "interrupted")),
                         known => known,
                     };
+                    self.taken(&turn, answer.as_ref());
                     if let Some(answer) = &answer {
                         rate_limiter::close(&self.rate_limiter, &turn, answer);
                     }

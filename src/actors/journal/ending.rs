@@ -10,6 +10,7 @@ use crate::domain::ids::{self, MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::Write;
 
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
@@ -37,6 +38,9 @@ impl Journal {
             return self.withdraw(state, id, "dropped", &reason);
         }
         self.timeline.answered(id);
+        if let Some(answer) = &entry.answer {
+            report::publish_answer(&self.events, &entry.turn, answer);
+        }
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
     }
@@ -85,6 +89,7 @@ impl Journal {
     ) {
         let id = &entry.turn.id;
         state.closed.insert(id);
+        self.events.publish(&entry.turn.place, id, || TurnUpdate::Done);
         if let Some(answer) = &entry.answer {
             let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));

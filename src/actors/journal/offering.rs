@@ -41,6 +41,8 @@ impl Journal {
             Some(answer) => {
                 let check = std::mem::replace(&mut entry.maybe_posted, true);
                 let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
+                // Readers of events are shown drafts there, and never in the channel.
+                let drafted = drafted && !self.events.streams(&id.door);
                 let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted };
                 entry.undelivered = self.outboxes.of(&id.door).cast(deliver).is_err();
             }

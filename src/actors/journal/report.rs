@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use super::Journal;
 use super::entry::Entry;
 use crate::actors::outbox::Delivery;
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::ids;
-use crate::domain::turn::{Answer, Outcome};
+use crate::domain::turn::{Answer, Outcome, Turn};
+use crate::domain::turn_event::TurnUpdate;
 
 /// How much is left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +17,28 @@ pub struct Left {
     pub open: usize,
     /// Those of them whose answer is known and not posted.
     pub undelivered: usize,
+}
+
+/// Tells those who read along what the answer is.
+pub(super) fn publish_answer(events: &TurnEvents, turn: &Turn, answer: &Answer) {
+    events.publish(&turn.place, &turn.id, || {
+        let parts = answer.outgoing.parts.as_slice().into();
+        match &answer.outcome {
+            Outcome::Replied | Outcome::Hinted => TurnUpdate::Final { parts },
+            Outcome::Apologised(_) | Outcome::Refused(_) => TurnUpdate::Apology { parts },
+        }
+    });
+}
+
+impl Journal {
+    /// A turn is in custody from here on, perhaps with its answer.
+    pub(super) fn taken(&self, turn: &Turn, answer: Option<&Answer>) {
+        self.timeline.accepted(turn);
+        self.events.publish(&turn.place, &turn.id, || TurnUpdate::Accepted);
+        if let Some(answer) = answer {
+            publish_answer(&self.events, turn, answer);
+        }
+    }
 }
 
 /// Says in the log and the metrics that a turn was answered.

@@ -14,13 +14,16 @@ use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{
     DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual,
 };
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
 use crate::domain::ids::Door;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
+use crate::domain::outgoing::Part;
 use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
-use crate::ports::Fault;
+use crate::domain::turn_event::TurnUpdate;
+use crate::ports::{Fault, TurnEventLog as _};
 
 mod stored;
 
@@ -31,6 +34,7 @@ struct World {
     rate_limiter: Inbox<RateLimiterMsg>,
     outbox: Inbox<OutboxMsg>,
     journal: Handle<JournalMsg>,
+    events: TurnEvents,
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
@@ -39,11 +43,13 @@ struct World {
 
 async fn world(store: MemoryStore) -> World {
     let (store, clock) = (Arc::new(store), Arc::new(ManualClock::new()));
+    let events = TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _);
     let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let mut stage = Stage::new();
     let actor = Journal {
         forgotten: Arc::default(),
         timeline: Arc::default(),
+        events: events.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
         live: usual(),
@@ -56,7 +62,7 @@ async fn world(store: MemoryStore) -> World {
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
     let permits = Arc::new(Semaphore::new(100));
-    World { store, clock, permits, rate_limiter, outbox, journal, faults, told, receipts, _tree: tree }
+    World { store, clock, permits, rate_limiter, outbox, journal, events, faults, told, receipts, _tree: tree }
 }
 
 impl World {
@@ -118,6 +124,12 @@ impl World {
         self.journal.cast(JournalMsg::Delivered(turn_id(id), delivery)).unwrap();
     }
 
+    /// What readers of this channel were told since the start.
+    fn events(&self) -> Vec<(String, TurnUpdate)> {
+        let batch = self.events.read(&place("42"), 0).unwrap();
+        batch.events.iter().map(|event| (event.turn.id.clone(), event.update.clone())).collect()
+    }
+
     fn record(&self, id: &str) -> String {
         let record = self.store.json(&keys::turn(&turn_id(id))).expect("there is no record");
         record["state"].as_str().unwrap().to_owned()
@@ -135,6 +147,40 @@ fn with(records: Vec<(String, String)>) -> MemoryStore {
         store.put(key, value);
     }
     store
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_read_along_learn_of_each_step_once() {
+    let earlier = turn("9", "7", "42");
+    let known = answer(&earlier, "from before");
+    let mut world = world(with(vec![open(&earlier, Some(known))])).await;
+    let (question, lost) = (turn("10", "7", "42"), turn("11", "8", "42"));
+    world.accept(&question);
+    world.accept(&lost);
+    settle().await;
+    world.answered(&question, "hello");
+    world.answered(&question, "hello twice");
+    world.journal.cast(JournalMsg::Answered(lost.id.clone(), Box::new(lost.apology("sorry", "deadline")))).unwrap();
+    while world.delivery().await.is_some() {}
+    for id in ["9", "10"] {
+        world.delivered(id);
+    }
+    world.journal.cast(JournalMsg::Cancel(lost.id.clone())).unwrap();
+    settle().await;
+    let parts = |text: &str| [Part::Text { text: text.to_owned() }].as_slice().into();
+    let told = |id: &str, update| (id.to_owned(), update);
+    let expected = [
+        told("9", TurnUpdate::Accepted),
+        told("9", TurnUpdate::Final { parts: parts("from before") }),
+        told("10", TurnUpdate::Accepted),
+        told("11", TurnUpdate::Accepted),
+        told("10", TurnUpdate::Final { parts: parts("hello") }),
+        told("11", TurnUpdate::Apology { parts: parts("sorry") }),
+        told("9", TurnUpdate::Done),
+        told("10", TurnUpdate::Done),
+        told("11", TurnUpdate::Done),
+    ];
+    assert_eq!(world.events(), expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 //! and its entries outlive nothing: each holds for some seconds.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -12,6 +13,9 @@ use crate::domain::ids::{Person, Place};
 const PLACES_MAX: usize = 10_000;
 /// The most persons remembered for one place as having a notice there; further ones get none.
 const PERSONS_MAX: usize = 1_000;
+
+/// A place that is closed again so long after it was closed before is closed anew.
+const ANEW_AFTER: Duration = Duration::from_secs(60);
 
 /// The places that are closed now.
 #[derive(Default)]
@@ -35,14 +39,16 @@ pub(crate) enum PlaceAccess {
 }
 
 impl ClosedPlaces {
-    /// Whether something can be said in a place to a person. A notice that is answered for counts as waiting from then on.
-    pub(crate) fn access(&self, place: &Place, person: &Person) -> PlaceAccess {
+    /// Whether something can be said in a place to a person, who asked for it or, without one, to all there. A notice that is
+    /// promised counts as waiting from then on.
+    pub(crate) fn access(&self, place: &Place, person: Option<&Person>) -> PlaceAccess {
         let mut places = self.0.lock();
         let Some(closed) = places.get_mut(place).filter(|closed| closed.until > Instant::now()) else {
             return PlaceAccess::Open;
         };
         let room = closed.noticed.len() < PERSONS_MAX;
-        if room && closed.noticed.insert(person.clone()) { PlaceAccess::Notice } else { PlaceAccess::Silent }
+        let first = person.is_some_and(|person| room && closed.noticed.insert(person.clone()));
+        if first { PlaceAccess::Notice } else { PlaceAccess::Silent }
     }
 
     /// The platform closed this place to us; it is left alone until then.
@@ -53,6 +59,9 @@ impl ClosedPlaces {
             places.retain(|_, closed| closed.until > now);
         }
         if let Some(closed) = places.get_mut(place) {
+            if closed.until + ANEW_AFTER <= Instant::now() {
+                closed.noticed.clear();
+            }
             closed.until = until;
         } else if places.len() < PLACES_MAX {
             places.insert(place.clone(), Closed { until, noticed: HashSet::new() });
@@ -67,8 +76,6 @@ impl ClosedPlaces {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::actors::testing::{person, place};
 
@@ -76,19 +83,22 @@ mod tests {
     async fn a_closed_place_has_one_notice_for_each_person_until_it_opens() {
         let closed = ClosedPlaces::default();
         let (here, ada, ben) = (place("1"), person("7"), person("8"));
-        assert_eq!(closed.access(&here, &ada), PlaceAccess::Open);
+        assert_eq!(closed.access(&here, Some(&ada)), PlaceAccess::Open);
         let close = || closed.close(&here, Instant::now() + Duration::from_secs(5));
         close();
-        assert_eq!(closed.access(&here, &ada), PlaceAccess::Notice);
-        assert_eq!((closed.access(&here, &ada), closed.access(&here, &ben)), (PlaceAccess::Silent, PlaceAccess::Notice));
-        assert_eq!(closed.access(&place("2"), &ada), PlaceAccess::Open);
+        assert_eq!(closed.access(&here, Some(&ada)), PlaceAccess::Notice);
+        assert_eq!(
+            (closed.access(&here, Some(&ada)), closed.access(&here, Some(&ben))),
+            (PlaceAccess::Silent, PlaceAccess::Notice)
+        );
+        assert_eq!(closed.access(&place("2"), Some(&ada)), PlaceAccess::Open);
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(closed.access(&here, &ada), PlaceAccess::Open, "the next answer probes");
+        assert_eq!(closed.access(&here, Some(&ada)), PlaceAccess::Open, "the next answer probes");
         close();
-        assert_eq!(closed.access(&here, &ada), PlaceAccess::Silent, "closed again");
+        assert_eq!(closed.access(&here, Some(&ada)), PlaceAccess::Silent, "closed again");
         closed.open(&here);
         close();
-        assert_eq!(closed.access(&here, &ada), PlaceAccess::Notice);
+        assert_eq!(closed.access(&here, Some(&ada)), PlaceAccess::Notice);
     }
 
     #[tokio::test(start_paused = true)]
@@ -100,9 +110,9 @@ mod tests {
         }
         assert_eq!(closed.0.lock().len(), PLACES_MAX);
         for number in 0..PERSONS_MAX {
-            assert_eq!(closed.access(&place("1"), &person(&number.to_string())), PlaceAccess::Notice);
+            assert_eq!(closed.access(&place("1"), Some(&person(&number.to_string()))), PlaceAccess::Notice);
         }
-        assert_eq!(closed.access(&place("1"), &person("new")), PlaceAccess::Silent);
+        assert_eq!(closed.access(&place("1"), Some(&person("new"))), PlaceAccess::Silent);
         tokio::time::sleep(Duration::from_secs(5)).await;
         closed.close(&place("new"), until + Duration::from_secs(5));
         assert_eq!(closed.0.lock().len(), 1);

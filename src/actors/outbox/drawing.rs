@@ -124,7 +124,10 @@ impl Courier {
             Change::Create(index) => {
                 let reply_to = reply_to.filter(|_| index == 0);
                 let nonce = Task::Draft(turn.clone()).nonce(index, false);
-                (index, PostRequest::Create { place: place.clone(), piece: Piece::text(&pieces[index]), reply_to, nonce })
+                (
+                    index,
+                    PostRequest::Create { place: place.clone(), piece: Piece::text(&pieces[index]), reply_to, nonce },
+                )
             }
         };
         let result = self.attempt(&request).await;

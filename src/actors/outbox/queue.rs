@@ -126,8 +126,7 @@ impl Outbox {
             let courier = self.courier(queue.pace.clone());
             let spare = job.clone();
             let (there, back) = (place.clone(), place.clone());
-            let deliver =
-                async move { OutboxMsg::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
+            let deliver = async move { OutboxMsg::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
             ctx.task(deliver, move |panic| {
                 OutboxMsg::CourierReturned(back, Box::new(Returned::panicked(spare, track, panic)))
             });
@@ -147,12 +146,12 @@ impl Outbox {
         match end {
             End::Posted(delivery) => {
                 self.opened(state, place);
-                self.report(state, place, job.task, Ok(delivery));
+                self.report(state, job.task, Ok(delivery));
             }
             End::Begun => queue.posts.jobs.push_front(job),
             End::Failed(reason) => {
                 self.opened(state, place);
-                self.report(state, place, job.task, Err(reason));
+                self.report(state, job.task, Err(reason));
             }
             End::Closed(rejection, words) => self.closed_again(ctx, state, place, (job, track), (rejection, words)),
             End::Panicked(reason) if !job.panicked => {
@@ -161,7 +160,7 @@ impl Outbox {
                 queue.posts.jobs.push_front(job);
             }
             End::Panicked(panic) => {
-                self.report(state, place, job.task, Err(format!("the courier panicked: {panic}")));
+                self.report(state, job.task, Err(format!("the courier panicked: {panic}")));
             }
         }
         self.send_couriers(ctx, state, place);
@@ -186,7 +185,7 @@ impl Outbox {
         if rejection == Rejection::PlaceGone || refusals >= PROBES_MAX {
             let jobs: Vec<Job> = queue.edits.jobs.drain(..).chain(queue.posts.jobs.drain(..)).collect();
             for job in jobs {
-                self.report(state, place, job.task, Err(words.clone()));
+                self.report(state, job.task, Err(words.clone()));
             }
         }
         ctx.after(CLOSED_FOR, OutboxMsg::Probe(place.clone()));
@@ -208,9 +207,8 @@ impl Outbox {
     ) {
         let concerns = |place: &Place| changed.is_none_or(|changed| changed == place);
         state.mute.retain(|place, _| !concerns(place));
-        let closed = |(place, queue): (&Place, &PlaceQueue)| {
-            (queue.closed.is_some() && concerns(place)).then(|| place.clone())
-        };
+        let closed =
+            |(place, queue): (&Place, &PlaceQueue)| (queue.closed.is_some() && concerns(place)).then(|| place.clone());
         let reopened: Vec<Place> = state.lanes.iter().filter_map(closed).collect();
         for place in reopened {
             self.opened(state, &place);
@@ -218,13 +216,8 @@ impl Outbox {
         }
     }
 
-    fn report(&self, state: &mut OutboxState, place: &Place, task: Task, result: Result<Delivery, String>) {
+    fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, String>) {
         // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
-        match &task {
-            Task::Turn(turn) => self.poster.delivered(place, &turn.trigger()),
-            Task::Notice(about) => self.poster.delivered(place, about),
-            Task::Draft(_) | Task::Post(_) => {}
-        }
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),

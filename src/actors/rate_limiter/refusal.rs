@@ -81,12 +81,11 @@ impl RateLimiter {
         let restriction = &running.settings.restriction;
         let now = self.clock.now();
         let after = |wait: Duration| Timestamp(now.0.saturating_add(ids::millis(wait)));
-        let channel = restriction.channel.map(|id| id.to_string());
         let retry_at = refusal.retry_after.map(after);
         let restricts = restriction.role.is_some();
         let filling = Filling {
             locale: turn.locale(),
-            channel_id: channel.as_deref(),
+            channel_id: restriction.channel.as_deref(),
             user: &turn.name,
             until: match restriction.duration {
                 _ if !restricts => retry_at,

@@ -9,6 +9,7 @@ use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
 use crate::actors::testing::{BEGINNING, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::rejection::Rejection;
 use crate::ports::{Fault, PostError, PostRequest};
 
@@ -44,7 +45,16 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
     stage.actor(
         row(LEAF),
         &outbox,
-        Outbox { poster: Arc::clone(&poster) as _, pacer, dice, renderer: Arc::new(Sketches), journal },
+        Outbox {
+            poster: Arc::clone(&poster) as _,
+            pacer,
+            closed: Arc::default(),
+            live: live(&[], Arc::new(ScriptedModels::new(&["main"]))),
+            dice,
+            renderer: Arc::new(Sketches),
+            journal,
+            events: TurnEvents::default(),
+        },
     );
     let actor = RestrictionSweeper {
         store: Arc::clone(&store) as _,

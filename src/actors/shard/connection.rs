@@ -8,6 +8,7 @@ use super::catch_up::Gap;
 use super::{ShardActor, ShardMsg, ShardState};
 use crate::actors::board::PartKind;
 use crate::actors::identify_queue::IdentifyQueueMsg;
+use crate::actors::outbox::OutboxMsg;
 use crate::actors::running::Exit;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids;
@@ -109,6 +110,10 @@ impl ShardActor {
                     state.gaps.push_back((guild, Gap { newest, again: false }));
                     self.catch_up(ctx, state);
                 }
+            }
+            StreamEvent::AccessChanged(place) => {
+                // An outbox that is down knows of no closed places when it begins anew.
+                let _ = self.parts.outbox.cast(OutboxMsg::AccessChanged(place));
             }
             StreamEvent::Closed(closed) => self.closed(ctx, state, &closed),
         }

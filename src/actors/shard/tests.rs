@@ -60,9 +60,12 @@ async fn world(store: MemoryStore) -> World {
     let posting = crate::actors::outbox::Outbox {
         poster: Arc::clone(&poster) as _,
         pacer,
+        closed: Arc::default(),
+        live: usual(),
         dice,
         renderer: Arc::new(Sketches),
         journal: at("journal"),
+        events: crate::actors::turn_events::TurnEvents::default(),
     };
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });

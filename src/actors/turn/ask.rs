@@ -14,6 +14,7 @@ use crate::domain::completion::{Completion, Request};
 use crate::domain::partial::Partial;
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
 
 /// The most tries of one row.
@@ -90,6 +91,9 @@ impl Thinking<'_> {
 
     /// Reads along, and writes what can be shown into the slot.
     fn reader(&self) -> DeltaSink {
+        if self.parts.events.streams(&self.turn.place.door) {
+            return self.publisher();
+        }
         let (slot, outbox) = (self.slot.clone(), self.parts.outboxes.of(&self.turn.place.door).clone());
         let (turn, again, until) = (self.turn.clone(), self.again, self.deadline);
         let reading: Mutex<(Partial, Option<Instant>)> = Mutex::default();
@@ -105,6 +109,23 @@ impl Thinking<'_> {
                 // An outbox that is down hears of it the next time.
                 let _ = outbox.cast(OutboxMsg::Draft(draft));
             }
+        })
+    }
+
+    /// Reads along, and publishes what can be shown to those who read along at the door.
+    fn publisher(&self) -> DeltaSink {
+        let (events, slot, turn) = (self.parts.events.clone(), self.slot.clone(), self.turn.clone());
+        let reading: Mutex<(Partial, usize)> = Mutex::default();
+        Arc::new(move |more| {
+            let (partial, published) = &mut *reading.lock();
+            partial.push(more);
+            let visible = partial.visible();
+            let Some(text) = visible.get(*published..).filter(|text| !text.is_empty()) else { return };
+            let anew = *published == 0;
+            slot.write(visible);
+            slot.mark_shown();
+            events.publish(&turn.place, &turn.id, || TurnUpdate::Draft { text: text.to_owned(), anew });
+            *published = visible.len();
         })
     }
 }

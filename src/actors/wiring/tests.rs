@@ -69,6 +69,7 @@ async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
         renderer: Arc::new(Sketches),
         handles: Handles::new(DOOR, Door::new("terminal")),
         timeline: Arc::default(),
+        events: TurnEvents::default(),
         live: crate::actors::testing::live(&[], Arc::clone(&models) as _),
         files: Arc::new(Still),
         clock: Arc::new(ManualClock::new()),

@@ -67,9 +67,14 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
         "redis.port = \"65536\" (REDIS_PORT in the environment): must be a whole number, 0 or more and not too large",
     ),
     (
-        "SUPER_ROLE_IDS",
+        "STAFFAI_BOTS__ALLOWED",
         "1,admin",
-        "members.super_roles = \"1,admin\" (SUPER_ROLE_IDS in the environment): must be a comma list of Discord ids, which are whole numbers",
+        "bots.allowed = \"1,admin\" (STAFFAI_BOTS__ALLOWED in the environment): must be a comma list of Discord ids, which are whole numbers",
+    ),
+    (
+        "STAFFAI_TOOLS__RULES",
+        "[{tools = \"x\", verdict = \"ask\", users = [\"U1\"]}]",
+        "tools.rules = \"[{tools = \\\"x\\\", verdict = \\\"ask\\\", users = [\\\"U1\\\"]}]\" (STAFFAI_TOOLS__RULES in the environment): roles, users, channels and approvers must be Discord ids, which are whole numbers; a rule for other doors names them in doors",
     ),
     (
         "RESTRICTED_CHANNEL_ID",

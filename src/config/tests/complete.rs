@@ -159,9 +159,9 @@ fn the_python_bots_env_file_works_unchanged() {
     assert_eq!(settings.llm.base_url(), "http://litellm:4000/v1");
     assert_eq!(settings.llm.model.as_deref(), Some("gemini/gemini-2.5-flash-lite"));
     assert_eq!(settings.tools.mcp_servers, ["https://tenor.example/mcp", "https://cve.example/mcp"]);
-    assert_eq!(settings.members.super_roles, [111_111_111_111_111_111, 222_222_222_222_222_222]);
-    assert_eq!(settings.restriction.role, Some(1_234_567_890_123_456_789));
-    assert_eq!(settings.restriction.channel, Some(987_654_321_098_765_432));
+    assert_eq!(settings.members.super_roles, ["111111111111111111", "222222222222222222"]);
+    assert_eq!(settings.restriction.role.as_deref(), Some("1234567890123456789"));
+    assert_eq!(settings.restriction.channel.as_deref(), Some("987654321098765432"));
     assert_eq!(settings.rate_limiter.notice, "Slow down! Go to <#{channel_id}> # please");
     assert!((settings.interjection.delivery_chance - 0.3).abs() < f64::EPSILON);
     assert_eq!(settings.rate_limiter.messages, 15);

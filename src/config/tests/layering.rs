@@ -61,12 +61,28 @@ fn every_key_has_a_general_name() {
         ("STAFFAI_TOOLS__RULES", "[{tools = \"fm__*\", verdict = \"ask\", approvers = [5]}]"),
     ]);
     assert_eq!((settings.turn.lane, settings.catch_up.per_channel), (3, 7));
-    assert_eq!(settings.bots.allowed, [1, 2]);
-    assert_eq!((settings.tools.rules[0].verdict, settings.tools.rules[0].approvers[0]), (Verdict::Ask, 5));
+    assert_eq!(settings.bots.allowed, ["1", "2"]);
+    let rule = &settings.tools.rules[0];
+    assert_eq!((rule.verdict, rule.approvers[0].as_str()), (Verdict::Ask, "5"));
     let files = [("pw", "k1,k2\n")];
     let loaded = good(&[("STAFFAI_HTTP__API_KEYS_FILE", "pw")], &files);
     assert_eq!(loaded.settings.http.api_keys.len(), 2);
     assert_eq!(loaded.warnings, [""; 0]);
+}
+
+#[test]
+fn a_role_that_is_no_id_is_left_out_of_its_list_and_told() {
+    let loaded = good(&[("SUPER_ROLE_IDS", "1,admin,2"), ("IGNORED_ROLE_IDS", "0")], &[]);
+    assert_eq!(loaded.settings.members.super_roles, ["1", "2"]);
+    assert_eq!(loaded.settings.members.ignored_roles, [""; 0]);
+    let told = |key, id| format!("{key}: {id:?} is not a Discord id, which is a whole number; it is left out");
+    assert_eq!(loaded.warnings, [told("members.super_roles", "admin"), told("members.ignored_roles", "0")]);
+}
+
+#[test]
+fn a_rule_for_another_door_has_ids_of_its_own_form() {
+    let rules = "[{tools = \"x\", verdict = \"deny\", users = [\"U1\"], doors = [\"elsewhere\"]}]";
+    assert_eq!(settings(&[("STAFFAI_TOOLS__RULES", rules)]).tools.rules[0].users, ["U1"]);
 }
 
 #[test]
@@ -97,10 +113,11 @@ fn values_have_several_forms() {
     for (text, flag) in [("True", true), ("t", true), ("1", true), ("False", false), ("0", false), ("off", false)] {
         assert_eq!(settings(&[("ACTIVITY_SCHEDULE_ENABLED", text)]).presence.schedule_enabled, flag);
     }
-    let toml = "[members]\nsuper_roles = [\"1\", 2]\nignored_roles = \"3,4\"\n[report]\nchannel = 5\n[restriction]\nrole = \"0\"";
+    let toml = "[members]\nsuper_roles = [\"1\", 2]\nignored_roles = \"03,4\"\n[report]\nchannel = 5\n[restriction]\nrole = \"0\"";
     let loaded = good(&[("DISCORD_SHARDS", "4"), ("LOG_FORMAT", "JSON")], &[("staffai.toml", toml)]).settings;
-    assert_eq!((loaded.members.super_roles, loaded.members.ignored_roles), (vec![1, 2], vec![3, 4]));
-    assert_eq!((loaded.report.channel, loaded.restriction.role), (Some(5), None));
+    assert_eq!(loaded.members.super_roles, ["1", "2"]);
+    assert_eq!(loaded.members.ignored_roles, ["3", "4"]);
+    assert_eq!((loaded.report.channel.as_deref(), loaded.restriction.role), (Some("5"), None));
     assert_eq!((loaded.discord.shards, loaded.log.format), (Shards::Count(4), LogFormat::Json));
     assert_eq!(settings(&[("REDIS_PASSWORD", "0123"), ("LITELLM_MODEL", "0123")]).llm.model.as_deref(), Some("0123"));
 }
@@ -119,8 +136,11 @@ fn role_limits_and_tool_rules_are_rows() {
         verdict = "deny"
     "#;
     let settings = good(&[], &[("staffai.toml", toml)]).settings;
-    assert_eq!((settings.rate_limiter.roles[0].id, settings.rate_limiter.roles[0].tokens), (77, 40_000));
-    assert_eq!((settings.tools.rules[0].verdict, settings.tools.rules[0].roles.clone()), (Verdict::Deny, vec![1, 2]));
+    assert_eq!((settings.rate_limiter.roles[0].id.as_str(), settings.rate_limiter.roles[0].tokens), ("77", 40_000));
+    assert_eq!(
+        (settings.tools.rules[0].verdict, settings.tools.rules[0].roles.join(" ")),
+        (Verdict::Deny, "1 2".to_owned())
+    );
 }
 
 #[test]

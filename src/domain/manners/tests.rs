@@ -46,11 +46,12 @@ fn places_are_chosen_and_threads_follow_their_channel() {
     let mut try_in = |rules: &Rules<'_>, id: u64, parent: Option<u64>| {
         manners.join(rules, (&place(id), parent.map(place).as_ref()), SURE, Duration::ZERO).is_ok()
     };
-    let only = Rules { only: &[7], ..NEUTRAL };
+    let (seven, eight) = (["7".to_owned()], ["8".to_owned()]);
+    let only = Rules { only: &seven, ..NEUTRAL };
     assert!(try_in(&only, 7, None) && try_in(&only, 8, Some(7)) && !try_in(&only, 8, None));
-    let muted = Rules { muted: &[7], ..NEUTRAL };
+    let muted = Rules { muted: &seven, ..NEUTRAL };
     assert!(!try_in(&muted, 7, None) && !try_in(&muted, 8, Some(7)) && try_in(&muted, 8, None));
-    let both = Rules { only: &[7], muted: &[8], ..NEUTRAL };
+    let both = Rules { only: &seven, muted: &eight, ..NEUTRAL };
     assert!(!try_in(&both, 8, Some(7)), "muted wins");
 }
 

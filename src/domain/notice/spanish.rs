@@ -7,7 +7,7 @@ pub(super) const WORDS: Words = Words {
     model_down: "Lo siento, ahora mismo no puedo pensar con claridad; pregúntame de nuevo en unos minutos.",
     timed_out: "Lo siento, he tardado demasiado; pregúntame de nuevo, quizá con palabras más sencillas.",
     no_answer: "Lo siento, no he encontrado una buena respuesta; intenta preguntarlo de otra manera.",
-    not_posted: "Lo siento, no he podido publicar aquí toda mi respuesta; pregúntame de nuevo.",
+    not_posted: "Lo siento, por un momento no he podido escribir aquí; pregúntame de nuevo.",
     interrupted: "Lo siento, me interrumpieron mientras preparaba tu respuesta; pregúntame de nuevo.",
     internal: "Lo siento, algo ha fallado por mi parte; pregúntame de nuevo.",
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo; inténtalo de nuevo en un minuto.",

@@ -1,0 +1,79 @@
+//! The form of ids at Discord's door. In the configuration an id is text, because other platforms have other forms; Discord's
+//! are whole numbers. All ids are Discord's but those of a rule for tools that names other doors.
+
+use super::{Checks, Settings};
+
+/// The door whose ids are checked here.
+const DOOR: &str = "discord";
+
+const ONE: &str = "must be a Discord id, which is a whole number";
+const LIST: &str = "must be a comma list of Discord ids, which are whole numbers";
+
+impl Checks<'_> {
+    /// Brings ids of Discord into their usual form. A role of a list that cannot be one is left out with a warning, as the
+    /// Python bot did; every other mistake stops the program.
+    pub(super) fn ids(&mut self, settings: &mut Settings) {
+        let Settings { members, bots, rate_limiter, restriction, interjection, report, tools, .. } = settings;
+        for (key, roles) in
+            [("members.super_roles", &mut members.super_roles), ("members.ignored_roles", &mut members.ignored_roles)]
+        {
+            roles.retain_mut(|role| {
+                let usable = normalise(role);
+                if !usable {
+                    self.warn(format!("{key}: {role:?} is not a Discord id, which is a whole number; it is left out"));
+                }
+                usable
+            });
+        }
+        for (key, ids) in [
+            ("bots.allowed", &mut bots.allowed),
+            ("interjection.channels", &mut interjection.channels),
+            ("interjection.muted_channels", &mut interjection.muted_channels),
+        ] {
+            if !all(ids) {
+                self.problem(key, LIST);
+            }
+        }
+        for (key, id) in [
+            ("restriction.role", &mut restriction.role),
+            ("restriction.channel", &mut restriction.channel),
+            ("restriction.audit_channel", &mut restriction.audit_channel),
+            ("report.channel", &mut report.channel),
+        ] {
+            if !id.as_mut().is_none_or(normalise) {
+                self.problem(key, ONE);
+            }
+        }
+        for (key, rows) in
+            [("rate_limiter.roles", &mut rate_limiter.roles), ("rate_limiter.channels", &mut rate_limiter.channels)]
+        {
+            if !rows.iter_mut().all(|row| normalise(&mut row.id)) {
+                self.problem(key, "each id must be a Discord id, which is a whole number");
+            }
+        }
+        let ours = |rule: &&mut super::super::edges::ToolRule| rule.doors.iter().all(|door| door == DOOR);
+        for rule in tools.rules.iter_mut().filter(ours) {
+            let lists = [&mut rule.roles, &mut rule.users, &mut rule.channels, &mut rule.approvers];
+            if !lists.into_iter().all(|ids| all(ids)) {
+                let fix = "roles, users, channels and approvers must be Discord ids, which are whole numbers; \
+                           a rule for other doors names them in doors";
+                self.problem("tools.rules", fix);
+            }
+        }
+    }
+}
+
+fn all(ids: &mut [String]) -> bool {
+    ids.iter_mut().all(normalise)
+}
+
+/// Whether it is an id of Discord; without leading zeros then.
+fn normalise(id: &mut String) -> bool {
+    match id.parse::<u64>() {
+        Ok(number) if number > 0 => {
+            *id = number.to_string();
+            true
+        }
+        Ok(_) | Err(_) => false,
+    }
+}

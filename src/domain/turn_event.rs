@@ -1,0 +1,116 @@
+//! What happens to a turn, as its clients see it: one ordered stream of numbered events for each place.
+//!
+//! A turn begins with [`TurnUpdate::Accepted`] and ends with [`TurnUpdate::Done`]. Between them the order is that in which
+//! things happened. The whole answer is in one event, so a reader that missed drafts is whole again with it. A turn that is
+//! taken up again, by another life of an actor or of the process, is accepted again and its draft begins anew.
+
+use std::sync::Arc;
+
+use super::ids::{Timestamp, TurnId};
+use super::outgoing::Part;
+
+/// One event of a place's stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnEvent {
+    /// Its number: above 0, rising by one within one life of the process, and above every number of an earlier life. At
+    /// most 2^53, so that every client can hold it exactly.
+    pub number: u64,
+    /// The turn that it is about, or the command: it is named after its message as well.
+    pub turn: TurnId,
+    /// What happened.
+    pub update: TurnUpdate,
+}
+
+/// What happened to a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnUpdate {
+    /// The journal has custody of it.
+    Accepted,
+    /// It waits for its lane.
+    Queued {
+        /// Turns before it in the lane, the running one included; at least 1.
+        ahead: usize,
+    },
+    /// The answer grew.
+    Draft {
+        /// The text that follows on the draft so far.
+        text: String,
+        /// The draft begins here: what was shown of an earlier one is replaced.
+        anew: bool,
+    },
+    /// A call of a tool changed its state.
+    Tool {
+        /// The call's id, unique in its turn.
+        call: String,
+        /// The tool's name.
+        name: String,
+        /// How the call is.
+        state: ToolState,
+    },
+    /// A call waits for the approval of a person, or waits no longer.
+    Gate {
+        /// The gate's id: what a decision names.
+        id: String,
+        /// What is asked, in the words of a member's language.
+        question: String,
+        /// When an undecided gate counts as refused.
+        expires_at: Timestamp,
+        /// What was decided; none while it is open.
+        decision: Option<GateDecision>,
+    },
+    /// The whole answer.
+    Final {
+        /// Its parts, in order.
+        parts: Arc<[Part]>,
+    },
+    /// A word that there will be no answer, or no better one. Text that was drafted stands before it.
+    Apology {
+        /// Its parts, in order.
+        parts: Arc<[Part]>,
+    },
+    /// Nothing more follows on this turn. Without an answer before it, there is none.
+    Done,
+}
+
+/// How a call of a tool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolState {
+    /// It runs.
+    Running,
+    /// It gave a result.
+    Succeeded,
+    /// It failed, was refused or took too long.
+    Failed,
+}
+
+/// What was decided about a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateDecision {
+    /// The call may run.
+    Approved,
+    /// It may not.
+    Refused,
+    /// Nobody decided in time.
+    Expired,
+}
+
+impl TurnUpdate {
+    /// The memory that its content takes, in bytes, about.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Accepted | Self::Queued { .. } | Self::Done => 0,
+            Self::Draft { text, .. } => text.len(),
+            Self::Tool { call, name, .. } => call.len() + name.len(),
+            Self::Gate { id, question, .. } => id.len() + question.len(),
+            Self::Final { parts } | Self::Apology { parts } => parts.iter().map(part_size).sum(),
+        }
+    }
+}
+
+fn part_size(part: &Part) -> usize {
+    match part {
+        Part::File(file) => file.bytes.len(),
+        Part::Text { .. } | Part::Code { .. } | Part::Formula { .. } | Part::Card(_) => part.text().len(),
+    }
+}

@@ -1,0 +1,203 @@
+//! The events of turns as this door's clients read them: one JSON object each, answers as text.
+
+use serde::{Deserialize, Serialize};
+
+use super::sessions::TEXT_LIMIT;
+use crate::domain::ids::Timestamp;
+use crate::domain::layout::lay_out;
+use crate::domain::notice::template;
+use crate::domain::outgoing::{Capabilities, Part};
+use crate::domain::turn_event::{self, TurnEvent, TurnUpdate};
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its number: rising, and the `id` of the event as well. A client that comes back names the last one that it has.
+    pub number: u64,
+    /// The id of the message that began the turn; empty for `missed`.
+    #[serde(default)]
+    pub turn: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub update: Update,
+}
+
+/// What happened. The meaning of each is that of [`TurnUpdate`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Update {
+    /// The message was taken.
+    Accepted,
+    /// It waits for earlier ones.
+    Queued {
+        /// How many are before it.
+        ahead: usize,
+    },
+    /// The answer grew.
+    Draft {
+        /// The text that follows on the draft so far.
+        text: String,
+        /// The draft begins here.
+        anew: bool,
+    },
+    /// A call of a tool.
+    Tool {
+        /// Its id, unique in the turn.
+        call: String,
+        /// The tool's name.
+        name: String,
+        /// How it is.
+        state: ToolState,
+    },
+    /// A call that waits for approval.
+    Gate {
+        /// The id that a decision names.
+        id: String,
+        /// What is asked.
+        question: String,
+        /// When it counts as refused, in milliseconds since the Unix epoch.
+        expires_at: u64,
+        /// What was decided; absent while it is open.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<GateDecision>,
+    },
+    /// The whole answer.
+    Final {
+        /// Its text.
+        text: String,
+    },
+    /// Why there is no better answer.
+    Apology {
+        /// Its text, behind what was drafted.
+        text: String,
+    },
+    /// Nothing more follows on this turn.
+    Done,
+    /// The reader was too slow, or came too late: events up to this number are gone. The stream may end behind it.
+    Missed,
+}
+
+/// How a call of a tool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "they mirror those of domain::turn_event")]
+pub enum ToolState {
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// What was decided about a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "they mirror those of domain::turn_event")]
+pub enum GateDecision {
+    Approved,
+    Refused,
+    Expired,
+}
+
+impl Event {
+    /// The event as it is sent at this moment.
+    #[must_use]
+    pub fn of(event: &TurnEvent, now: Timestamp) -> Self {
+        let update = match &event.update {
+            TurnUpdate::Accepted => Update::Accepted,
+            TurnUpdate::Queued { ahead } => Update::Queued { ahead: *ahead },
+            TurnUpdate::Draft { text, anew } => Update::Draft { text: text.clone(), anew: *anew },
+            TurnUpdate::Tool { call, name, state } => {
+                Update::Tool { call: call.clone(), name: name.clone(), state: (*state).into() }
+            }
+            TurnUpdate::Gate { id, question, expires_at, decision } => Update::Gate {
+                id: id.clone(),
+                question: question.clone(),
+                expires_at: expires_at.0,
+                decision: decision.map(GateDecision::from),
+            },
+            TurnUpdate::Final { parts } => Update::Final { text: in_words(parts, now) },
+            TurnUpdate::Apology { parts } => Update::Apology { text: in_words(parts, now) },
+            TurnUpdate::Done => Update::Done,
+        };
+        Self { number: event.number, turn: event.turn.id.clone(), update }
+    }
+
+    /// Events up to this number are gone.
+    #[must_use]
+    pub const fn missed(number: u64) -> Self {
+        Self { number, turn: String::new(), update: Update::Missed }
+    }
+}
+
+impl From<turn_event::ToolState> for ToolState {
+    fn from(state: turn_event::ToolState) -> Self {
+        match state {
+            turn_event::ToolState::Running => Self::Running,
+            turn_event::ToolState::Succeeded => Self::Succeeded,
+            turn_event::ToolState::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<turn_event::GateDecision> for GateDecision {
+    fn from(decision: turn_event::GateDecision) -> Self {
+        match decision {
+            turn_event::GateDecision::Approved => Self::Approved,
+            turn_event::GateDecision::Refused => Self::Refused,
+            turn_event::GateDecision::Expired => Self::Expired,
+        }
+    }
+}
+
+/// An answer as text. A terminal shows no marks of a platform, so they are spelled out.
+fn in_words(parts: &[Part], now: Timestamp) -> String {
+    let pieces = lay_out(parts, &Capabilities::text_only(TEXT_LIMIT));
+    let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();
+    template::spelled_out(&texts.join("\n"), now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::{Door, MessageId, TurnId};
+    use crate::domain::outgoing::{Card, File, Piece};
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn told(update: TurnUpdate) -> String {
+        let turn = TurnId::of(&MessageId::new(Door::new("terminal"), "9"));
+        serde_json::to_string(&Event::of(&TurnEvent { number: 3, turn, update }, NOW)).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_one_flat_object() {
+        let text = "again <t:3:R>".to_owned();
+        let parts = [Part::Text { text }].as_slice().into();
+        let expires_at = Timestamp(5);
+        let gate = TurnUpdate::Gate { id: "g".to_owned(), question: "May it?".to_owned(), expires_at, decision: None };
+        let tool = turn_event::ToolState::Running;
+        for (update, expected) in [
+            (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
+            (TurnUpdate::Queued { ahead: 2 }, r#"{"number":3,"turn":"9","event":"queued","ahead":2}"#),
+            (TurnUpdate::Final { parts }, r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#),
+            (
+                TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool },
+                r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,
+            ),
+            (gate, r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it?","expires_at":5}"#),
+            (TurnUpdate::Done, r#"{"number":3,"turn":"9","event":"done"}"#),
+        ] {
+            assert_eq!(told(update), expected);
+        }
+    }
+
+    #[test]
+    fn cards_and_documents_are_told_in_words() {
+        let card = Card { title: Some("staffai".to_owned()), text: "All parts are up.".to_owned(), ..Card::default() };
+        let file = File::new("you.json", "application/json", *b"{\"a\": 1}");
+        let piece = Piece { text: "Everything:".to_owned(), cards: vec![card], files: vec![file] };
+        let told = in_words(&piece.into_parts(), NOW);
+        for part in ["Everything:", "**staffai**\nAll parts are up.", "{\"a\": 1}"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+    }
+}
