@@ -38,8 +38,13 @@ pub mod store;
 
 pub mod terminal;
 
+pub mod tools;
+
 pub mod api;
 
 pub mod playground;
 
 pub mod app;
+
+#[cfg(test)]
+mod cost;

@@ -23,7 +23,7 @@ pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceErr
 pub use self::fault::{Fault, NoFaults};
 pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::requests::{Bucket, GuildField, PostError, PostReply, PostRequest, PostResult};
+pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};

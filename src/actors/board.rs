@@ -46,6 +46,8 @@ impl PartKind {
 pub struct PartState {
     /// It does its work.
     pub up: bool,
+    /// It did its work at least once.
+    pub began: bool,
     /// Since when.
     pub since: Instant,
     /// How often it came back.
@@ -130,10 +132,11 @@ fn set(
     up: bool,
     reason: Option<&str>,
 ) {
-    let fresh = || PartState { up, since: Instant::now(), restarts: 0, last_error: None };
+    let fresh = || PartState { up, began: up, since: Instant::now(), restarts: 0, last_error: None };
     let state = parts.entry((kind, name.to_owned())).or_insert_with(fresh);
     if state.up != up {
         state.up = up;
+        state.began |= up;
         state.since = Instant::now();
         state.restarts += u64::from(up && state.last_error.is_some());
     }

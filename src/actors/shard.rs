@@ -10,6 +10,7 @@
 
 mod catch_up;
 mod connection;
+mod lanes;
 mod quoted;
 mod saved;
 mod surroundings;
@@ -21,7 +22,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::catch_up::{CatchUp, Gap, Newest};
+use self::catch_up::{CatchUp, Gap, Newest, ReadUpTo};
+use self::lanes::Lanes;
 use self::surroundings::Surroundings;
 use self::unsettled::Pending;
 use super::board::{Board, PartKind};
@@ -112,8 +114,10 @@ pub struct ShardState {
     inherited: bool,
     generation: u64,
     failures: u32,
-    /// When the present session began or went on.
+    /// When the present connection began or resumed the session.
     up_since: Option<Instant>,
+    /// A connection of the present session lasted.
+    lasted: bool,
     /// Events handed on and not settled, by ticket.
     unsettled: BTreeMap<u64, Pending>,
     next_ticket: u64,
@@ -130,8 +134,26 @@ pub struct ShardState {
     gaps: VecDeque<(String, Gap)>,
     /// Further gaps of those that are being read back already: they come next.
     further: HashMap<String, Newest>,
+    /// Up to where their places were read back already.
+    read_up_to: HashMap<String, ReadUpTo>,
     /// Communities of which the session told nothing.
     surroundings: Surroundings,
+    /// Members whose messages wait for an earlier one of theirs.
+    lanes: Lanes,
+    end: Option<DownAtEnd>,
+}
+
+/// Puts the shard down on the board when its state is dropped, also by a crash.
+struct DownAtEnd {
+    board: Arc<Board>,
+    name: String,
+    reason: &'static str,
+}
+
+impl Drop for DownAtEnd {
+    fn drop(&mut self) {
+        self.board.down(PartKind::Shard, &self.name, self.reason);
+    }
 }
 
 impl Actor for ShardActor {
@@ -155,7 +177,8 @@ impl Actor for ShardActor {
         );
         ctx.after(SAVE_EVERY, ShardMsg::Save);
         self.parts.board.starting(PartKind::Shard, &self.name());
-        Ok(ShardState::default())
+        let end = DownAtEnd { board: Arc::clone(&self.parts.board), name: self.name(), reason: "the shard failed" };
+        Ok(ShardState { end: Some(end), ..ShardState::default() })
     }
 
     async fn handle(
@@ -178,23 +201,27 @@ impl Actor for ShardActor {
             ShardMsg::Settled(ticket) => state.settle(ticket),
             ShardMsg::Returned(ticket) => state.returned(ctx, ticket),
             ShardMsg::HandOn(ticket) => self.hand_on(ctx, state, ticket),
-            ShardMsg::CaughtUp(guild, CatchUp::Read(messages)) => {
+            ShardMsg::CaughtUp(guild, CatchUp::Read { place, up_to, messages }) => {
                 tracing::debug!(guild, messages = messages.len(), "a place was read back");
                 let told_at = state.catching_up.get(&guild).copied().flatten();
+                state.read_up_to.entry(guild).or_default().insert(place, up_to);
                 for posted in messages {
                     self.take(ctx, state, Incoming::Posted(posted), told_at);
                 }
             }
             ShardMsg::CaughtUp(guild, CatchUp::Done) => {
+                let read = state.read_up_to.remove(&guild).unwrap_or_default();
                 match state.further.remove(&guild) {
-                    Some(newest) => state.gaps.push_back((guild, Gap { newest, again: false })),
+                    Some(newest) => state.gaps.push_back((guild, Gap { newest, read, again: false })),
                     None => drop(state.catching_up.remove(&guild)),
                 }
                 self.catch_up(ctx, state);
             }
             ShardMsg::CaughtUp(guild, CatchUp::Unknown(newest)) => {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
-                state.gaps.push_back((guild, Gap { newest, again: true }));
+                // What lies before that, back to the watermark, has yet to be read.
+                state.read_up_to.remove(&guild);
+                state.gaps.push_back((guild, Gap { newest, read: ReadUpTo::new(), again: true }));
                 self.catch_up(ctx, state);
             }
             ShardMsg::Learnt(community) => {
@@ -205,6 +232,9 @@ impl Actor for ShardActor {
             ShardMsg::LookedUp(ticket, seen) => {
                 if let Some(pending) = state.unsettled.get_mut(&ticket) {
                     pending.saw(seen.map(|seen| *seen));
+                }
+                let behind = state.lanes.release(ticket);
+                for ticket in std::iter::once(ticket).chain(behind) {
                     self.hand_on(ctx, state, ticket);
                 }
             }
@@ -221,7 +251,9 @@ impl Actor for ShardActor {
             // A store that takes longer writes it down when it closes.
             let _ = tokio::time::timeout(SAVE_EVERY, durable).await;
         }
-        self.parts.board.down(PartKind::Shard, &self.name(), "stopped");
+        if let Some(end) = &mut state.end {
+            end.reason = "stopped";
+        }
     }
 }
 

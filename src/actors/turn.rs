@@ -35,6 +35,7 @@ use super::turn_events::TurnEvents;
 use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
+use crate::domain::ending::Ending;
 use crate::domain::history::History;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
@@ -46,9 +47,6 @@ use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn}
 use crate::ports::{Attachments, Clock, Dice, Store};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
-
-/// The label of a turn whose answer could not have been posted.
-const PLACE_CLOSED: &str = "place closed";
 
 /// What a turn needs of its surroundings.
 pub struct TurnParts {
@@ -135,18 +133,18 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "waited too long"));
+        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::WaitedTooLong));
     }
     match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
         PlaceAccess::Open => {}
         PlaceAccess::Notice => {
-            return Some(turn.apology(notice::apology(Apology::NotPosted, turn.locale()), PLACE_CLOSED));
+            return Some(turn.apology(notice::apology(Apology::NotPosted, turn.locale()), Ending::PlaceClosed));
         }
         PlaceAccess::Silent => {
             // A journal that is down offers the turn again. The message counts, as one that is answered does.
             let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
             let _ = parts.rate_limiter.cast(settle);
-            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), PLACE_CLOSED));
+            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Ending::PlaceClosed.as_str()));
             return None;
         }
     }
@@ -166,7 +164,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "deadline"),
+            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Deadline),
         }),
     };
     let Some(answer) = answer else {
@@ -277,7 +275,7 @@ impl Thinking<'_> {
                 Ok(transcript) => {
                     Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None }
                 }
-                Err(reason) => return turn.apology(notice::apology(Apology::Internal, turn.locale()), reason),
+                Err(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
             }
         };
         let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
@@ -293,7 +291,7 @@ impl Thinking<'_> {
                             effort.waited_ms += ids::millis(took);
                             Event::Completed(completion)
                         }
-                        Err(kind) => Event::Failed { kind },
+                        Err(why) => Event::Failed(why),
                     };
                 }
                 Step::Finish(Finished { reply, usage, repairs }) => {
@@ -303,10 +301,9 @@ impl Thinking<'_> {
                     effort.usage = usage;
                     return self.finish(&reply, effort, history);
                 }
-                Step::GiveUp(reason) => {
+                Step::GiveUp(why) => {
                     effort.usage = dialogue.usage();
-                    let why = Apology::of_failure(reason.as_str());
-                    return Answer { effort, ..turn.apology(notice::apology(why, turn.locale()), reason.as_str()) };
+                    return Answer { effort, ..turn.apology(notice::apology(Apology::of(why), turn.locale()), why) };
                 }
             }
         }

@@ -90,7 +90,7 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
     let shards: Vec<&PartState> =
         parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
     let door_is_open = shards.iter().any(|shard| shard.up);
-    let never_open = shards.iter().all(|shard| !shard.up && shard.restarts == 0);
+    let never_open = shards.iter().all(|shard| !shard.began);
     let status = match board.phase() {
         Phase::Draining => Status::Draining,
         Phase::Serving if !door_is_open && never_open => Status::Starting,
@@ -139,4 +139,25 @@ fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>
 /// The start order of the top level; below it actors stand in the order of their paths.
 fn place_in_tree(kind: ActorKind) -> usize {
     TREE.children.iter().position(|row| row.kind == kind).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::testing::ports::MemoryStore;
+    use crate::actors::testing::usual;
+
+    #[tokio::test]
+    async fn a_connection_that_was_lost_is_down_and_not_starting_again() {
+        let (board, store, running) = (Board::default(), MemoryStore::new(), usual().now());
+        let status = || condition(&board, &store, &running).0;
+        board.starting(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Starting);
+        board.up(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Ready);
+        board.down(PartKind::Shard, "discord:0", "cut");
+        assert_eq!(status(), Status::Down);
+        board.starting(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Down, "a shard that crashed was connected before");
+    }
 }

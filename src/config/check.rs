@@ -13,6 +13,7 @@ use super::edges::is_loopback;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
+use crate::domain::keys;
 use crate::telemetry;
 
 /// Container runtimes kill a program this long after asking it to stop.
@@ -104,6 +105,12 @@ impl Checks<'_> {
         }
         if settings.drain.timeout >= RUNTIMES_WAIT {
             self.warn("drain.timeout is not shorter than the 30s that container runtimes wait before they kill");
+        }
+        if settings.catch_up.age > keys::CATCH_UP_AGE_MAX {
+            let most = keys::CATCH_UP_AGE_MAX.as_secs() / 60;
+            self.warn(format!(
+                "catch_up.age is above the {most}m for which answers are surely remembered; {most}m are used"
+            ));
         }
         if settings.turn.deadline < settings.llm.timeout {
             self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");

@@ -22,7 +22,7 @@ use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::rejection::Rejection;
-use crate::ports::{PostError, PostReply, PostRequest, PostResult, Poster};
+use crate::ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
 
@@ -203,11 +203,13 @@ impl Rest {
         Ok(self.send(Method::PATCH, &path, Some(message::edit(piece, self.pings)?)).await?)
     }
 
-    async fn history(&self, place: &Place, after: Option<&MessageId>, limit: u8) -> Result<PostReply, PostError> {
+    async fn history(&self, place: &Place, range: &HistoryRange, limit: u8) -> Result<PostReply, PostError> {
         let limit = limit.clamp(1, HISTORY_LIMIT);
         let mut path = format!("/channels/{}/messages?limit={limit}", channel(place)?);
-        if let Some(after) = after {
-            path = format!("{path}&after={}", message_id(after)?);
+        match range {
+            HistoryRange::Newest => {}
+            HistoryRange::After(message) => path = format!("{path}&after={}", message_id(message)?),
+            HistoryRange::Before(message) => path = format!("{path}&before={}", message_id(message)?),
         }
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
@@ -260,7 +262,7 @@ impl Poster for Rest {
                 let path = format!("/channels/{}/typing", channel(place)?);
                 Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))
             }
-            PostRequest::History { place, after, limit } => self.history(place, after.as_ref(), *limit).await,
+            PostRequest::History { place, range, limit } => self.history(place, range, *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
             PostRequest::FetchGuild { community, aspect } => self.learn(community, *aspect).await,
             PostRequest::RegisterCommands(specs) => self.register(specs).await,

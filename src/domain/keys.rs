@@ -74,6 +74,10 @@ pub const TURN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a finished turn is remembered, so that a replayed message does not trigger again: longer than any catch-up.
 pub const CLOSED_TURN_TTL: Duration = Duration::from_secs(60 * 60);
 
+/// The oldest message that a catch-up answers: a closed turn is remembered for longer than its message can be read back, with room for
+/// clocks that differ, so that no setting makes a catch-up answer twice.
+pub const CATCH_UP_AGE_MAX: Duration = Duration::from_secs(CLOSED_TURN_TTL.as_secs() - 5 * 60);
+
 /// The life of a gateway session. Platforms forget a session minutes after its connection ended; an older one would only
 /// cost a refused resume.
 pub const SESSION_TTL: Duration = Duration::from_secs(60 * 60);

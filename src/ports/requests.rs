@@ -44,12 +44,12 @@ pub enum PostRequest {
         /// Where.
         place: Place,
     },
-    /// Reads messages after one, oldest first.
+    /// Reads messages of one place, oldest first.
     History {
         /// Where.
         place: Place,
-        /// Only messages after this one; none reads the newest.
-        after: Option<MessageId>,
+        /// Which of them.
+        range: HistoryRange,
         /// At most 100.
         limit: u8,
     },
@@ -93,6 +93,17 @@ pub enum PostRequest {
     AddRole(Appointment),
     /// Takes a role from somebody, who need not hold it.
     RemoveRole(Appointment),
+}
+
+/// Which messages of a place are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HistoryRange {
+    /// The newest.
+    Newest,
+    /// The oldest of those after this one.
+    After(MessageId),
+    /// The newest of those before this one.
+    Before(MessageId),
 }
 
 /// What can be read about a community.

@@ -15,7 +15,7 @@ use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
 use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::rejection::Rejection;
-use crate::ports::{Clock, PostError, PostReply, PostRequest, PostResult, Poster};
+use crate::ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
 
 /// The most sessions at once; the one that was quiet for longest makes room.
 const SESSIONS_MAX: usize = 256;
@@ -189,13 +189,18 @@ impl Sessions {
         Ok(message.clone())
     }
 
-    fn history(&self, place: &Place, after: Option<&MessageId>, limit: usize) -> Vec<Posted> {
+    fn history(&self, place: &Place, range: &HistoryRange, limit: usize) -> Vec<Posted> {
         let inner = self.inner.lock();
         let Some(session) = inner.sessions.get(&place.id) else { return Vec::new() };
         let all: Vec<&Posted> = session.messages.iter().map(|kept| &kept.posted).collect();
-        let from = match after {
-            Some(after) => all.iter().position(|posted| posted.id == *after).map_or(0, |index| index + 1),
-            None => all.len().saturating_sub(limit),
+        let index = |message: &MessageId| all.iter().position(|posted| posted.id == *message);
+        let from = match range {
+            HistoryRange::Newest => all.len().saturating_sub(limit),
+            HistoryRange::After(message) => index(message).map_or(0, |index| index + 1),
+            HistoryRange::Before(message) => {
+                let end = index(message).unwrap_or(0);
+                return all[end.saturating_sub(limit)..end].iter().map(|posted| (*posted).clone()).collect();
+            }
         };
         all[from..].iter().take(limit).map(|posted| (*posted).clone()).collect()
     }
@@ -224,13 +229,13 @@ impl Poster for Sessions {
                 session.messages.retain(|kept| kept.posted.id != *message);
                 PostResult::Done
             }
-            PostRequest::History { place, after, limit } => {
-                PostResult::Messages(self.history(place, after.as_ref(), usize::from(*limit)))
+            PostRequest::History { place, range, limit } => {
+                PostResult::Messages(self.history(place, range, usize::from(*limit)))
             }
             // There are no roles here.
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
             PostRequest::Fetch { place, message } => {
-                let all = self.history(place, None, MESSAGES_MAX);
+                let all = self.history(place, &HistoryRange::Newest, MESSAGES_MAX);
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
             // The answer itself is in the events of turns.

@@ -7,7 +7,7 @@ use super::courier::Courier;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::outgoing::Piece;
-use crate::ports::{PostRequest, PostResult};
+use crate::ports::{HistoryRange, PostRequest, PostResult};
 
 /// The most pages of a channel that are searched for an answer of an earlier life.
 const SEARCH_PAGES: u32 = 5;
@@ -75,7 +75,8 @@ impl Courier {
         let nothing = Piece::default();
         let mut ours = Vec::new();
         for _ in 0..SEARCH_PAGES {
-            let request = PostRequest::History { place: place.clone(), after: Some(after.clone()), limit: PAGE };
+            let request =
+                PostRequest::History { place: place.clone(), range: HistoryRange::After(after.clone()), limit: PAGE };
             let mut attempt = 0;
             let page = loop {
                 match self.perform(&request).await {

@@ -18,7 +18,7 @@ use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::keys;
 use crate::domain::restriction::Member;
 use crate::domain::triage::{self, TriageDecision};
-use crate::ports::{PostError, PostRequest, PostResult, StoreStatus, Write};
+use crate::ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Write};
 
 /// How many communities are read back at once. Each waits for a request at a time, so answers keep their share of the budget.
 pub(super) const CATCH_UPS: usize = 4;
@@ -39,21 +39,35 @@ const NOTE_WITHIN: Duration = Duration::from_secs(2);
 const JOURNAL_FIRST: Duration = Duration::from_secs(5);
 /// The most messages that one request reads.
 const PAGE: usize = 100;
+/// The most messages of one place that are read back, whatever is configured.
+const PER_PLACE_MAX: usize = 5_000;
 
 /// The places of a guild where something was ever posted, each with the moment of its newest message.
 pub(super) type Newest = Vec<(Place, Timestamp)>;
 
+/// The moment of the newest message of each place that was read back.
+pub(super) type ReadUpTo = HashMap<Place, Timestamp>;
+
 /// A gap to read back.
 pub(super) struct Gap {
     pub newest: Newest,
+    /// What was read back of it before.
+    pub read: ReadUpTo,
     /// It was tried before, and the store did not tell where the gap begins.
     pub again: bool,
 }
 
 /// How the reading back of a guild's gap goes on.
 pub enum CatchUp {
-    /// Messages of one place, oldest first.
-    Read(Vec<Posted>),
+    /// One place was read.
+    Read {
+        /// The place.
+        place: Place,
+        /// The moment of its newest message.
+        up_to: Timestamp,
+        /// Its messages within the gap, oldest first.
+        messages: Vec<Posted>,
+    },
     /// All is read that anybody may still wait for.
     Done,
     /// The store fails, so nobody knows where the gap begins; the guild's watermark must not move until that is known.
@@ -100,11 +114,11 @@ async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
 /// anybody listened was not said to us, but what came since may have been lost with a connection that broke, or a process that
 /// was killed, before anything of it was durable.
 async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<ShardMsg>) -> CatchUp {
-    let Gap { newest, again } = gap;
+    let Gap { newest, read, again } = gap;
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;
     let now = parts.clock.now();
-    let age = parts.live.now().settings.catch_up.age;
+    let age = parts.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
     // Once this process is old enough, whatever the store may say lies before all that is read back.
     let unknown = stored.is_err() && now.since(parts.began) <= age;
     let stored = stored.unwrap_or(None);
@@ -125,22 +139,24 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<Sha
     let since = watermark.max(Timestamp(now.0.saturating_sub(ids::millis(age))));
     let mut roles = Roles::default();
     for (place, last) in newest.iter().cloned() {
+        let known = read.get(&place).copied();
         // Messages of one millisecond have no order here, so the watermark's own is read as well.
-        if last < since {
+        if last < since || known.is_some_and(|known| last <= known) {
             continue;
         }
-        let mut messages = read_place(parts, place.clone()).await;
+        let since = known.map_or(since, |known| since.max(Timestamp(known.0.saturating_add(1))));
+        let Some(mut messages) = read_place(parts, &place, since).await else { continue };
+        let up_to = messages.last().map_or(last, |newest| newest.at.max(last));
         messages.retain(|posted| posted.at >= since);
-        if messages.is_empty() {
-            continue;
-        }
         for posted in &mut messages {
             posted.guild = Some(guild.to_owned());
             parts.source.complete(posted);
             roles.complete(parts, posted).await;
         }
-        tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
-        if shard.cast(ShardMsg::CaughtUp(guild.to_owned(), CatchUp::Read(messages))).is_err() {
+        if !messages.is_empty() {
+            tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
+        }
+        if shard.cast(ShardMsg::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
             break;
         }
     }
@@ -198,18 +214,40 @@ impl Roles {
     }
 }
 
-async fn read_place(parts: &ShardParts, place: Place) -> Vec<Posted> {
-    let limit = parts.live.now().settings.catch_up.per_channel.min(PAGE);
-    let request = PostRequest::History { place, after: None, limit: u8::try_from(limit).unwrap_or(u8::MAX) };
+/// The messages of a place since a moment, oldest first, page by page from the newest; some older ones may come along. None when it
+/// could not be read.
+async fn read_place(parts: &ShardParts, place: &Place, since: Timestamp) -> Option<Vec<Posted>> {
+    let most = parts.live.now().settings.catch_up.per_channel.min(PER_PLACE_MAX);
+    let mut pages: Vec<Vec<Posted>> = Vec::new();
+    let (mut range, mut many) = (HistoryRange::Newest, 0);
+    while many < most {
+        let asked = PAGE.min(most - many);
+        let Some(page) = read_page(parts, place, &range, asked).await else { break };
+        let first = page.first().map(|oldest| (oldest.id.clone(), oldest.at));
+        // Single messages that cannot be read are missing from a page, so one that lacks a few need not be the last.
+        let last_page = page.len() * 2 < asked;
+        many += page.len();
+        pages.push(page);
+        match first {
+            Some((oldest, at)) if at >= since && !last_page => range = HistoryRange::Before(oldest),
+            Some(_) | None => break,
+        }
+    }
+    (!pages.is_empty()).then(|| pages.into_iter().rev().flatten().collect())
+}
+
+async fn read_page(parts: &ShardParts, place: &Place, range: &HistoryRange, limit: usize) -> Option<Vec<Posted>> {
+    let limit = u8::try_from(limit).unwrap_or(u8::MAX);
+    let request = PostRequest::History { place: place.clone(), range: range.clone(), limit };
     for attempt in 1..=TRIES {
         let ask = |reply| OutboxMsg::Read(request.clone(), reply);
         match parts.outbox.call(ask, READ_WITHIN).await {
-            Ok(Ok(PostResult::Messages(messages))) => return messages,
+            Ok(Ok(PostResult::Messages(messages))) => return Some(messages),
             // A channel that we may not read has nothing for us.
-            Ok(Ok(_)) => break,
-            Ok(Err(PostError::Rejected { reason, .. })) if !reason.may_pass() => break,
+            Ok(Ok(_)) => return None,
+            Ok(Err(PostError::Rejected { reason, .. })) if !reason.may_pass() => return None,
             Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_secs(1) * attempt).await,
         }
     }
-    Vec::new()
+    None
 }

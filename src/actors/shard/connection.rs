@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::catch_up::Gap;
+use super::catch_up::{Gap, ReadUpTo};
 use super::{ShardActor, ShardMsg, ShardState};
 use crate::actors::board::PartKind;
 use crate::actors::identify_queue::IdentifyQueueMsg;
@@ -19,6 +19,11 @@ use crate::ports::{AfterClose, Closed, IdentifyPermit, Session, StreamEvent, Wri
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
 /// How long a session must last to count as a good one: a platform that lets us in and throws us out is not asked at once.
 pub(super) const LASTED: Duration = Duration::from_secs(10);
+/// A new session is begun in the place of one that is gone after 1 to 5 seconds
+/// (<https://discord.com/developers/docs/events/gateway#resuming>): this is the least.
+const NEW_SESSION_AFTER: Duration = Duration::from_secs(1);
+/// The rest of that time, of which chance takes a part.
+const NEW_SESSION_SPREAD: Duration = Duration::from_secs(4);
 /// How long a shard waits for its turn to identify before it tries a new connection.
 const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 
@@ -107,7 +112,7 @@ impl ShardActor {
                 if under_way {
                     state.further.insert(guild, newest);
                 } else {
-                    state.gaps.push_back((guild, Gap { newest, again: false }));
+                    state.gaps.push_back((guild, Gap { newest, read: ReadUpTo::new(), again: false }));
                     self.catch_up(ctx, state);
                 }
             }
@@ -126,32 +131,23 @@ impl ShardActor {
         if !outlived {
             self.parts.board.down(PartKind::Shard, &self.name(), reason);
         }
-        match next {
-            AfterClose::Fatal => {
-                tracing::error!(
-                    event = "gateway.closed",
-                    shard = self.shard.number,
-                    reason,
-                    "the platform refuses us for good"
-                );
-                self.parts.exit.send_replace(Some(Exit::Refused(reason.clone())));
-                return;
-            }
-            AfterClose::Identify => {
-                state.session = None;
-                drop(self.parts.store.write(vec![Write::Delete { key: self.session_key() }]));
-                state.saved = None;
-            }
-            AfterClose::Resume => {}
+        if *next == AfterClose::Fatal {
+            tracing::error!(
+                event = "gateway.closed",
+                shard = self.shard.number,
+                reason,
+                "the platform refuses us for good"
+            );
+            self.parts.exit.send_replace(Some(Exit::Refused(reason.clone())));
+            return;
         }
-        if state.up_since.take().is_some_and(|since| since.elapsed() >= LASTED) {
-            state.failures = 0;
+        let delay = self.pause(state, *next, outlived);
+        if *next == AfterClose::Identify && state.session.take().is_some() {
+            drop(self.parts.store.write(vec![Write::Delete { key: self.session_key() }]));
+            state.saved = None;
         }
-        let delay = match state.failures {
-            0 => Duration::ZERO,
-            failures => RECONNECT.delay(failures, self.parts.dice.roll()),
-        };
-        state.failures = state.failures.saturating_add(1);
+        // Without a session there is nothing to resume.
+        let next = if state.session.is_some() { AfterClose::Resume } else { AfterClose::Identify };
         let ms = ids::millis(delay);
         let shard = self.shard.number;
         if outlived {
@@ -160,5 +156,27 @@ impl ShardActor {
             tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
         }
         ctx.after(delay, ShardMsg::Connect);
+    }
+
+    /// How long to wait before the next connection. Failures are forgiven after a connection that lasted, and when a session is
+    /// over that lasted: what went wrong with it says nothing about the next one.
+    fn pause(&self, state: &mut ShardState, next: AfterClose, outlived: bool) -> Duration {
+        let lasted = state.up_since.take().is_some_and(|since| since.elapsed() >= LASTED);
+        state.lasted |= lasted;
+        let gone = next == AfterClose::Identify;
+        let forgiven = lasted || (gone && state.session.is_some() && (outlived || state.lasted));
+        if forgiven {
+            state.failures = 0;
+        }
+        if gone {
+            state.lasted = false;
+        }
+        let roll = self.parts.dice.roll();
+        let backoff = match state.failures {
+            0 => Duration::ZERO,
+            failures => RECONNECT.delay(failures, roll),
+        };
+        state.failures = state.failures.saturating_add(1);
+        if gone { backoff.max(NEW_SESSION_AFTER + NEW_SESSION_SPREAD.mul_f64(roll)) } else { backoff }
     }
 }

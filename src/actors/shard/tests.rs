@@ -10,9 +10,10 @@ use crate::actors::running::Exit;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
-    Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedPoster, ScriptedSource, UNTOLD,
+    Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster, ScriptedSource,
+    UNTOLD,
 };
-use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, mention, place, row, settle, usual};
+use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, place, row, settle, usual};
 use crate::domain::ids::MessageId;
 use crate::domain::incoming::Quoted;
 use crate::ports::{AfterClose, Closed, PostError, PostRequest};
@@ -23,6 +24,7 @@ const SESSION: &str = "staffai:session:discord:0";
 struct World {
     gateway: Inbox<GatewayMsg>,
     connections: Connections,
+    board: Arc<Board>,
     store: Arc<MemoryStore>,
     poster: Arc<ScriptedPoster>,
     exit: tokio::sync::watch::Receiver<Option<Exit>>,
@@ -33,11 +35,20 @@ struct World {
 }
 
 async fn world(store: MemoryStore) -> World {
+    world_with(store, usual()).await
+}
+
+fn live_with(name: &str, value: &str) -> Live {
+    live(&[(name, value)], Arc::new(ScriptedModels::new(&["main"])))
+}
+
+async fn world_with(store: MemoryStore, live: Live) -> World {
     let (source, connections) = ScriptedSource::new();
     let (shard, gateway, outbox) = (at("shard:0"), at("gateway"), at("outbox:discord"));
     let (store, poster) = (Arc::new(store), Arc::new(ScriptedPoster::new()));
     let dice: Arc<dyn Dice> = Arc::new(FixedDice::new(0.5));
     let (exit, exited) = tokio::sync::watch::channel(None);
+    let board = Arc::new(Board::default());
     let parts = ShardParts {
         presence: tokio::sync::watch::channel(None).1,
         door: DOOR,
@@ -46,8 +57,8 @@ async fn world(store: MemoryStore) -> World {
         clock: Arc::new(ManualClock::new()),
         began: BEGINNING,
         dice: Arc::clone(&dice),
-        live: usual(),
-        board: Arc::new(Board::default()),
+        live,
+        board: Arc::clone(&board),
         gateway: gateway.clone(),
         outbox: outbox.clone(),
         identify_queue: at("identify_queue"),
@@ -70,7 +81,7 @@ async fn world(store: MemoryStore) -> World {
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });
     let tree = stage.go().await;
-    World { gateway: heard, connections, store, poster, exit: exited, shard, faults, tree, _roster: roster }
+    World { gateway: heard, connections, board, store, poster, exit: exited, shard, faults, tree, _roster: roster }
 }
 
 impl World {
@@ -549,6 +560,67 @@ async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
     receipt.settle();
 }
 
+#[tokio::test(start_paused = true)]
+async fn more_than_one_page_of_a_channel_is_read_back() {
+    let mut world = world_with(marked(600), live_with("STAFFAI_CATCH_UP__PER_CHANNEL", "250")).await;
+    for number in 0..300 {
+        missed(&world, &(1_000 + number).to_string(), 500 - number);
+    }
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    let mut read = Vec::new();
+    while let Some((id, receipt)) = world.event().await {
+        receipt.settle();
+        read.push(id);
+    }
+    assert_eq!(read, (1_050..1_300).map(|id| id.to_string()).collect::<Vec<_>>(), "the newest of them, in their order");
+    assert_eq!(histories(&world), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_read_back_that_is_older_than_answers_are_surely_remembered() {
+    let mut world = world_with(marked(100_000), live_with("STAFFAI_CATCH_UP__AGE", "24h")).await;
+    missed(&world, "10", keys::CLOSED_TURN_TTL.as_secs());
+    missed(&world, "11", keys::CATCH_UP_AGE_MAX.as_secs() - 1);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    told(&world, &connection, "5", "42");
+    assert_eq!(world.event().await.unwrap().0, "11");
+    assert!(world.event().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_back_is_not_read_again_after_a_reconnect() {
+    let mut world = world(marked(100)).await;
+    missed(&world, "11", 50);
+    world.poster.slow(place("43"), Duration::from_secs(10));
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let newest = |seconds_ago: u64| Timestamp(BEGINNING.0 - seconds_ago * 1000);
+    let tell = |connection: &Connection, newest: Newest| {
+        connection.events.send(StreamEvent::Places { sequence: 2, guild: "5".into(), newest }).unwrap();
+    };
+    tell(&connection, vec![(place("42"), newest(50)), (place("43"), newest(60))]);
+    let (id, receipt) = world.event().await.unwrap();
+    assert_eq!(id, "11");
+    receipt.settle();
+    close(&connection, AfterClose::Identify);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    missed(&world, "12", 1);
+    tell(&connection, vec![(place("42"), newest(1)), (place("43"), newest(60))]);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let (id, _receipt) = world.event().await.unwrap();
+    assert_eq!(id, "12", "what came since is read");
+    assert!(world.event().await.is_none(), "and nothing twice");
+    assert_eq!(histories(&world), 3, "a place without anything new is not asked for again");
+}
+
+fn histories(world: &World) -> usize {
+    world.poster.count(|request| matches!(request, PostRequest::History { .. }))
+}
+
 // === Replies that come without the message that they are about ===
 
 /// Somebody replies to this message, which did not come along, where we may answer or not.
@@ -582,4 +654,85 @@ async fn what_a_reply_is_about_is_read_once_when_it_did_not_come_along() {
     reply_to(&connection, "9", false);
     assert_eq!(handed_on(&mut world).await, None, "it would not be answered, and may not even be read");
     assert_eq!(world.poster.count(|request| matches!(request, PostRequest::Fetch { .. })), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_does_not_overtake_an_earlier_one_of_its_member_that_waits() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    world.poster.earlier("9", &place("42"), &MessageId::new(DOOR, "8"), "Aye.");
+    world.poster.slow(place("42"), Duration::from_secs(2));
+    reply_to(&connection, "9", true);
+    posted(&connection, 3, "11");
+    posted(&connection, 4, "12");
+    let mut other = mention("13", "8", "42");
+    other.at = Timestamp(BEGINNING.0 + 5);
+    let incoming = Box::new(Incoming::Posted(other));
+    connection.events.send(StreamEvent::Incoming { sequence: 5, incoming }).unwrap();
+    let mut order = Vec::new();
+    for _ in 0..2 {
+        while let Some((id, receipt)) = world.event().await {
+            receipt.settle();
+            order.push(id);
+        }
+        tokio::time::sleep(Duration::from_secs(3)).await;
+    }
+    assert_eq!(order, ["13", "10", "11", "12"], "others wait for nothing");
+}
+
+// === What health tells ===
+
+fn door(world: &World) -> (bool, Option<String>) {
+    let parts = world.board.parts();
+    let (.., state) = parts.into_iter().find(|(kind, ..)| *kind == PartKind::Shard).unwrap();
+    (state.up, state.last_error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_crashed_is_down_before_it_is_back() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    settle().await;
+    assert_eq!(door(&world), (true, None));
+    world.faults.inject("staffai/shard:0", crate::ports::Fault::Panic);
+    connection.events.send(StreamEvent::Passed { sequence: 3 }).unwrap();
+    world.connections.next().await;
+    let (up, error) = door(&world);
+    assert_eq!((up, error.as_deref()), (false, Some("the shard failed")));
+}
+
+// === How a session ends ===
+
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_session_a_new_one_begins_within_seconds_and_the_backoff_anew() {
+    let (log, store) = (Log::capture(), MemoryStore::new());
+    store.put(SESSION.into(), json!({"id": "old", "sequence": 5, "resume_url": null, "total": 1}).to_string());
+    let mut world = world(store).await;
+    for _ in 0..6 {
+        close(&world.connections.next().await, AfterClose::Resume);
+    }
+    close(&world.connections.next().await, AfterClose::Identify);
+    close(&world.connections.next().await, AfterClose::Identify);
+    close(&world.connections.next().await, AfterClose::Resume);
+    world.connections.next().await;
+    let waits: Vec<u64> = log.column("gateway.closed", "again_in_ms").iter().map(|ms| ms.parse().unwrap()).collect();
+    assert_eq!(waits[5..8], [15_000, 3_000, 3_000], "{waits:?}");
+    assert!(waits[8] <= 2_000, "{waits:?}");
+    let next = log.column("gateway.closed", "next");
+    assert_eq!(next[5..], ["Resume", "Identify", "Identify", "Identify"], "without a session nothing is resumed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_are_lost_as_soon_as_they_begin_are_begun_ever_later() {
+    let (log, mut world) = (Log::capture(), world(MemoryStore::new()).await);
+    for _ in 0..8 {
+        let connection = world.connections.next().await;
+        ready(&connection);
+        close(&connection, AfterClose::Identify);
+    }
+    world.connections.next().await;
+    let waits: Vec<u64> = log.column("gateway.closed", "again_in_ms").iter().map(|ms| ms.parse().unwrap()).collect();
+    assert_eq!((waits[0], waits[7]), (3_000, 15_000), "{waits:?}");
 }

@@ -68,8 +68,14 @@ impl ShardActor {
                 }
             }
         }
-        if let Some(message) = pending.unseen() {
-            return self.look_up(ctx, ticket, message);
+        if let Incoming::Posted(posted) = &pending.incoming {
+            if state.lanes.waits(posted, ticket) {
+                return;
+            }
+            if let Some(message) = pending.unseen() {
+                state.lanes.hold(posted, ticket);
+                return self.look_up(ctx, ticket, message);
+            }
         }
         let shard = ctx.handle().clone();
         let receipt = Receipt::new(move |outcome| {

@@ -23,9 +23,9 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Readiness, TreeNode, Turns};
 use crate::ports::{
-    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, IdentifyPermit, Listener,
-    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
-    Session, Shard, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
+    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, HistoryRange,
+    IdentifyPermit, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult,
+    Poster, PresenceUpdates, Session, Shard, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -409,12 +409,24 @@ impl ScriptedPoster {
             | PostRequest::FetchGuild { .. } => PostResult::Done,
             // Everybody holds one role, by their own number.
             PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.clone()]),
-            PostRequest::History { place, after, limit } => {
+            PostRequest::History { place, range, limit } => {
                 let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
-                let after = after.as_ref().map_or(0, number);
+                let within = |posted: &&Posted| match range {
+                    HistoryRange::Newest => true,
+                    HistoryRange::After(id) => number(&posted.id) > number(id),
+                    HistoryRange::Before(id) => number(&posted.id) < number(id),
+                };
                 let messages = self.messages.lock();
-                let there = messages.iter().filter(|posted| posted.place == *place && number(&posted.id) > after);
-                PostResult::Messages(there.take(usize::from(*limit)).cloned().collect())
+                let mut there: Vec<Posted> =
+                    messages.iter().filter(|posted| posted.place == *place).filter(within).cloned().collect();
+                let limit = usize::from(*limit);
+                match range {
+                    HistoryRange::After(_) => there.truncate(limit),
+                    HistoryRange::Newest | HistoryRange::Before(_) => {
+                        drop(there.drain(..there.len().saturating_sub(limit)))
+                    }
+                }
+                PostResult::Messages(there)
             }
             PostRequest::Fetch { message, .. } => {
                 let messages = self.messages.lock();

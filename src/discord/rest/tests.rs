@@ -7,7 +7,7 @@ use super::*;
 use crate::domain::ids::Door;
 use crate::domain::outgoing::File;
 use crate::domain::rejection::Rejection;
-use crate::ports::Bucket;
+use crate::ports::{Bucket, HistoryRange};
 
 fn here() -> Place {
     Place::new(DOOR, "500")
@@ -163,7 +163,7 @@ async fn typing_is_an_empty_post() {
 
 #[tokio::test]
 async fn history_comes_oldest_first_and_skips_what_it_cannot_read() {
-    let request = PostRequest::History { place: here(), after: Some(message("98")), limit: 250 };
+    let request = PostRequest::History { place: here(), range: HistoryRange::After(message("98")), limit: 250 };
     let newest_first = json!([message_json(100), {"id": "odd"}, message_json(99)]).to_string();
     let (outcome, seen) = one(request, answer(200, "", &newest_first)).await;
     assert_eq!(seen.line, "GET /api/v10/channels/500/messages?limit=100&after=98");

@@ -24,7 +24,7 @@ async fn a_post_is_kept_once_and_changed_by_edits() {
     let PostResult::Message(message) = first.result else { panic!("a message") };
     let edit = PostRequest::Edit { place: place.clone(), message, piece: Piece::text("Hello!") };
     sessions.perform(&edit).await.unwrap();
-    let kept = sessions.history(&place, Some(&asked.id), 10);
+    let kept = sessions.history(&place, &HistoryRange::After(asked.id.clone()), 10);
     assert_eq!(kept.into_iter().map(|posted| posted.text).collect::<Vec<_>>(), ["Hello!"]);
 }
 
@@ -64,5 +64,5 @@ fn sessions_and_messages_are_bounded_and_ids_rise() {
     for _ in 0..MESSAGES_MAX + 10 {
         sessions.says("s-last", "hi").unwrap();
     }
-    assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), None, 1_000).len(), MESSAGES_MAX);
+    assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), &HistoryRange::Newest, 1_000).len(), MESSAGES_MAX);
 }

@@ -115,7 +115,7 @@ async fn every_message_of_a_draft_is_found_after_a_crash() {
 #[tokio::test(start_paused = true)]
 async fn what_a_draft_showed_beyond_the_end_of_its_answer_is_removed() {
     let mut world = world().await;
-    world.writes("10", &words(0, 30));
+    world.writes("10", &words(0, 37));
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(world.shown().len(), 3);
     world.finishes("10", "only this");
