@@ -350,15 +350,18 @@ impl Stream {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming });
             }
             Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
+                let access = rights.is_some();
                 if let Some(rights) = rights {
                     self.shared.rest.rights.learn(*rights);
-                    self.tell_now(StreamEvent::AccessChanged(None));
                 }
                 self.shared.rest.threads.prefers(&guild, locale);
                 for (thread, parent) in threads {
                     self.shared.rest.threads.learn(thread, parent);
                 }
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
+                if access {
+                    self.tell_now(StreamEvent::AccessChanged(None));
+                }
             }
             Event::Thread(thread, parent) => {
                 self.shared.rest.threads.learn(thread, parent);
