@@ -148,6 +148,8 @@ pub enum PostResult {
 /// A rate-limit bucket as the platform tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
+    /// The platform's name for it: requests of the same place with the same name share what is left. None where it tells none.
+    pub id: Option<String>,
     /// Requests left in it.
     pub remaining: u32,
     /// Time until it is full again.

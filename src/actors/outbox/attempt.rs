@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::courier::Courier;
-use super::pace::{Track, WAIT_MAX};
+use super::pace::{Flight, Track, WAIT_MAX};
 use super::pacer::Slot;
 use crate::domain::outgoing::Piece;
 use crate::domain::rejection::Rejection;
@@ -66,7 +66,9 @@ impl Courier {
         if matches!(request, PostRequest::Edit { .. }) {
             self.pace.lock().changed(Instant::now());
         }
+        let flight = track.map(|track| Flight::begin(&self.pace, track));
         let result = self.poster.perform(request).await;
+        drop(flight);
         let now = Instant::now();
         match result {
             Ok(PostReply { result, bucket }) => {

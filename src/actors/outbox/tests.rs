@@ -568,7 +568,7 @@ fn places_where_nothing_waits_are_forgotten() {
     let later = now + Duration::from_secs(1);
     let spent = |until: Instant| {
         let mut pace = Pace::default();
-        pace.learn(Track::Posts, Some(&Bucket { remaining: 0, reset_after: until - now }), now);
+        pace.learn(Track::Posts, Some(&Bucket { id: None, remaining: 0, reset_after: until - now }), now);
         PlaceQueue { pace: Arc::new(Mutex::new(pace)), ..PlaceQueue::default() }
     };
     let closed = |until| PlaceQueue { closed: Some(Closed { until, refusals: 1 }), ..PlaceQueue::default() };

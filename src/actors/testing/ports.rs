@@ -491,7 +491,7 @@ impl Poster for ScriptedPoster {
                 panic!("the poster panicked")
             }
             Some(Go::Leaves(remaining, reset_after)) => {
-                let bucket = Some(crate::ports::Bucket { remaining, reset_after });
+                let bucket = Some(crate::ports::Bucket { id: None, remaining, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })
             }
             None => Ok(PostReply { result: self.perform_now(request), bucket: None }),
