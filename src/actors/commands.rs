@@ -98,8 +98,8 @@ pub struct CommandParts {
     pub dice: Arc<dyn Dice>,
     /// How everything is.
     pub vitals: Arc<dyn Vitals>,
-    /// The door whose members run commands.
-    pub door: Door,
+    /// The doors whose platforms are told which commands there are.
+    pub registers: Vec<Door>,
     /// Who carries answers.
     pub outboxes: Outboxes,
     /// Where those who read along learn of answers.
@@ -248,13 +248,23 @@ impl Commands {
         if state.offered.as_ref() == Some(&specs) {
             return ctx.after(LOOK_EVERY, CommandsMsg::Register);
         }
-        let outbox = self.parts.outboxes.of(&self.parts.door).clone();
+        let outboxes: Vec<_> = self.parts.registers.iter().map(|door| self.parts.outboxes.of(door).clone()).collect();
         let (there, back) = (specs.clone(), specs.clone());
         ctx.task(
             async move {
-                let request = PostRequest::RegisterCommands(specs);
-                let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
-                let result = asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string())));
+                let mut result = Ok(PostResult::Already);
+                for outbox in outboxes {
+                    let request = PostRequest::RegisterCommands(specs.clone());
+                    let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
+                    match asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string()))) {
+                        Ok(PostResult::Already) => {}
+                        Ok(done) => result = Ok(done),
+                        Err(error) => {
+                            result = Err(error);
+                            break;
+                        }
+                    }
+                }
                 CommandsMsg::Registered(there, result)
             },
             move |panic| CommandsMsg::Registered(back, Err(PostError::Transient(panic))),

@@ -124,7 +124,13 @@ impl Actor for Gateway {
 
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
-        match triage::triage(posted, &self.live.now().rules, us) {
+        let running = self.live.now();
+        let Some(rules) = running.rules(&posted.place.door) else {
+            // The dropped receipt tells the door that it was not taken.
+            tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %posted.place.door, "no rules for this door");
+            return;
+        };
+        match triage::triage(posted, rules, us) {
             TriageDecision::Ignore(reason) => {
                 if reason == Reason::NoPermission {
                     state.warn_of(&posted.place);

@@ -163,6 +163,18 @@ impl CommandKind {
         Self::RefreshStatus,
     ];
 
+    /// Those that doors offer and help names: the others answer and have nothing to tell while no tools are connected.
+    pub const OFFERED: [Self; 8] = [
+        Self::Help,
+        Self::New,
+        Self::Model,
+        Self::Usage,
+        Self::Forget,
+        Self::Export,
+        Self::Status,
+        Self::RefreshStatus,
+    ];
+
     /// The command of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -285,7 +297,7 @@ pub fn specs(super_roles: &[String], direct: bool) -> Vec<Spec> {
         administrators: kind.access() == Access::Operators && super_roles.is_empty(),
         direct,
     };
-    CommandKind::ALL.into_iter().map(spec).collect()
+    CommandKind::OFFERED.into_iter().map(spec).collect()
 }
 
 /// What can be chosen for an option: what is shown and what is then given.

@@ -72,6 +72,8 @@ pub enum Reason {
     Unasked(SuppressionReason),
     /// We may not answer there.
     NoPermission,
+    /// It came through a door without rules.
+    UnknownDoor,
 }
 
 impl Reason {
@@ -92,6 +94,7 @@ impl Reason {
             Self::Unwell => "unwell",
             Self::Unasked(silence) => silence.as_str(),
             Self::NoPermission => "no_permission",
+            Self::UnknownDoor => "unknown_door",
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
     let piece = match kind {
         CommandKind::Help => {
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
-            let own: Vec<CommandKind> = CommandKind::ALL
+            let own: Vec<CommandKind> = CommandKind::OFFERED
                 .into_iter()
                 .filter(|kind| command::may_run(*kind, &command.caller, super_roles))
                 .collect();

@@ -8,7 +8,7 @@ use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
-use crate::actors::testing::{BEGINNING, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::rejection::Rejection;
 use crate::ports::{Fault, PostError, PostRequest};
@@ -60,7 +60,7 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
-        outboxes: Outboxes::new(outbox, Vec::new()),
+        outboxes: Outboxes::new(vec![(DOOR, outbox)]),
     };
     stage.actor(row(LEAF), &sweeper, actor);
     let tree = stage.go().await;

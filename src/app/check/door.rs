@@ -1,7 +1,7 @@
 //! Asks Discord about the account: the token, the message content intent, the gateway, the permissions.
 
 use super::report::{CheckStatus, Report};
-use crate::app::assemble;
+use crate::app::doors;
 use crate::config::Settings;
 use crate::discord::rest::Rest;
 use crate::discord::rest::account::{Account, Content, GUILDS_PAGE};
@@ -24,7 +24,7 @@ pub async fn check(settings: &Settings, report: &mut Report) {
         report.skipped("discord", "not contacted: there is no token");
         return;
     }
-    let rest = match Rest::new(&assemble::access(settings)) {
+    let rest = match Rest::new(&doors::access(settings)) {
         Ok(rest) => rest,
         Err(error) => return report.wrong_with("discord", error.to_string()),
     };

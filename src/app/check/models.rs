@@ -13,6 +13,7 @@ use super::tools;
 use crate::app::files;
 use crate::app::reload::{self, Lookup};
 use crate::config::Settings;
+use crate::config::address::is_remote;
 use crate::domain::attachment::Enclosed;
 use crate::domain::completion::{Completion, Finish, Item, Request, Role};
 use crate::domain::ids::{Door, Place};
@@ -42,6 +43,10 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
         Ok((registry, _)) => {
             let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
             report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
+            for key in names.into_iter().filter(|key| registry.endpoint(key).is_some_and(|at| is_readable(&at.base))) {
+                let why = "is asked over plain http through another network: what members write can be read on the way; use https";
+                report.push(&format!("model {key}"), CheckStatus::Note, why);
+            }
             Some(registry)
         }
         Err(mistakes) => {
@@ -53,6 +58,12 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
     }
 }
 
+/// Whether others can read what is sent to this address.
+fn is_readable(base: &str) -> bool {
+    let address = base.parse::<http::Uri>().unwrap_or_default();
+    address.scheme_str() == Some("http") && address.host().is_some_and(is_remote)
+}
+
 /// Asks the default row; with `all` every row, or the models that `LITELLM_MODELS` names.
 pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool, report: &mut Report) {
     let (Ok(prompts), Ok(schema)) = (files::prompts(settings), files::schema(settings)) else {
@@ -60,7 +71,7 @@ pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: 
     };
     let messages = transcript(&prompts);
     let instructions = messages.first().cloned().unwrap_or_else(|| Item::new(Role::System, ""));
-    let request = Request { messages, response_format: Some(schema.document()), ..Request::default() };
+    let request = Request { messages, form: Some(schema.form()), ..Request::default() };
     let (calls, mistakes) = calls(settings, lookup, registry, all);
     for (row, mistake) in mistakes {
         report.wrong_with(&format!("model {row}"), mistake);
@@ -153,7 +164,7 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
         }
         // A model that does not know the form of the answer refuses the whole request.
         Err(error) if error.kind == ModelErrorKind::BadRequest => {
-            let plain = Request { response_format: None, ..request.clone() };
+            let plain = Request { form: None, ..request.clone() };
             let why = match bounded(client, row, &plain).await {
                 Ok(_) => "structured output: no; it answers only without response_format",
                 Err(_) => "it refuses the request, with response_format and without",
