@@ -62,7 +62,7 @@ pub enum ReplyKind {
 }
 
 impl ReplyKind {
-    /// The kind of this name; a name that nobody knows is shown as text.
+    /// The kind of this name; an unknown name is shown as text.
     #[must_use]
     pub fn of(name: &str) -> Self {
         match name {

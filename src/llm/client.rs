@@ -81,7 +81,7 @@ struct ModelClient {
 }
 
 impl Client {
-    /// A client for the rows of a registry. Contacts nobody.
+    /// A client for the rows of a registry. Sends nothing yet.
     ///
     /// # Errors
     /// TLS cannot be set up: no provider was installed, or the system has no root certificates.
@@ -95,7 +95,7 @@ impl Client {
         Ok(Self { rows, clients_by_row, exact: false })
     }
 
-    /// The same, asking for all that requests say also where a provider refuses a part of it: for whoever wants to know that.
+    /// The same, asking for all that requests say also where a provider refuses a part of it, so that a check learns of it.
     #[must_use]
     pub fn exact(self) -> Self {
         Self { exact: true, ..self }

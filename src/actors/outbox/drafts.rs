@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::found::Shown;
 use super::pace::Track;
-use crate::actors::draft::{Slot, Watcher};
+use crate::actors::draft::Watcher;
+use crate::actors::messages::outbox::Draft;
 use crate::config::community::Streaming;
 use crate::domain::ids::{MessageId, Place, TurnId};
 
@@ -29,22 +30,6 @@ struct Entry {
     since: Instant,
     /// When nothing can come any more, whatever happened to the turn.
     until: Instant,
-}
-
-/// A turn that has text to show.
-pub struct Draft {
-    /// Which turn.
-    pub turn: TurnId,
-    /// Where it is shown.
-    pub place: Place,
-    /// The message that it replies to.
-    pub reply_to: Option<MessageId>,
-    /// Where the text is.
-    pub slot: Slot,
-    /// An earlier life may have shown some of it.
-    pub again: bool,
-    /// When the turn ends in any case.
-    pub until: Instant,
 }
 
 /// What a channel shows of one turn.
@@ -225,6 +210,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::actors::draft::Slot;
     use crate::domain::ids::Door;
 
     const HOLD: Streaming = Streaming { hold: Duration::from_millis(300), hold_characters: 20 };

@@ -9,7 +9,7 @@ use super::found::Shown;
 use super::job::Task;
 use super::pace::Track;
 use super::pacer::Slot;
-use super::{Outbox, OutboxMsg, OutboxState};
+use super::{Outbox, OutboxEvent, OutboxState};
 use crate::actors::supervisor::ActorContext;
 use crate::domain::draft;
 use crate::domain::ids::{MessageId, Place, TurnId};
@@ -40,7 +40,7 @@ enum Change {
 
 impl Outbox {
     /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
-    pub(super) fn sample(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState) {
+    pub(super) fn sample(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
         let now = Instant::now();
         let running = self.live.now();
         let hold = &running.settings.streaming;
@@ -62,14 +62,14 @@ impl Outbox {
             queue.line(track).out = Some(Task::Draft(step.turn.clone()));
             let courier = self.courier(queue.pace.clone());
             let (turn, lost) = (step.turn.clone(), step.drawn.clone().unknown());
-            ctx.task(async move { OutboxMsg::Drew(courier.draw(step, slot).await) }, move |panic| {
+            ctx.task(async move { OutboxEvent::Drew(courier.draw(step, slot).await) }, move |panic| {
                 tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
-                OutboxMsg::Drew(Drew { place, turn, track, drawn: lost })
+                OutboxEvent::Drew(Drew { place, turn, track, drawn: lost })
             });
         }
     }
 
-    pub(super) fn drew(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, drew: Drew) {
+    pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
         let Drew { place, turn, track, drawn } = drew;
         if !drawn.shown.is_empty() {
             // Who can read along needs no sign that we are typing.

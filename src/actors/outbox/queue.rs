@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::job::{Delivery, End, Job, Returned, Task};
+use super::job::{End, Job, Returned, Task};
 use super::pace::{SharedPace, Track};
-use super::{Outbox, OutboxMsg, OutboxState};
-use crate::actors::journal::JournalMsg;
+use super::{Outbox, OutboxEvent, OutboxState};
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::Delivery;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::Place;
 use crate::domain::rejection::Rejection;
@@ -88,7 +89,7 @@ impl PlaceQueue {
 }
 
 impl Outbox {
-    pub(super) fn enqueue(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, place: &Place, job: Job) {
+    pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, job: Job) {
         let queue = state.lanes.entry(place.clone()).or_default();
         if !queue.holds(&job.task) {
             // An edit of its draft that is under way comes before the edit that finishes it.
@@ -100,7 +101,7 @@ impl Outbox {
     }
 
     /// Sends couriers with the heads of a place's queues, unless they are out.
-    pub(super) fn send_couriers(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, place: &Place) {
+    pub(super) fn send_couriers(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
         for track in [Track::Edits, Track::Posts] {
             self.send_courier(ctx, state, place, track);
         }
@@ -109,7 +110,7 @@ impl Outbox {
         }
     }
 
-    fn send_courier(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, place: &Place, track: Track) {
+    fn send_courier(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, track: Track) {
         while let Some(queue) = state.lanes.get_mut(place)
             && queue.may_send(track, Instant::now())
             && let Some(mut job) = queue.line(track).jobs.pop_front()
@@ -126,16 +127,17 @@ impl Outbox {
             let courier = self.courier(queue.pace.clone());
             let spare = job.clone();
             let (there, back) = (place.clone(), place.clone());
-            let deliver = async move { OutboxMsg::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
+            let deliver =
+                async move { OutboxEvent::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
             ctx.task(deliver, move |panic| {
-                OutboxMsg::CourierReturned(back, Box::new(Returned::panicked(spare, track, panic)))
+                OutboxEvent::CourierReturned(back, Box::new(Returned::panicked(spare, track, panic)))
             });
         }
     }
 
     pub(super) fn courier_returned(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
         place: &Place,
         returned: Returned,
@@ -169,7 +171,7 @@ impl Outbox {
     /// The platform closed a place to us. What waits there waits for some seconds, and fails when that did not help.
     fn closed_again(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
         place: &Place,
         (job, track): (Job, Track),
@@ -188,7 +190,7 @@ impl Outbox {
                 self.report(state, job.task, Err(words.clone()));
             }
         }
-        ctx.after(CLOSED_FOR, OutboxMsg::Probe(place.clone()));
+        ctx.after(CLOSED_FOR, OutboxEvent::Probe(place.clone()));
     }
 
     /// A place is not closed any more, as far as is known.
@@ -201,7 +203,7 @@ impl Outbox {
     /// What we may do in a place, or anywhere, may have changed: nothing counts as closed there any more.
     pub(super) fn access_changed(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
         changed: Option<&Place>,
     ) {
