@@ -35,6 +35,8 @@ struct Page {
     changes: Vec<(u64, Box<str>)>,
     /// The version that the server gave to what is in the log; zero while it has none.
     version: u64,
+    /// The greatest version that the server told. What is told with a lesser one was overtaken on its way.
+    newest: u64,
     /// The turns that this process reserved and did not cancel. A server that does not know one of them has lost it.
     own: Vec<Arc<str>>,
 }
@@ -97,31 +99,41 @@ impl MemberWindows {
         self.make_room(now);
         let page = self.page(member, window);
         page.touched = number;
+        if version != 0 && version < page.newest {
+            return false;
+        }
+        page.newest = page.newest.max(version);
         page.version = version;
         let ours = std::mem::replace(&mut page.log, log);
         for (_, turn) in &page.changes {
             page.log.merge(turn, ours.entry(turn));
         }
-        if page.log.entries().len() >= ENTRIES_MAX {
+        if version == 0 || page.log.entries().len() >= ENTRIES_MAX {
             return false;
         }
-        let lost = |turn: &&Arc<str>| {
+        let (log, changes) = (&page.log, &page.changes);
+        let missing = |turn: &Arc<str>| {
             let ours = ours.entry(turn).filter(|entry| entry.at.0.saturating_add(ids::millis(window)) > now.0);
-            let known = page.changes.iter().any(|(_, known)| **known == ***turn);
-            let gone = |ours: &Entry| match page.log.entry(turn) {
+            let known = changes.iter().any(|(_, known)| **known == **turn);
+            let gone = |ours: &Entry| match log.entry(turn) {
                 Some(there) => there.state.is_open() && !ours.state.is_open(),
                 None => true,
             };
             !known && ours.is_some_and(gone)
         };
-        let lost: Vec<Arc<str>> = page.own.iter().filter(lost).cloned().collect();
+        if !page.own.iter().any(missing) {
+            return false;
+        }
+        // Where one of ours is missing, those of others were lost too, unless they cancelled them meanwhile.
+        let turns = ours.entries().iter().filter_map(|entry| entry.turn.as_ref());
+        let lost: Vec<Arc<str>> = turns.filter(|turn| missing(turn)).cloned().collect();
         for turn in &lost {
             self.change(member, number, (**turn).into());
             if let Some(page) = self.pages.get_mut(member) {
                 page.log.merge(turn, ours.entry(turn));
             }
         }
-        !lost.is_empty()
+        true
     }
 
     /// A step was done elsewhere, on exactly what was known here before: it is done here too. When that does not lead to as many
@@ -130,6 +142,7 @@ impl MemberWindows {
         let number = self.number();
         let Some(page) = self.pages.get_mut(&request.member) else { return };
         page.touched = number;
+        page.newest = page.newest.max(version);
         if page.version != known {
             page.version = 0;
             return;
@@ -161,6 +174,13 @@ impl MemberWindows {
     pub fn version(&self, now: Timestamp, member: &Member) -> u64 {
         let page = self.pages.get(member).filter(|page| !page.log.is_over(now, page.window));
         page.map_or(0, |page| page.version)
+    }
+
+    /// The server has lost what it knew of a member: its versions begin anew.
+    pub fn lost(&mut self, member: &Member) {
+        if let Some(page) = self.pages.get_mut(member) {
+            (page.version, page.newest) = (0, 0);
+        }
     }
 
     /// Whether the turn of a step counts already, as far as it is known here.
@@ -299,7 +319,7 @@ impl MemberWindows {
 impl Page {
     fn empty(window: Duration) -> Self {
         let log = WindowLog::default();
-        Self { log, window, touched: 0, changes: Vec::new(), version: 0, own: Vec::new() }
+        Self { log, window, touched: 0, changes: Vec::new(), version: 0, newest: 0, own: Vec::new() }
     }
 
     /// The entries that did not change here.

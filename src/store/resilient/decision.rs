@@ -99,6 +99,7 @@ async fn ask<B: Backend>(
         return Ok((decision.answer, shared.decided(request, known, changes.as_ref(), decision)));
     }
     tracing::debug!(member = %request.member, "the store has lost what it knew of a member; it is told again");
+    shared.lock().decision.book.lost(&request.member);
     let all = shared.everything(request);
     match backend.rule(request, 0, Some(&all)).await? {
         Ruling::Decided(decision) => Ok((decision.answer, shared.decided(request, 0, Some(&all), decision))),

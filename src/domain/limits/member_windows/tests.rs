@@ -146,11 +146,21 @@ fn what_this_process_reserved_and_the_server_lost_is_kept_there_again() {
     book.learned(NOW, &who, WINDOW, mine, 4);
     book.did(&reserve(&who, 2));
     book.did(&reserve(&who, 3));
-    book.did(&Request { step: Step::Cancel(turn(3)), ..reserve(&who, 3) });
     book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 70, 9)]), 5);
     let changes = book.changes_of(&who).unwrap();
-    assert_eq!(changes.turns.iter().map(|(turn, _)| &**turn).collect::<Vec<_>>(), ["d%3A2"], "not that of others");
-    let Answer::Used(used) = book.decide(NOW, &used(&who)) else { panic!() };
-    assert_eq!((used.messages, used.tokens), (2, 80));
-    assert_eq!(book.everything(&who, WINDOW).turns.len(), 2);
+    let told: Vec<_> = changes.turns.iter().map(|(turn, _)| &**turn).collect();
+    assert_eq!(told, ["d%3A1", "d%3A2", "d%3A3"], "those of others too");
+    let Answer::Used(known) = book.decide(NOW, &used(&who)) else { panic!() };
+    assert_eq!((known.messages, known.tokens), (4, 115));
+    assert_eq!(book.everything(&who, WINDOW).turns.len(), 4);
+}
+
+#[test]
+fn what_was_overtaken_on_its_way_is_no_loss() {
+    let (mut book, who) = (MemberWindows::default(), member(7));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1), elsewhere(NOW, 10, 2)]), 5);
+    book.did(&reserve(&who, 2));
+    assert!(!book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 4));
+    assert!(!book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 0));
+    assert!(!book.has_changes());
 }
