@@ -20,7 +20,7 @@ use super::handle::Handle;
 use super::journal::JournalMsg;
 use super::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
-use super::turn::{self, Flight, Started, TurnParts};
+use super::turn::{self, Flight, Started, Tally, TurnParts};
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
@@ -108,9 +108,10 @@ impl Actor for Conversation {
                 self.next(ctx, state, &lane);
             }
             ConversationMsg::Panicked(lane, started, panic) => {
-                let Started { turn, slot, .. } = *started;
+                let Started { turn, slot, tally, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
                 let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), Ending::Panicked);
+                let apology = Answer { effort: tally.effort(), ..apology };
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
                 self.next(ctx, state, &lane);
@@ -185,7 +186,8 @@ impl Conversation {
         lane.running = Some((turn.id.clone(), token.clone()));
         let flight = self.parts.in_flight.enter();
         let parts = Arc::clone(&self.parts);
-        let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default() });
+        let started =
+            Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally: Tally::default() });
         let kept = started.clone();
         let (there, back) = (whose.clone(), whose.clone());
         ctx.task(
