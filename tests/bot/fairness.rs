@@ -1,8 +1,9 @@
 //! What one member spends never costs another: each story prints what the greedy one did and what the other one got.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::model::Act;
 use crate::support::{Said, Setup, World, story};

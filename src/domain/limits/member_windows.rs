@@ -206,7 +206,7 @@ impl MemberWindows {
     pub fn load(&mut self, rows: Vec<(Member, WindowLog)>, window: Duration) {
         for (member, log) in rows.into_iter().take(MEMBERS_MAX) {
             let touched = self.number();
-            let page = Page { touched, log, ..Page::empty(window) };
+            let page = Page { log, touched, ..Page::empty(window) };
             self.pages.entry(member).or_insert(page);
         }
     }

@@ -33,7 +33,7 @@ pub const fn wait(locale: Locale) -> &'static str {
 /// Tells a member that their earlier messages leave too little for this one, and when it will be accepted.
 #[must_use]
 pub fn little_left(locale: Locale, retry_at: Option<Timestamp>) -> String {
-    fill(words(locale).limit_over_for_now, &Filling { retry_at, locale, ..Filling::default() })
+    fill(words(locale).limit_over_for_now, &Filling { locale, retry_at, ..Filling::default() })
 }
 
 #[cfg(test)]
