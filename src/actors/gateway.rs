@@ -7,6 +7,7 @@
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +16,15 @@ use tokio::time::Instant;
 
 use super::board::Board;
 use super::busy::Busy;
-use super::commands::CommandsMsg;
-use super::handle::{Down, Handle};
+use super::handle::{Handle, Undelivered};
 use super::interjections::Interjections;
-use super::journal::{Accepted, JournalMsg};
-use super::outbox::{OutboxMsg, Outboxes};
+use super::messages::commands::CommandsMsg;
+use super::messages::gateway::GatewayMsg;
+use super::messages::journal::{Accepted, JournalMsg};
+use super::messages::outbox::OutboxMsg;
+use super::messages::restriction_sweeper::SweeperMsg;
+use super::outbox::Outboxes;
 use super::receipt::Receipt;
-use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::vitals;
@@ -43,12 +46,6 @@ const WARNED_MAX: usize = 10_000;
 const HINTS_MAX: u32 = 5;
 /// The time in which they are counted.
 const HINTS_WITHIN: Duration = Duration::from_secs(60);
-
-/// What the gateway is told.
-pub enum GatewayMsg {
-    /// A door saw something; the person is our own account there. The receipt is settled when nobody needs the event any more.
-    Received(Box<Incoming>, Person, Receipt),
-}
 
 /// The behaviour and its arguments.
 pub struct Gateway {
@@ -89,15 +86,16 @@ pub struct GatewayState {
 
 impl Actor for Gateway {
     type Msg = GatewayMsg;
+    type Event = Infallible;
     type State = GatewayState;
 
-    fn start(&self, _me: &mut ActorContext<GatewayMsg>) -> Result<GatewayState, Crash> {
+    fn start(&self, _me: &mut ActorContext<Gateway>) -> Result<GatewayState, Crash> {
         Ok(GatewayState::default())
     }
 
     async fn handle(
         &self,
-        _me: &mut ActorContext<GatewayMsg>,
+        _ctx: &mut ActorContext<Self>,
         message: GatewayMsg,
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
@@ -119,6 +117,15 @@ impl Actor for Gateway {
             },
         }
         Ok(())
+    }
+
+    async fn event(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        event: Infallible,
+        _state: &mut GatewayState,
+    ) -> Result<(), Crash> {
+        match event {}
     }
 }
 
@@ -217,7 +224,7 @@ impl Gateway {
 }
 
 /// An event is taken when its receiver lives; otherwise it comes back in a moment.
-fn settle(cast: Result<(), Down>, receipt: Receipt) {
+fn settle<M>(cast: Result<(), Undelivered<M>>, receipt: Receipt) {
     if cast.is_ok() {
         receipt.settle();
     }

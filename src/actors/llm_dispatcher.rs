@@ -16,17 +16,17 @@ use tokio::time::Instant;
 
 use super::board::{Board, PartKind};
 use super::handle::Reply;
+use super::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::{Called, Timeline};
 use crate::domain::breaker::{Breaker, Change};
-use crate::domain::completion::{Completion, Usage};
+use crate::domain::completion::Usage;
 use crate::domain::fair_queue::FairQueue;
 use crate::domain::ids;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
 use crate::domain::refusals::Refusals;
-use crate::ports::ModelError;
 
 /// The most permits that are kept for questions when something less urgent asks.
 const KEPT_MAX: usize = 2;
@@ -37,86 +37,10 @@ const fn kept(permits: usize) -> usize {
     if quarter < KEPT_MAX { quarter } else { KEPT_MAX }
 }
 
-/// What the dispatcher is told and asked.
-pub enum LlmDispatcherMsg {
-    /// Asks for a lease on a model call. The reply comes when a permit is free, or at once where the priority does not wait.
-    Acquire {
-        /// The row asked for; none means the default row.
-        row: Option<String>,
-        /// Rows that this turn has tried in vain.
-        tried: Vec<String>,
-        /// How much it matters.
-        priority: Priority,
-        /// The permit, or why there is none.
-        reply: Reply<Result<Lease, NoModel>>,
-    },
-    /// They tell how the call went.
-    Report(Report),
+/// What its task tells it.
+pub enum LlmDispatcherEvent {
     /// A permit came back while requests waited.
     Freed(OwnedSemaphorePermit),
-}
-
-/// How much a call matters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Priority {
-    /// This person waits for it: it waits for a permit, and permits go round by person.
-    Waits(Person),
-    /// No person waits for it: it takes a permit only if one is free and no request waits.
-    IfFree,
-    /// It can wait: the same, and never one of the last permits.
-    Spare,
-}
-
-/// The right to make one call to one model. Dropping it gives the permit back.
-pub struct Lease {
-    /// The model.
-    pub row: Row,
-    permit: OwnedSemaphorePermit,
-}
-
-/// Why no model can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoModel {
-    /// Every row was tried in vain.
-    Exhausted,
-    /// The breakers of all remaining rows are open.
-    Open,
-    /// There is no permit for a call that must not wait.
-    Busy,
-}
-
-/// How one call went.
-pub struct Report {
-    /// For which turn; none for a line of status.
-    pub turn: Option<TurnId>,
-    /// Whose turn it is; none for the bot's own.
-    pub person: Option<Person>,
-    /// Which row was asked.
-    pub row: String,
-    /// Which try of this row it was, from one.
-    pub tries: u32,
-    /// How long it took.
-    pub took: std::time::Duration,
-    /// What had been streamed at least when it failed; none when nothing had. A stream that flowed is no failure of the model.
-    pub streamed: Option<Usage>,
-    /// What came of it: the completion without its text, or the error.
-    pub result: Result<Summary, ModelError>,
-}
-
-/// What is logged of a completion.
-pub struct Summary {
-    /// Why it stopped.
-    pub finish: String,
-    /// Its tokens.
-    pub usage: Usage,
-    /// How many tools it wants to have run.
-    pub calls: usize,
-}
-
-impl From<&Completion> for Summary {
-    fn from(completion: &Completion) -> Self {
-        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage, calls: completion.calls.len() }
-    }
 }
 
 /// The behaviour and its arguments.
@@ -150,9 +74,10 @@ struct Waiting {
 
 impl Actor for LlmDispatcher {
     type Msg = LlmDispatcherMsg;
+    type Event = LlmDispatcherEvent;
     type State = LlmDispatcherState;
 
-    fn start(&self, _me: &mut ActorContext<LlmDispatcherMsg>) -> Result<LlmDispatcherState, Crash> {
+    fn start(&self, _me: &mut ActorContext<LlmDispatcher>) -> Result<LlmDispatcherState, Crash> {
         for row in self.live.now().models.rows() {
             self.board.up(PartKind::Model, &row.key);
         }
@@ -167,7 +92,7 @@ impl Actor for LlmDispatcher {
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<LlmDispatcherMsg>,
+        ctx: &mut ActorContext<Self>,
         message: LlmDispatcherMsg,
         state: &mut LlmDispatcherState,
     ) -> Result<(), Crash> {
@@ -185,11 +110,22 @@ impl Actor for LlmDispatcher {
                 }
                 self.hand_out(ctx, state, None);
             }
-            LlmDispatcherMsg::Freed(permit) => {
+            LlmDispatcherMsg::Report(report) => self.report(state, &report),
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: LlmDispatcherEvent,
+        state: &mut LlmDispatcherState,
+    ) -> Result<(), Crash> {
+        match event {
+            LlmDispatcherEvent::Freed(permit) => {
                 state.looking = false;
                 self.hand_out(ctx, state, Some(permit));
             }
-            LlmDispatcherMsg::Report(report) => self.report(state, &report),
         }
         Ok(())
     }
@@ -208,7 +144,7 @@ impl LlmDispatcher {
     /// Gives permits to those who wait, as long as there are both.
     fn hand_out(
         &self,
-        ctx: &mut ActorContext<LlmDispatcherMsg>,
+        ctx: &mut ActorContext<LlmDispatcher>,
         state: &mut LlmDispatcherState,
         mut free: Option<OwnedSemaphorePermit>,
     ) {
@@ -224,15 +160,15 @@ impl LlmDispatcher {
     }
 
     /// Waits for the next permit that comes back. Every holder gives it back by its own deadline.
-    fn look(&self, ctx: &mut ActorContext<LlmDispatcherMsg>, state: &mut LlmDispatcherState) {
+    fn look(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
         if std::mem::replace(&mut state.looking, true) {
             return;
         }
-        let (permits, handle) = (Arc::clone(&self.permits), ctx.handle().clone());
+        let (permits, events) = (Arc::clone(&self.permits), ctx.events());
         ctx.background(async move {
             if let Ok(permit) = permits.acquire_owned().await {
                 // A dispatcher that went down has nobody who waits.
-                let _ = handle.cast(LlmDispatcherMsg::Freed(permit));
+                let _ = events.send(LlmDispatcherEvent::Freed(permit));
             }
         });
     }

@@ -4,6 +4,7 @@
 mod doors;
 mod handles;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +16,16 @@ use tokio::time::Instant;
 pub use self::handles::Handles;
 use super::board::Board;
 use super::commands::{CommandParts, Commands};
-use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
-use super::conversations::{Conversations, ConversationsMsg};
+use super::config_watcher::{ConfigWatcher, Files};
+use super::conversations::Conversations;
 use super::door::{DoorRecord, Doors};
 use super::forgotten::Forgotten;
 use super::gateway::Gateway;
-use super::journal::{Journal, JournalMsg, Recovered};
+use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
+use super::messages::config_watcher::ConfigWatcherMsg;
+use super::messages::conversations::ConversationsMsg;
+use super::messages::journal::{JournalMsg, Recovered};
 use super::ops::Ops;
 use super::presence_scheduler::{self, PresenceScheduler};
 use super::rate_limiter::RateLimiter;
@@ -175,19 +179,21 @@ impl Tree {
 /// The root does nothing but supervise.
 struct Root;
 
-/// The root is told nothing.
-pub enum RootMsg {}
-
 impl Actor for Root {
-    type Msg = RootMsg;
+    type Msg = Infallible;
+    type Event = Infallible;
     type State = ();
 
-    fn start(&self, _me: &mut ActorContext<RootMsg>) -> Result<(), Crash> {
+    fn start(&self, _ctx: &mut ActorContext<Self>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, _me: &mut ActorContext<RootMsg>, message: RootMsg, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, _ctx: &mut ActorContext<Self>, message: Infallible, (): &mut ()) -> Result<(), Crash> {
         match message {}
+    }
+
+    async fn event(&self, _ctx: &mut ActorContext<Self>, event: Infallible, (): &mut ()) -> Result<(), Crash> {
+        match event {}
     }
 }
 
@@ -222,6 +228,7 @@ impl Wiring {
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
+            closed: Arc::default(),
             interjections: Arc::default(),
             events: parts.events.clone(),
         });

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 use super::*;
 use crate::actors::board::Board;
 use crate::actors::door::Doors;
-use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
-use crate::actors::outbox::{OutboxMsg, Outboxes};
-use crate::actors::rate_limiter::RateLimiterMsg;
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::OutboxMsg;
+use crate::actors::messages::rate_limiter::RateLimiterMsg;
+use crate::actors::outbox::Outboxes;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
@@ -25,6 +26,7 @@ use crate::domain::incoming::Attachment;
 use crate::domain::limits::charge::{Charge, charge};
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
+use crate::domain::turn::Turn;
 use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
 use crate::ports::{Fault, ModelErrorKind, Store};
 
@@ -71,6 +73,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         doors: Doors::new(Vec::new()).unwrap(),
         attachment_kib: Arc::clone(&attachment_kib),
         busy: Arc::default(),
+        closed: Arc::default(),
         interjections: Arc::default(),
     });
     let mut stage = Stage::new();

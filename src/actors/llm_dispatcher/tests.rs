@@ -2,12 +2,14 @@ use std::time::Duration;
 
 use super::*;
 use crate::actors::handle::Handle;
+use crate::actors::messages::llm_dispatcher::Summary;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{LEAF, Stage, Tree, at, live, person, row, settle, turn_id};
 use crate::domain::breaker::{OPEN_AFTER, OPEN_FOR};
 use crate::domain::ending::ModelErrorKind;
 use crate::ports::Fault;
+use crate::ports::ModelError;
 
 struct World {
     dispatcher: Handle<LlmDispatcherMsg>,

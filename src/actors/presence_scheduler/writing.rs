@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Written;
 use crate::actors::handle::Handle;
-use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
+use crate::actors::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::actors::running::Running;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ledger;

@@ -26,7 +26,7 @@ struct World {
     poster: Arc<ScriptedPoster>,
     store: Arc<MemoryStore>,
     faults: Arc<ScriptedFaults>,
-    _journal: Inbox<crate::actors::journal::JournalMsg>,
+    _journal: Inbox<crate::actors::messages::journal::JournalMsg>,
     _tree: Tree,
 }
 
@@ -48,6 +48,8 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         Outbox {
             poster: Arc::clone(&poster) as _,
             pacer,
+            closed: Arc::default(),
+            live: live(&[], Arc::new(ScriptedModels::new(&["main"]))),
             dice,
             renderer: Arc::new(Sketches),
             journal,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Thinking, scene};
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::domain::completion::Item;
 use crate::domain::ending::Ending;
 use crate::domain::prompt;
