@@ -25,7 +25,7 @@ use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::vitals;
-use crate::domain::ids::{Person, Place, TurnId};
+use crate::domain::ids::{Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
 use crate::domain::notice;
@@ -43,6 +43,8 @@ const WARNED_MAX: usize = 10_000;
 const HINTS_MAX: u32 = 5;
 /// The time in which they are counted.
 const HINTS_WITHIN: Duration = Duration::from_secs(60);
+/// How often a member of a community that is not served is told so.
+const NOT_SERVED_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
 /// What the gateway is told.
 pub enum GatewayMsg {
@@ -83,6 +85,8 @@ pub struct GatewayState {
     pairs: Pairs,
     /// How often people got a hint lately.
     hints: Pairs,
+    /// Who was told lately that their community is not served.
+    not_served: Pairs,
     /// When the log last heard that we may not answer in a place.
     warned: HashMap<Place, Instant>,
 }
@@ -135,6 +139,13 @@ impl Gateway {
                 ignore(Reason::PairWindow, receipt);
             }
             TriageDecision::Hint(turn) if !self.may_hint(state, &turn) => ignore(Reason::HintedEnough, receipt),
+            TriageDecision::NotServed(turn) if !state.may_tell_not_served(&turn, self.clock.now()) => {
+                ignore(Reason::NotServed, receipt);
+            }
+            TriageDecision::NotServed(turn) => {
+                let text = notice::not_served(turn.locale());
+                self.admit_with(turn, text, receipt);
+            }
             TriageDecision::Restricted(turn) => {
                 // A sweeper that is down drops the receipt, and the message comes back.
                 if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
@@ -148,15 +159,17 @@ impl Gateway {
             }
             TriageDecision::Hint(turn) => {
                 self.interjections.record_engagement(&turn.place);
-                let answer = Answer {
-                    outgoing: turn.reply_with(notice::hint(turn.locale())),
-                    exchange: None,
-                    outcome: Outcome::Hinted,
-                    effort: Effort::default(),
-                };
-                self.admit(turn, Some(answer), receipt);
+                let text = notice::hint(turn.locale());
+                self.admit_with(turn, text, receipt);
             }
         }
+    }
+
+    /// Accepts a turn whose answer is a sentence that needs no model.
+    fn admit_with(&self, turn: Turn, text: &str, receipt: Receipt) {
+        let outgoing = turn.reply_with(text);
+        let answer = Answer { outgoing, exchange: None, outcome: Outcome::Hinted, effort: Effort::default() };
+        self.admit(turn, Some(answer), receipt);
     }
 
     /// Another bot is answered so often in a while; people always.
@@ -218,6 +231,11 @@ fn settle(cast: Result<(), Down>, receipt: Receipt) {
 }
 
 impl GatewayState {
+    /// Whether a member of a community that is not served is told so now: once in a while.
+    fn may_tell_not_served(&mut self, turn: &Turn, now: Timestamp) -> bool {
+        self.not_served.admit(&turn.person, &turn.id, now, 1, NOT_SERVED_EVERY)
+    }
+
     /// Says once in a while that we lack permissions in a place.
     fn warn_of(&mut self, place: &Place) {
         if self.warned.len() >= WARNED_MAX {

@@ -15,6 +15,8 @@ use crate::actors::running::Running;
 use crate::config::Settings;
 use crate::config::community::LimitFor;
 use crate::config::edges::DirectMessages;
+use crate::discord;
+use crate::domain::ids::Person;
 use crate::domain::limits::estimate::CHARS_A_TOKEN;
 use crate::domain::limits::{self, Limits};
 use crate::domain::prompt;
@@ -176,6 +178,8 @@ fn rules(settings: &Settings) -> Rules {
         ignored_roles: texts(&settings.members.ignored_roles),
         allowed_bots: texts(&settings.bots.allowed),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        communities: texts(&settings.discord.guilds),
+        operators: settings.discord.operators.iter().map(|id| Person::new(discord::DOOR, id.as_str())).collect(),
         super_roles: texts(&settings.members.super_roles),
         restriction: settings
             .restriction

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::command::Operators;
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, SuppressionReason};
@@ -20,12 +21,30 @@ pub struct Rules {
     pub allowed_bots: HashSet<String>,
     /// Direct messages are answered.
     pub direct_messages: bool,
+    /// Ids of the communities that are served; empty serves all.
+    pub communities: HashSet<String>,
+    /// Who operates the bot, besides holders of super roles.
+    pub operators: HashSet<Person>,
     /// Ids of roles whose holders are bound by no limit and no restriction.
     pub super_roles: HashSet<String>,
     /// How members are restricted; none restricts nobody.
     pub restriction: Option<restriction::Rules>,
     /// What the door wants of each answer.
     pub policy: Policy,
+}
+
+impl Rules {
+    /// Whether this community is served; direct conversations always are.
+    #[must_use]
+    pub fn serves(&self, community: Option<&str>) -> bool {
+        community.is_none_or(|community| self.communities.is_empty() || self.communities.contains(community))
+    }
+
+    /// Who operates the bot.
+    #[must_use]
+    pub fn operators(&self) -> Operators<'_> {
+        Operators { super_roles: &self.super_roles, persons: &self.operators }
+    }
 }
 
 /// What becomes of a message.
@@ -39,6 +58,8 @@ pub enum TriageDecision {
     Interjection(Turn, Draw),
     /// A restricted member addressed us where they are not answered.
     Restricted(Turn),
+    /// A member of a community that is not served addressed us.
+    NotServed(Turn),
     /// It is not for us.
     Ignore(Reason),
 }
@@ -72,6 +93,8 @@ pub enum Reason {
     Unasked(SuppressionReason),
     /// We may not answer there.
     NoPermission,
+    /// Its community is not served, and its author knows or did not address us.
+    NotServed,
 }
 
 impl Reason {
@@ -92,6 +115,7 @@ impl Reason {
             Self::Unwell => "unwell",
             Self::Unasked(silence) => silence.as_str(),
             Self::NoPermission => "no_permission",
+            Self::NotServed => "not_served",
         }
     }
 }
@@ -126,6 +150,13 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
         at: posted.at,
         policy: rules.policy.clone(),
     };
+    if !rules.serves(turn.guild.as_deref()) {
+        return if trigger.is_asked() {
+            TriageDecision::NotServed(turn)
+        } else {
+            TriageDecision::Ignore(Reason::NotServed)
+        };
+    }
     if !trigger.is_asked() {
         return posted
             .draw

@@ -108,7 +108,6 @@ fn command(id: &str, name: &str, from: &str) -> Box<Command> {
             person: person(from),
             name: "Ada".to_owned(),
             roles: Vec::new(),
-            administrator: false,
             locale: None,
         },
         place: place("42"),
@@ -184,13 +183,13 @@ async fn the_word_that_an_answer_comes_waits_for_no_store() {
 #[tokio::test(start_paused = true)]
 async fn another_status_line_is_wished_for_by_operators_alone() {
     let mut world = world(Duration::ZERO, false).await;
-    for (id, administrator) in [("10", false), ("11", true)] {
+    for (id, operator) in [("10", false), ("11", true)] {
         let mut command = command(id, "refresh_status", "7");
-        command.caller.administrator = administrator;
+        command.caller.roles.extend(operator.then(|| "99".to_owned()));
         world.runs(command);
         world.defers(Ok(PostResult::Done)).await;
         world.says().await;
-        assert_eq!(matches!(world.presence.now().await, Some(PresenceMsg::Refresh)), administrator);
+        assert_eq!(matches!(world.presence.now().await, Some(PresenceMsg::Refresh)), operator);
     }
 }
 
