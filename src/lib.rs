@@ -38,6 +38,8 @@ pub mod store;
 
 pub mod terminal;
 
+pub mod tools;
+
 pub mod api;
 
 pub mod playground;

@@ -4,6 +4,20 @@
 mod error;
 mod result;
 
+pub mod name;
+
+pub mod rights;
+
+pub mod catalogue;
+
+pub mod round;
+
+pub mod selection;
+
+pub mod spoken;
+
+pub mod limits;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,225 @@
+//! All tools of all sources under the names that models call them by. Made anew when a source changes, never for a message.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::name::{callable, hex, skeleton};
+use super::rights::{self, Verdict};
+use super::{Annotations, Effect, Source, Tool};
+
+/// The most tools of one catalogue; what comes after them is refused.
+pub const TOOLS_MAX: usize = 20_000;
+/// The longest description that a model is told, in Unicode scalar values.
+pub const DESCRIPTION_CHARS: usize = 1_024;
+
+/// What one source offers, and how far it is trusted.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// Its tools, in its own order.
+    pub tools: Vec<Arc<Tool>>,
+    /// Names of tools at the source that are taken over; empty takes all.
+    pub allowed: Vec<String>,
+    /// What the operator says of side effects of all its tools; none leaves it to the annotations of a trusted source.
+    pub side_effects: Option<bool>,
+    /// Its annotations may lower effects.
+    pub trusted: bool,
+    /// A person is asked before each call.
+    pub asks: bool,
+}
+
+/// One tool of the catalogue.
+#[derive(Debug)]
+pub struct Entry {
+    /// The name in calls.
+    pub name: Arc<str>,
+    /// The tool.
+    pub tool: Arc<Tool>,
+    /// What a call may do.
+    pub effect: Effect,
+    /// What a model is told that it does.
+    pub description: String,
+    /// The JSON schema of its arguments as models are told it.
+    pub parameters: Arc<Value>,
+    /// Names its description and schema as they are now.
+    pub pin: Pin,
+    /// What holds when no rule says otherwise.
+    pub usual: Verdict,
+    /// Checks arguments; none when the schema cannot be compiled, and then only objects are taken.
+    validator: Option<jsonschema::Validator>,
+}
+
+/// The SHA-256 of what a tool says of itself, in hexadecimal digits: a changed tool has another one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Pin(pub String);
+
+impl Pin {
+    /// The pin of a tool.
+    #[must_use]
+    pub fn of(tool: &Tool) -> Self {
+        let Annotations { read_only, destructive, idempotent, open_world } = tool.annotations;
+        let hints = [read_only, destructive, idempotent, open_world];
+        let mut hash = Sha256::new();
+        for part in [&*tool.name, &tool.description, &tool.input_schema.to_string(), &format!("{hints:?}")] {
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        Self(hex(&hash.finalize()))
+    }
+}
+
+/// A tool that is not offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Where it runs.
+    pub source: Source,
+    /// Its own name there.
+    pub tool: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a tool is not offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Another tool has the same name in calls.
+    Taken(Arc<str>),
+    /// A tool of another source has a name that people cannot tell from this one.
+    LooksLike(Arc<str>),
+    /// There are [`TOOLS_MAX`] tools already.
+    TooMany,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Taken(name) => write!(f, "the name {name} is taken: rename one of the servers"),
+            Self::LooksLike(name) => write!(f, "the name looks like {name} of another server: rename one of them"),
+            Self::TooMany => write!(f, "there are {TOOLS_MAX} tools already: name the ones you need in allowed_tools"),
+        }
+    }
+}
+
+/// All tools, in the order of their names.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    entries: Vec<Arc<Entry>>,
+    by_name: HashMap<Arc<str>, usize>,
+    refused: Vec<Refused>,
+}
+
+impl Catalogue {
+    /// The catalogue of these offers; of two tools with one name, the one that was offered first stays. Schemas are converted
+    /// by `convert`, which says what models can be told of them. What is as it was in `before` is taken over from there.
+    #[must_use]
+    pub fn new(offers: &[Offer], before: &Self, convert: impl Fn(&Tool) -> Value) -> Self {
+        let mut names: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
+        let mut skeletons: HashMap<String, Arc<str>> = HashMap::new();
+        let mut refused = Vec::new();
+        for offer in offers {
+            for tool in offer.tools.iter().filter(|tool| offer.takes(tool)) {
+                let name: Arc<str> = callable(&tool.source, &tool.name).into();
+                let like = skeletons.get(&skeleton(&name)).filter(|like| names[*like].tool.source != tool.source);
+                let reason = if names.contains_key(&name) {
+                    Reason::Taken(Arc::clone(&name))
+                } else if let Some(like) = like {
+                    Reason::LooksLike(Arc::clone(like))
+                } else if names.len() == TOOLS_MAX {
+                    Reason::TooMany
+                } else {
+                    skeletons.insert(skeleton(&name), Arc::clone(&name));
+                    let entry =
+                        before.same(&name, tool, offer).unwrap_or_else(|| Entry::new(&name, tool, offer, &convert));
+                    names.insert(name, entry);
+                    continue;
+                };
+                refused.push(Refused { source: tool.source.clone(), tool: tool.name.to_string(), reason });
+            }
+        }
+        let by_name = names.keys().enumerate().map(|(index, name)| (Arc::clone(name), index)).collect();
+        Self { entries: names.into_values().collect(), by_name, refused }
+    }
+
+    /// All tools, by name.
+    #[must_use]
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// The tool of this name in calls.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.by_name.get(name).map(|index| &self.entries[*index])
+    }
+
+    /// The place of a tool in [`Catalogue::entries`].
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// What is not offered, and why.
+    #[must_use]
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// The entry of this name if nothing about it changed.
+    fn same(&self, name: &str, tool: &Arc<Tool>, offer: &Offer) -> Option<Arc<Entry>> {
+        let entry = self.get(name)?;
+        let same = *entry.tool == **tool && entry.effect == offer.effect(tool) && entry.usual == offer.usual(tool);
+        same.then(|| Arc::clone(entry))
+    }
+}
+
+impl Offer {
+    fn takes(&self, tool: &Tool) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|name| **name == *tool.name)
+    }
+
+    fn effect(&self, tool: &Tool) -> Effect {
+        Effect::of(tool.annotations, self.side_effects, self.trusted)
+    }
+
+    fn usual(&self, tool: &Tool) -> Verdict {
+        if self.asks { Verdict::Ask } else { rights::usual(tool) }
+    }
+}
+
+impl Entry {
+    fn new(name: &Arc<str>, tool: &Arc<Tool>, offer: &Offer, convert: impl Fn(&Tool) -> Value) -> Arc<Self> {
+        Arc::new(Self {
+            name: Arc::clone(name),
+            tool: Arc::clone(tool),
+            effect: offer.effect(tool),
+            description: tool.description.chars().take(DESCRIPTION_CHARS).collect(),
+            parameters: Arc::new(convert(tool)),
+            pin: Pin::of(tool),
+            usual: offer.usual(tool),
+            validator: jsonschema::validator_for(&tool.input_schema).ok(),
+        })
+    }
+
+    /// Checks the arguments of a call against the schema of the source.
+    ///
+    /// # Errors
+    /// What the model has to mend, with its place.
+    pub fn check(&self, arguments: &Value) -> Result<(), String> {
+        if !arguments.is_object() {
+            return Err("the arguments must be one JSON object".to_owned());
+        }
+        let Some(validator) = &self.validator else { return Ok(()) };
+        validator.validate(arguments).map_err(|error| {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() { "the arguments".to_owned() } else { place };
+            let text: String = error.to_string().chars().take(300).collect();
+            format!("{place}: {text}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Which tools a model is shown when there are more than its row allows: those that the question names, and those in use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::catalogue::Catalogue;
+
+/// The name of the tool that finds the others.
+pub const FIND_TOOLS: &str = "find_tools";
+/// The most words of a question that are looked up.
+const WORDS_MAX: usize = 200;
+/// The shortest word that counts, in bytes.
+const WORD_BYTES: usize = 3;
+/// A word that more tools than this have in common tells nothing about any of them.
+const COMMON: usize = 500;
+
+/// Where each word stands. Made once for a catalogue.
+#[derive(Debug, Default)]
+pub struct Index {
+    places: HashMap<String, Vec<u32>>,
+}
+
+impl Index {
+    /// The index of a catalogue: words of names and descriptions.
+    #[must_use]
+    pub fn new(catalogue: &Catalogue) -> Self {
+        let mut places: HashMap<String, Vec<u32>> = HashMap::new();
+        for (place, entry) in (0_u32..).zip(catalogue.entries()) {
+            for word in words(&entry.name).chain(words(&entry.description)) {
+                let at = places.entry(word).or_default();
+                // One more than counts is enough to see that the word is common.
+                if at.last() != Some(&place) && at.len() <= COMMON {
+                    at.push(place);
+                }
+            }
+        }
+        places.retain(|_, at| at.len() <= COMMON);
+        Self { places }
+    }
+
+    /// Places of the tools that fit a text best, at most `most` of those that `visible` lets through, in the order of the
+    /// catalogue. `used` says how often a tool was called lately; what is in use comes before what is not.
+    #[must_use]
+    pub fn find(&self, text: &str, most: usize, used: &HashMap<u32, u32>, visible: impl Fn(u32) -> bool) -> Vec<usize> {
+        let mut scores: HashMap<u32, u64> = HashMap::new();
+        for word in words(text).take(WORDS_MAX) {
+            let Some(at) = self.places.get(&word) else { continue };
+            // A rare word tells more than one that many tools have.
+            let weight = 1_000_000 / at.len() as u64;
+            for place in at {
+                *scores.entry(*place).or_default() += weight;
+            }
+        }
+        for (place, times) in used {
+            *scores.entry(*place).or_default() += 1 + u64::from(*times).min(1_000) * 100;
+        }
+        let mut best: Vec<(u64, u32)> =
+            scores.into_iter().filter(|(place, _)| visible(*place)).map(|(place, score)| (score, place)).collect();
+        best.sort_unstable_by_key(|(score, place)| (std::cmp::Reverse(*score), *place));
+        let mut places: Vec<usize> = best.into_iter().take(most).map(|(_, place)| place as usize).collect();
+        places.sort_unstable();
+        places
+    }
+}
+
+/// Words of a text in lower case, without endings that plural and singular differ in.
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.len() >= WORD_BYTES)
+        .map(|word| word.to_lowercase().trim_end_matches('s').to_owned())
+}
+
+/// The places of all tools of a catalogue that `visible` lets through, when they are no more than `most`.
+#[must_use]
+pub fn all(catalogue: &Arc<Catalogue>, most: usize, visible: impl Fn(u32) -> bool) -> Option<Vec<usize>> {
+    let mut places = Vec::new();
+    for place in (0_u32..).take(catalogue.entries().len()).filter(|place| visible(*place)) {
+        if places.len() == most {
+            return None;
+        }
+        places.push(place as usize);
+    }
+    Some(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::catalogue::Offer;
+    use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+    use super::*;
+
+    fn catalogue(tools: &[(&str, &str)]) -> Arc<Catalogue> {
+        let tool = |(name, description): &(&str, &str)| {
+            Arc::new(Tool {
+                source: Source::Server(ServerName::new("s")),
+                name: (*name).into(),
+                title: None,
+                description: (*description).to_owned(),
+                input_schema: Arc::new(json!({})),
+                annotations: Annotations::default(),
+                kind: ToolKind::Other,
+            })
+        };
+        let tools = tools.iter().map(tool).collect();
+        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+        Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |_| json!({})))
+    }
+
+    fn names(catalogue: &Catalogue, places: &[usize]) -> Vec<String> {
+        places.iter().map(|place| catalogue.entries()[*place].name.to_string()).collect()
+    }
+
+    #[test]
+    fn the_question_names_its_tools_and_the_rare_word_counts_most() {
+        let many: Vec<(String, String)> =
+            (0..400).map(|n| (format!("list_{n}"), "lists things of a project".to_owned())).collect();
+        let mut tools: Vec<(&str, &str)> = many.iter().map(|(name, about)| (&**name, &**about)).collect();
+        tools.push(("weather", "the forecast of a city"));
+        let all = catalogue(&tools);
+        let index = Index::new(&all);
+        let found = index.find("Lists forecasts of my PROJECT please", 3, &HashMap::new(), |_| true);
+        assert_eq!(found.len(), 3);
+        assert!(names(&all, &found).contains(&"s__weather".to_owned()), "{:?}", names(&all, &found));
+        assert!(found.is_sorted(), "the order is that of the catalogue, whatever was asked");
+        assert_eq!(index.find("nothing fits", 3, &HashMap::new(), |_| true), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_in_use_comes_before_what_is_not_and_what_is_hidden_never_comes() {
+        let all = catalogue(&[("one", ""), ("two", ""), ("three", "")]);
+        let index = Index::new(&all);
+        let place = |name: &str| u32::try_from(all.position(name).unwrap()).unwrap();
+        let used = HashMap::from([(place("s__two"), 3), (place("s__one"), 9)]);
+        assert_eq!(names(&all, &index.find("", 1, &used, |_| true)), ["s__one"]);
+        assert_eq!(names(&all, &index.find("", 1, &used, |at| at != place("s__one"))), ["s__two"]);
+    }
+
+    #[test]
+    fn all_are_shown_while_they_are_few() {
+        let all_tools = catalogue(&[("one", ""), ("two", ""), ("three", "")]);
+        assert_eq!(all(&all_tools, 3, |_| true), Some(vec![0, 1, 2]));
+        assert_eq!(all(&all_tools, 2, |_| true), None);
+        assert_eq!(all(&all_tools, 2, |place| place != 1), Some(vec![0, 2]));
+    }
+}

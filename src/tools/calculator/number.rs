@@ -1,0 +1,150 @@
+//! Numbers and what operators make of them.
+
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_traits::{Signed, ToPrimitive, Zero};
+
+use super::tokens::Operator;
+
+/// The largest integer, in bits: about 1,200 decimal digits.
+const BITS_MAX: u64 = 4_096;
+/// Whole numbers of floating point from here on are shown with six significant digits and an exponent.
+const WHOLE_MAX: f64 = 1e21;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Number {
+    /// At most [`BITS_MAX`] long once an operator has made it.
+    Int(BigInt),
+    Float(f64),
+}
+
+impl Number {
+    pub(super) fn float(&self) -> f64 {
+        match self {
+            Self::Int(int) => int.to_f64().unwrap_or(f64::INFINITY),
+            Self::Float(float) => *float,
+        }
+    }
+
+    pub(super) fn negated(self) -> Self {
+        match self {
+            Self::Int(int) => Self::Int(-int),
+            Self::Float(float) => Self::Float(-float),
+        }
+    }
+
+    pub(super) fn abs(&self) -> Self {
+        match self {
+            Self::Int(int) => Self::Int(int.abs()),
+            Self::Float(float) => Self::Float(float.abs()),
+        }
+    }
+
+    pub(super) fn apply(self, operator: Operator, other: Self) -> Result<Self, String> {
+        let by_zero = matches!(operator, Operator::Divide | Operator::Floor | Operator::Remainder);
+        if by_zero && other.is_zero() {
+            return Err("division by zero".to_owned());
+        }
+        match (self, other) {
+            (Self::Int(left), Self::Int(right)) => integers(&left, operator, &right),
+            (left, right) => floats(left.float(), operator, right.float()),
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Int(int) => int.is_zero(),
+            Self::Float(float) => *float == 0.0,
+        }
+    }
+
+    /// As it is shown.
+    pub(super) fn shown(&self) -> Result<String, String> {
+        match self {
+            Self::Int(int) if int.bits() > BITS_MAX => Err(huge()),
+            Self::Int(int) => Ok(int.to_string()),
+            Self::Float(float) if !float.is_finite() => Err(huge()),
+            Self::Float(float) if float.fract() == 0.0 && float.abs() < WHOLE_MAX => Ok(format!("{:.0}", float + 0.0)),
+            Self::Float(float) => Ok(significant(*float)),
+        }
+    }
+}
+
+fn huge() -> String {
+    "the result is too large".to_owned()
+}
+
+/// A float that has a value; otherwise the error says that it has none.
+pub(super) fn finite(float: f64) -> Result<Number, String> {
+    if float.is_nan() {
+        return Err("there is no real number that solves this".to_owned());
+    }
+    if float.is_finite() { Ok(Number::Float(float)) } else { Err(huge()) }
+}
+
+fn bounded(int: BigInt) -> Result<Number, String> {
+    if int.bits() > BITS_MAX { Err(huge()) } else { Ok(Number::Int(int)) }
+}
+
+fn integers(left: &BigInt, operator: Operator, right: &BigInt) -> Result<Number, String> {
+    match operator {
+        Operator::Plus => bounded(left + right),
+        Operator::Minus => bounded(left - right),
+        Operator::Times => bounded(left * right),
+        Operator::Floor => bounded(left.div_floor(right)),
+        Operator::Remainder => bounded(left.mod_floor(right)),
+        Operator::Power if right.is_negative() && left.is_zero() => Err("division by zero".to_owned()),
+        Operator::Power if !right.is_negative() => {
+            let exponent = right.to_u64().filter(|exponent| left.bits() <= 1 || *exponent <= BITS_MAX);
+            let exponent = match exponent {
+                Some(exponent) => exponent,
+                // Zero and one stay small whatever the exponent is.
+                None if left.bits() <= 1 => u64::from(right.is_odd()) + 2,
+                None => return Err(huge()),
+            };
+            if left.bits() > 1 && left.bits().saturating_mul(exponent) > 2 * BITS_MAX {
+                return Err(huge());
+            }
+            let exponent = if left.bits() <= 1 { exponent.min(2 + exponent % 2) } else { exponent };
+            bounded(left.pow(u32::try_from(exponent).map_err(|_| huge())?))
+        }
+        Operator::Divide | Operator::Power => {
+            let (left, right) = (left.to_f64().unwrap_or(f64::NAN), right.to_f64().unwrap_or(f64::NAN));
+            floats(left, operator, right)
+        }
+    }
+}
+
+fn floats(left: f64, operator: Operator, right: f64) -> Result<Number, String> {
+    finite(match operator {
+        Operator::Plus => left + right,
+        Operator::Minus => left - right,
+        Operator::Times => left * right,
+        Operator::Divide => left / right,
+        Operator::Floor => (left / right).floor(),
+        // The sign is that of the divisor, as in Python.
+        Operator::Remainder => left - right * (left / right).floor(),
+        Operator::Power => left.powf(right),
+    })
+}
+
+/// Six significant digits, without zeros at the end; an exponent below 1e-4 and from 1e6 on (the `%g` of C).
+fn significant(float: f64) -> String {
+    let scientific = format!("{float:.5e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |digits: &str| {
+        if digits.contains('.') {
+            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            digits.to_owned()
+        }
+    };
+    if (-4..6).contains(&exponent) {
+        let places = usize::try_from(5 - exponent).unwrap_or(0);
+        trimmed(&format!("{float:.places$}"))
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs())
+    }
+}
