@@ -21,6 +21,7 @@ use super::interjections::Interjections;
 use super::journal::{Accepted, JournalMsg};
 use super::outbox::{OutboxMsg, Outboxes};
 use super::receipt::Receipt;
+use super::restricted::Restricted;
 use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
@@ -74,6 +75,8 @@ pub struct Gateway {
     pub store: Arc<dyn Store>,
     /// What is remembered of joining in.
     pub interjections: Arc<Interjections>,
+    /// Who is restricted by a record.
+    pub(crate) restricted: Arc<Restricted>,
     /// Who runs commands.
     pub commands: Handle<CommandsMsg>,
 }
@@ -128,7 +131,7 @@ impl Actor for Gateway {
 
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
-        match triage::triage(posted, &self.live.now().rules, us) {
+        match self.by_record(posted, triage::triage(posted, &self.live.now().rules, us)) {
             TriageDecision::Ignore(reason) => {
                 if reason == Reason::NoPermission {
                     state.warn_of(&posted.place);
@@ -162,6 +165,29 @@ impl Gateway {
                 let text = notice::hint(turn.locale());
                 self.admit_with(turn, text, receipt);
             }
+        }
+    }
+
+    /// A restricted member who left and came back is still restricted, and is given the role again.
+    fn by_record(&self, posted: &Posted, decision: TriageDecision) -> TriageDecision {
+        let running = self.live.now();
+        let Some(restriction) = &running.rules.restriction else { return decision };
+        let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) = &decision
+        else {
+            return decision;
+        };
+        let exempt = turn.roles.iter().any(|role| *role == restriction.role || running.rules.super_roles.contains(role));
+        let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
+        // A sweeper that is down hears of it with their next message.
+        let _ = self.sweeper.cast(SweeperMsg::CameBack(member));
+        match decision {
+            TriageDecision::Turn(turn) | TriageDecision::Hint(turn)
+                if !restriction.answers_in(&turn.place, turn.parent.as_ref()) =>
+            {
+                TriageDecision::Restricted(turn)
+            }
+            TriageDecision::Interjection(..) => TriageDecision::Ignore(Reason::Restricted),
+            decision => decision,
         }
     }
 

@@ -250,10 +250,10 @@ fn rules(settings: &Settings) -> triage::Rules {
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
-        communities: settings.discord.guilds.iter().cloned().collect(),
+        communities: [(DOOR, settings.discord.guilds.iter().cloned().collect())].into(),
         operators: std::collections::HashSet::default(),
         super_roles: ["99".to_owned()].into(),
-        restriction: role.map(|role| restriction::Rules { role, channel }),
+        restriction: role.map(|role| restriction::Rules { door: DOOR, role, channel }),
         policy: policy(),
     }
 }
@@ -318,6 +318,7 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         parent: None,
         guild: Some("5".to_owned()),
         author: Author {
+            joined: None,
             person: person(from),
             name: format!("member {from}"),
             roles: Vec::new(),

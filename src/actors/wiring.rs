@@ -27,6 +27,7 @@ use super::outbox::{Outbox, Pacer};
 use super::presence_scheduler::{self, PresenceScheduler};
 use super::rate_limiter::RateLimiter;
 use super::reporter::Reporter;
+use super::restricted::Restricted;
 use super::restriction_sweeper::RestrictionSweeper;
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
@@ -208,6 +209,7 @@ struct Wiring {
     model_permits: Arc<Semaphore>,
     pacer: Arc<Mutex<Pacer>>,
     presence: presence_scheduler::Slot,
+    restricted: Arc<Restricted>,
     /// The tools that are connected, for the commands about them.
     tooling: Arc<RwLock<Tooling>>,
 }
@@ -247,6 +249,7 @@ impl Wiring {
             model_permits,
             pacer: Arc::new(Mutex::new(pacer)),
             presence: Arc::default(),
+            restricted: Arc::default(),
             tooling: Arc::default(),
         }
     }
@@ -358,6 +361,7 @@ impl Wiring {
 
     fn restriction_sweeper(&self) -> RestrictionSweeper {
         RestrictionSweeper {
+            restricted: Arc::clone(&self.restricted),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
@@ -428,6 +432,7 @@ impl Wiring {
             board: Arc::clone(&self.parts.board),
             store: Arc::clone(&self.parts.store),
             interjections: Arc::clone(&self.turn_parts.interjections),
+            restricted: Arc::clone(&self.restricted),
         }
     }
 

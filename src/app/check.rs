@@ -17,6 +17,8 @@ mod door;
 
 mod models;
 
+mod places;
+
 mod report;
 
 mod storage;

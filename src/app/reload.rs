@@ -178,14 +178,18 @@ fn rules(settings: &Settings) -> Rules {
         ignored_roles: texts(&settings.members.ignored_roles),
         allowed_bots: texts(&settings.bots.allowed),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
-        communities: texts(&settings.discord.guilds),
+        communities: [(discord::DOOR, texts(&settings.discord.guilds))].into(),
         operators: settings.discord.operators.iter().map(|id| Person::new(discord::DOOR, id.as_str())).collect(),
         super_roles: texts(&settings.members.super_roles),
         restriction: settings
             .restriction
             .role
             .clone()
-            .map(|role| restriction::Rules { role, channel: settings.restriction.channel.clone() }),
+            .map(|role| restriction::Rules {
+            door: discord::DOOR,
+            role,
+            channel: settings.restriction.channel.clone(),
+        }),
         policy: Policy {
             reply: ReplyContract::Typed,
             history: HistoryScope::PersonInPlace,

@@ -71,6 +71,8 @@ pub struct Overwrite {
 pub enum Change {
     /// A community came, with everything about it.
     Guild(Guild),
+    /// The owner or the roles of a community changed; its channels and what we are there stay.
+    GuildUpdate(Guild),
     /// A community went.
     GuildGone(u64),
     /// A channel of a community came or changed.
@@ -97,6 +99,12 @@ impl Rights {
             Change::Guild(guild) => {
                 if guilds.len() < GUILDS_MAX || guilds.contains_key(&guild.id) {
                     guilds.insert(guild.id, guild);
+                }
+            }
+            Change::GuildUpdate(update) => {
+                if let Some(guild) = guilds.get_mut(&update.id) {
+                    guild.owned = update.owned;
+                    guild.roles = update.roles;
                 }
             }
             Change::GuildGone(id) => drop(guilds.remove(&id)),

@@ -1,16 +1,19 @@
 //! Restrictions: who is confined to one channel, until when, and which role has to be given or taken next.
 //!
-//! Restricted is who holds the role. A record says until when, and only roles with a record are ever taken: what a moderator
-//! gave stays. A record is written before the role is given, so a crash between the two leaves too little, never a
+//! Restricted is who holds the role, and who has a record and joined the community after it was made: platforms forget the roles of
+//! members who leave. A record says until when, and only roles with a record are ever taken: what a moderator gave stays, and what a
+//! moderator took from a member who stayed is not given again. A record is written before the role is given, so a crash between the two leaves too little, never a
 //! restriction without an end.
 
-use super::ids::{Person, Place, Timestamp};
+use super::ids::{Door, Person, Place, Timestamp};
 
 pub mod book;
 
 /// What an operator decided about restrictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
+    /// The door whose members have roles.
+    pub door: Door,
     /// The role that marks a restricted member.
     pub role: String,
     /// The only channel in which they are answered; none means nowhere.
@@ -18,11 +21,17 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether somebody with these roles is not answered in this place. Threads belong to their channel.
+    /// Whether somebody with these roles is not answered in this place.
     #[must_use]
     pub fn confine(&self, roles: &[String], place: &Place, parent: Option<&Place>) -> bool {
+        roles.contains(&self.role) && !self.answers_in(place, parent)
+    }
+
+    /// Whether restricted members are answered in this place. Threads belong to their channel.
+    #[must_use]
+    pub fn answers_in(&self, place: &Place, parent: Option<&Place>) -> bool {
         let there = |place: &Place| self.channel.as_ref() == Some(&place.id);
-        roles.contains(&self.role) && !there(place) && !parent.is_some_and(there)
+        there(place) || parent.is_some_and(there)
     }
 }
 
@@ -64,13 +73,12 @@ pub fn format_until(until: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::Door;
 
     const DOOR: Door = Door::new("test");
 
     #[test]
     fn only_holders_of_the_role_are_confined_and_threads_belong_to_their_channel() {
-        let rules = Rules { role: "12".into(), channel: Some("42".into()) };
+        let rules = Rules { door: DOOR, role: "12".into(), channel: Some("42".into()) };
         let (held, other) = (vec!["9".to_owned(), "12".to_owned()], vec!["9".to_owned()]);
         let at = |id: &str| Place::new(DOOR, id);
         assert!(rules.confine(&held, &at("43"), None));

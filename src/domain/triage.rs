@@ -1,9 +1,9 @@
 //! Who is answered. One pure decision for every message that a door shows us.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::command::Operators;
-use super::ids::{Person, TurnId};
+use super::ids::{Door, Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, SuppressionReason};
 use super::prompt::own_words;
@@ -21,8 +21,8 @@ pub struct Rules {
     pub allowed_bots: HashSet<String>,
     /// Direct messages are answered.
     pub direct_messages: bool,
-    /// Ids of the communities that are served; empty serves all.
-    pub communities: HashSet<String>,
+    /// Ids of the communities that are served, by their door; without any a door serves all.
+    pub communities: HashMap<Door, HashSet<String>>,
     /// Who operates the bot, besides holders of super roles.
     pub operators: HashSet<Person>,
     /// Ids of roles whose holders are bound by no limit and no restriction.
@@ -36,8 +36,17 @@ pub struct Rules {
 impl Rules {
     /// Whether this community is served; direct conversations always are.
     #[must_use]
-    pub fn serves(&self, community: Option<&str>) -> bool {
-        community.is_none_or(|community| self.communities.is_empty() || self.communities.contains(community))
+    pub fn serves(&self, door: &Door, community: Option<&str>) -> bool {
+        let listed = self.communities.get(door).filter(|listed| !listed.is_empty());
+        listed.zip(community).is_none_or(|(listed, community)| listed.contains(community))
+    }
+
+    /// Whether breaking a limit with this turn restricts its author: a member of a community with roles who is not restricted yet.
+    #[must_use]
+    pub fn restricts(&self, turn: &Turn) -> bool {
+        let Some(restriction) = &self.restriction else { return false };
+        let spared = |role: &String| *role == restriction.role || self.super_roles.contains(role);
+        turn.id.door == restriction.door && turn.guild.is_some() && !turn.roles.iter().any(spared)
     }
 
     /// Who operates the bot.
@@ -150,7 +159,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
         at: posted.at,
         policy: rules.policy.clone(),
     };
-    if !rules.serves(turn.guild.as_deref()) {
+    if !rules.serves(&turn.id.door, turn.guild.as_deref()) {
         return if trigger.is_asked() {
             TriageDecision::NotServed(turn)
         } else {

@@ -94,6 +94,7 @@ impl Sessions {
         inner.make_room();
         let id = inner.next_id(self.clock.now());
         let author = Author {
+            joined: None,
             person: Person::new(DOOR, session),
             name: "you".to_owned(),
             roles: Vec::new(),
@@ -159,7 +160,7 @@ impl Sessions {
         let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
         let session = inner.session(&place.id);
         let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
-        let author = Author { person: Self::us(), name: US.to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
+        let author = Author { person: Self::us(), name: US.to_owned(), roles: Vec::new(), joined: None, kind: AuthorKind::Ourselves };
         let posted = Posted {
             id: id.clone(),
             place: place.clone(),

@@ -31,7 +31,7 @@ const UNWELL: u32 = 0xe6_7e_22;
 pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
     let locale = command.caller.locale();
     let running = parts.live.now();
-    if !running.rules.serves(command.guild.as_deref()) {
+    if !running.rules.serves(&command.place.door, command.guild.as_deref()) {
         return (Piece::text(notice::not_served(locale)), "refused");
     }
     let tools = parts.has_tools();

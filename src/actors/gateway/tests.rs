@@ -48,6 +48,7 @@ fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Ha
         board: Arc::default(),
         store,
         interjections: Arc::default(),
+        restricted: Arc::default(),
     }
 }
 

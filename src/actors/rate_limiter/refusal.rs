@@ -57,7 +57,7 @@ impl RateLimiter {
         if !turn.trigger.is_asked() {
             return self.drop_turn(turn.id, reason);
         }
-        if !refusal.unsettled {
+        if !refusal.unsettled && self.live.now().rules.restricts(&turn) {
             // While the sweeper is down nobody is restricted; the next breach is.
             let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Box::new(turn.clone()), tier });
         }
@@ -82,10 +82,10 @@ impl RateLimiter {
         let now = self.clock.now();
         let after = |wait: Duration| Timestamp(now.0.saturating_add(ids::millis(wait)));
         let retry_at = refusal.retry_after.map(after);
-        let restricts = restriction.role.is_some();
+        let restricts = running.rules.restricts(turn);
         let filling = Filling {
             locale: turn.locale(),
-            channel_id: restriction.channel.as_deref(),
+            channel_id: restriction.channel.as_deref().filter(|_| restricts),
             user: &turn.name,
             until: match restriction.duration {
                 _ if !restricts => retry_at,
