@@ -15,6 +15,8 @@ pub mod pairs;
 pub mod manners;
 pub mod restriction;
 
+pub mod ending;
+
 pub mod turn;
 
 pub mod turn_event;

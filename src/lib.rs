@@ -45,3 +45,6 @@ pub mod api;
 pub mod playground;
 
 pub mod app;
+
+#[cfg(test)]
+mod cost;

@@ -21,9 +21,10 @@ use super::journal::JournalMsg;
 use super::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::{self, Flight, Started, TurnParts};
+use crate::domain::ending::Ending;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, Effort, LANE_BUSY, LANE_FULL, Lane, LaneRule, Turn};
+use crate::domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
 use crate::domain::turn_event::TurnUpdate;
 
 /// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
@@ -109,7 +110,7 @@ impl Actor for Conversation {
             ConversationMsg::Panicked(lane, started, panic) => {
                 let Started { turn, slot, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
-                let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), "panic");
+                let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), Ending::Panicked);
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
                 self.next(ctx, state, &lane);
@@ -150,13 +151,13 @@ impl Conversation {
                 // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
                 let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
                 let _ = self.parts.rate_limiter.cast(settle);
-                let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), LANE_FULL));
+                let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Ending::LaneFull.as_str()));
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
             // Whoever asked nothing pays for nothing.
-            let reason = if turn.trigger.is_asked() { LANE_FULL } else { LANE_BUSY };
-            return self.answer(turn.id.clone(), turn.apology(sentence, reason));
+            let why = if turn.trigger.is_asked() { Ending::LaneFull } else { Ending::LaneBusy };
+            return self.answer(turn.id.clone(), turn.apology(sentence, why));
         }
         if busy {
             let ahead = lane.waiting.len() + 1;

@@ -25,7 +25,7 @@ use crate::domain::fair_queue::FairQueue;
 use crate::domain::ids;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
-use crate::ports::{ModelError, ModelErrorKind};
+use crate::ports::ModelError;
 
 /// The most permits that are kept for questions when something less urgent asks.
 const KEPT_MAX: usize = 2;
@@ -295,8 +295,7 @@ impl LlmDispatcher {
                     duration_ms = ms,
                     "model call failed"
                 );
-                let about_the_model = error.kind.retryable() || error.kind == ModelErrorKind::Refused;
-                about_the_model.then(|| breaker.failed(state.origin.elapsed())).flatten()
+                error.kind.is_about_the_model().then(|| breaker.failed(state.origin.elapsed())).flatten()
             }
         };
         let mut labels = vec![("gen_ai_operation_name", "chat".to_owned()), ("gen_ai_request_model", row.clone())];

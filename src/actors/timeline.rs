@@ -179,7 +179,7 @@ impl Timeline {
             match outcome {
                 Outcome::Replied => line.end(now, "replied", None),
                 Outcome::Hinted => line.end(now, "hinted", None),
-                Outcome::Apologised(reason) => line.end(now, "apologised", Some(reason)),
+                Outcome::Apologised(why) => line.end(now, "apologised", Some(why.as_str())),
                 Outcome::Refused(reason) => line.end(now, "refused", Some(reason)),
             }
         });

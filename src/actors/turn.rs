@@ -35,6 +35,7 @@ use super::turn_events::TurnEvents;
 use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
+use crate::domain::ending::Ending;
 use crate::domain::history::History;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
@@ -130,7 +131,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "waited too long"));
+        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::WaitedTooLong));
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
@@ -148,7 +149,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "deadline"),
+            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Deadline),
         }),
     };
     let Some(answer) = answer else {
@@ -259,7 +260,7 @@ impl Thinking<'_> {
                 Ok(transcript) => {
                     Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None }
                 }
-                Err(reason) => return turn.apology(notice::apology(Apology::Internal, turn.locale()), reason),
+                Err(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
             }
         };
         let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
@@ -275,7 +276,7 @@ impl Thinking<'_> {
                             effort.waited_ms += ids::millis(took);
                             Event::Completed(completion)
                         }
-                        Err(kind) => Event::Failed { kind },
+                        Err(why) => Event::Failed(why),
                     };
                 }
                 Step::Finish(Finished { reply, usage, repairs }) => {
@@ -285,10 +286,9 @@ impl Thinking<'_> {
                     effort.usage = usage;
                     return self.finish(&reply, effort, history);
                 }
-                Step::GiveUp(reason) => {
+                Step::GiveUp(why) => {
                     effort.usage = dialogue.usage();
-                    let why = Apology::of_failure(reason.as_str());
-                    return Answer { effort, ..turn.apology(notice::apology(why, turn.locale()), reason.as_str()) };
+                    return Answer { effort, ..turn.apology(notice::apology(Apology::of(why), turn.locale()), why) };
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::completion::{Completion, Finish, Item, Request, Role, Usage};
+use super::ending::{Ending, ModelErrorKind};
 use super::reply::{Invalid, Reply, Schema, salvage};
 use super::turn::ReplyContract;
 
@@ -11,9 +12,6 @@ pub const MAX_REPAIR_CHARS: usize = 4_000;
 
 /// How many repair calls a turn may make.
 pub const MAX_REPAIRS: u32 = 1;
-
-/// The label of a prompt that does not fit the model.
-const OVERFLOW: &str = "context_overflow";
 
 /// A turn's dialogue.
 #[derive(Debug)]
@@ -45,10 +43,7 @@ pub enum Event {
     /// The model answered.
     Completed(Completion),
     /// No model could answer, after all retries and fallbacks. A prompt that does not fit is shortened.
-    Failed {
-        /// The label of the failure.
-        kind: &'static str,
-    },
+    Failed(Ending),
 }
 
 /// What to do next.
@@ -59,7 +54,7 @@ pub enum Step {
     /// The turn has its reply.
     Finish(Finished),
     /// The turn gets an apology.
-    GiveUp(Reason),
+    GiveUp(Ending),
 }
 
 /// A reply and what it took.
@@ -71,32 +66,6 @@ pub struct Finished {
     pub usage: Usage,
     /// How many repair calls were made.
     pub repairs: u32,
-}
-
-/// Why there is no reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// No model could answer; the label says why.
-    Failed(&'static str),
-    /// The model answered, but never with anything that people can read.
-    Unusable,
-    /// The provider's filter stopped the answer.
-    Filtered,
-    /// Something was reported after the end.
-    Over,
-}
-
-impl Reason {
-    /// The label in logs and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed(kind) => kind,
-            Self::Unusable => "unusable_answer",
-            Self::Filtered => "filtered",
-            Self::Over => "already_over",
-        }
-    }
 }
 
 impl Dialogue {
@@ -119,11 +88,14 @@ impl Dialogue {
     /// Takes in what happened and says what to do next. After [`Step::Finish`] and [`Step::GiveUp`] nothing may follow.
     pub fn next(&mut self, event: Event) -> Step {
         let step = match (self.stage, event) {
-            (Stage::Over, _) => Step::GiveUp(Reason::Over),
+            (Stage::Over, _) => Step::GiveUp(Ending::AlreadyOver),
             (Stage::Asking, Event::Begin) => self.ask(),
             (Stage::Asking, Event::Completed(completion)) => self.completed(&completion),
-            (Stage::Asking, Event::Failed { kind: OVERFLOW }) if self.shorten() => self.ask(),
-            (Stage::Asking, Event::Failed { kind }) => self.fall_back(Reason::Failed(kind)),
+            (Stage::Asking, Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow))) if self.shorten() => {
+                self.ask()
+            }
+            (Stage::Asking, Event::Failed(Ending::Model(ModelErrorKind::Filtered))) => self.fall_back(Ending::Filtered),
+            (Stage::Asking, Event::Failed(why)) => self.fall_back(why),
         };
         if !matches!(step, Step::AskModel(_)) {
             self.stage = Stage::Over;
@@ -162,14 +134,14 @@ impl Dialogue {
         };
         self.fallback = self.words_of(&completion.content).or(self.fallback.take());
         if completion.finish == Finish::Filtered {
-            return self.fall_back(Reason::Filtered);
+            return self.fall_back(Ending::Filtered);
         }
         if self.repairs < MAX_REPAIRS {
             self.repairs += 1;
             self.add_repair(completion, &invalid);
             return self.ask();
         }
-        self.fall_back(Reason::Unusable)
+        self.fall_back(Ending::Unusable)
     }
 
     fn read(&self, content: &str) -> Result<Reply, Invalid> {
@@ -203,10 +175,10 @@ impl Dialogue {
     }
 
     /// Ends with the words of an earlier answer if there are any.
-    fn fall_back(&mut self, reason: Reason) -> Step {
+    fn fall_back(&mut self, why: Ending) -> Step {
         match self.fallback.take() {
             Some(words) => self.finish(Reply::text(words)),
-            None => Step::GiveUp(reason),
+            None => Step::GiveUp(why),
         }
     }
 

@@ -7,6 +7,7 @@ mod german;
 
 mod spanish;
 
+use super::ending::{Ending, ModelErrorKind};
 use super::locale::Locale;
 
 /// All sentences in one language.
@@ -16,6 +17,8 @@ struct Words {
     model_down: &'static str,
     timed_out: &'static str,
     no_answer: &'static str,
+    too_long: &'static str,
+    filtered: &'static str,
     not_posted: &'static str,
     interrupted: &'static str,
     internal: &'static str,
@@ -65,6 +68,10 @@ pub enum Apology {
     TimedOut,
     /// The model gave nothing that can be shown.
     NoWords,
+    /// The question does not fit any model: waiting does not help.
+    TooLong,
+    /// The provider's content filter refused it: waiting does not help.
+    Filtered,
     /// The answer was there but not all of it could be posted.
     NotPosted,
     /// The bot was stopped while it worked on the answer.
@@ -74,15 +81,37 @@ pub enum Apology {
 }
 
 impl Apology {
-    /// The apology for a failure of this label, as the model port and the dialogue name them.
+    /// The apology for a turn that ended like this.
     #[must_use]
-    pub fn of_failure(label: &str) -> Self {
-        match label {
-            "timeout" | "deadline" => Self::TimedOut,
-            "unusable_answer" | "filtered" => Self::NoWords,
-            "connection" | "rate_limited" | "provider" | "malformed" | "refused" | "bad_request"
-            | "context_overflow" | "breaker open" | "no model" => Self::ModelDown,
-            _ => Self::Internal,
+    pub const fn of(why: Ending) -> Self {
+        match why {
+            Ending::Model(ModelErrorKind::Timeout) | Ending::Deadline | Ending::WaitedTooLong | Ending::Stalled => {
+                Self::TimedOut
+            }
+            Ending::Model(ModelErrorKind::ContextOverflow) => Self::TooLong,
+            Ending::Model(ModelErrorKind::Filtered) | Ending::Filtered => Self::Filtered,
+            Ending::Model(
+                ModelErrorKind::Connection
+                | ModelErrorKind::RateLimited
+                | ModelErrorKind::Provider
+                | ModelErrorKind::Unsupported
+                | ModelErrorKind::Malformed
+                | ModelErrorKind::Refused
+                | ModelErrorKind::BadRequest,
+            )
+            | Ending::NoModel
+            | Ending::BreakersOpen => Self::ModelDown,
+            Ending::Unusable => Self::NoWords,
+            Ending::Interrupted => Self::Interrupted,
+            Ending::NoPermit
+            | Ending::LaneFull
+            | Ending::LaneBusy
+            | Ending::Panicked
+            | Ending::OffersExhausted
+            | Ending::PlaceUnreadable
+            | Ending::NothingHeard
+            | Ending::AlreadyOver
+            | Ending::Unknown => Self::Internal,
         }
     }
 
@@ -93,6 +122,8 @@ impl Apology {
             Self::ModelDown => "model_down",
             Self::TimedOut => "timed_out",
             Self::NoWords => "no_words",
+            Self::TooLong => "too_long",
+            Self::Filtered => "filtered",
             Self::NotPosted => "not_posted",
             Self::Interrupted => "interrupted",
             Self::Internal => "internal",
@@ -120,6 +151,8 @@ pub const fn apology(why: Apology, locale: Locale) -> &'static str {
         Apology::ModelDown => words.model_down,
         Apology::TimedOut => words.timed_out,
         Apology::NoWords => words.no_answer,
+        Apology::TooLong => words.too_long,
+        Apology::Filtered => words.filtered,
         Apology::NotPosted => words.not_posted,
         Apology::Interrupted => words.interrupted,
         Apology::Internal => words.internal,
@@ -172,6 +205,8 @@ mod tests {
             Apology::ModelDown,
             Apology::TimedOut,
             Apology::NoWords,
+            Apology::TooLong,
+            Apology::Filtered,
             Apology::NotPosted,
             Apology::Interrupted,
             Apology::Internal,
@@ -200,12 +235,18 @@ mod tests {
     }
 
     #[test]
-    fn failures_find_their_apology() {
-        assert_eq!(Apology::of_failure("timeout"), Apology::TimedOut);
-        assert_eq!(Apology::of_failure("deadline"), Apology::TimedOut);
-        assert_eq!(Apology::of_failure("rate_limited"), Apology::ModelDown);
-        assert_eq!(Apology::of_failure("breaker open"), Apology::ModelDown);
-        assert_eq!(Apology::of_failure("unusable_answer"), Apology::NoWords);
-        assert_eq!(Apology::of_failure("what"), Apology::Internal);
+    fn endings_find_their_apology() {
+        for (why, apology) in [
+            (Ending::Model(ModelErrorKind::Timeout), Apology::TimedOut),
+            (Ending::Deadline, Apology::TimedOut),
+            (Ending::Model(ModelErrorKind::RateLimited), Apology::ModelDown),
+            (Ending::BreakersOpen, Apology::ModelDown),
+            (Ending::Unusable, Apology::NoWords),
+            (Ending::Model(ModelErrorKind::ContextOverflow), Apology::TooLong),
+            (Ending::Filtered, Apology::Filtered),
+            (Ending::Panicked, Apology::Internal),
+        ] {
+            assert_eq!(Apology::of(why), apology, "{why:?}");
+        }
     }
 }

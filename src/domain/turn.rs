@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachment;
 use super::completion::Usage;
+use super::ending::Ending;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::incoming::{Attachment, Quoted};
 use super::locale::Locale;
@@ -48,11 +49,11 @@ pub struct Turn {
 impl Turn {
     /// The answer that says why there is no better one.
     #[must_use]
-    pub fn apology(&self, sentence: &str, reason: &str) -> Answer {
+    pub fn apology(&self, sentence: &str, why: Ending) -> Answer {
         Answer {
             outgoing: self.reply_with(sentence),
             exchange: None,
-            outcome: Outcome::Apologised(reason.to_owned()),
+            outcome: Outcome::Apologised(why),
             effort: Effort::default(),
         }
     }
@@ -92,12 +93,6 @@ pub enum Lane {
     /// Those that nobody asked for: no question ever waits for them.
     Unasked,
 }
-
-/// The reason of an apology to somebody who has more questions waiting than we keep.
-pub const LANE_FULL: &str = "lane full";
-
-/// The reason why nothing is said that nobody asked for: something of that kind is being thought of there already.
-pub const LANE_BUSY: &str = "lane busy";
 
 /// Why a message is answered. The name is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -241,8 +236,8 @@ pub enum Outcome {
     Replied,
     /// A short hint that needed no model.
     Hinted,
-    /// An apology, with the reason that the log names.
-    Apologised(String),
+    /// An apology, and why.
+    Apologised(Ending),
     /// A word that there will be none because of a limit, with the reason that the log names.
     Refused(String),
 }

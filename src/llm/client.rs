@@ -58,7 +58,7 @@ impl OptionalFeature {
 
     /// The provider refused the request because of this part.
     fn is_refused_by(self, error: &ModelError) -> bool {
-        let about_us = error.kind == ModelErrorKind::BadRequest || error.message.starts_with("status 501");
+        let about_us = matches!(error.kind, ModelErrorKind::BadRequest | ModelErrorKind::Unsupported);
         let words = error.message.to_lowercase().replace("upstream", "");
         about_us && self.names().iter().any(|name| words.contains(name))
     }

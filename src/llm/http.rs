@@ -302,6 +302,7 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
         401 | 403 | 404 => ModelErrorKind::Refused,
         408 => ModelErrorKind::Timeout,
         429 => ModelErrorKind::RateLimited,
+        501 => ModelErrorKind::Unsupported,
         500.. => ModelErrorKind::Provider,
         400 | 413 | 422 if says_overflow(&text) => ModelErrorKind::ContextOverflow,
         _ => ModelErrorKind::BadRequest,

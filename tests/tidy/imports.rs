@@ -7,13 +7,14 @@ const EDGES: [&str; 10] =
     ["discord", "slack", "terminal", "api", "llm", "mcp", "tools", "render", "store", "playground"];
 
 /// The other rooms, and the rooms that each may use besides itself.
-const ROOMS: [(&str, &[&str]); 6] = [
+const ROOMS: [(&str, &[&str]); 7] = [
     ("domain", &[]),
     ("ports", &["domain"]),
     ("telemetry", &["domain", "ports"]),
     ("config", &["domain", "ports", "telemetry"]),
     ("actors", &["domain", "ports", "config", "telemetry"]),
     ("lib", &[]),
+    ("cost", &[]),
 ];
 
 /// What an edge may use besides itself.

@@ -21,11 +21,12 @@ use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, place, real, ro
 use crate::actors::tree::ActorKind;
 use crate::actors::turn::InFlight;
 use crate::actors::turn_events::TurnEvents;
+use crate::domain::ending::Ending;
 use crate::domain::incoming::Attachment;
 use crate::domain::limits::charge::{Charge, charge};
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, Effort, LANE_BUSY, LANE_FULL, LaneRule, Outcome, Trigger};
+use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
 use crate::ports::{Fault, ModelErrorKind};
 
 struct World {
@@ -178,7 +179,7 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     for id in ["20", "21", "22", "23"] {
         world.offer(turn(id, "7", "43"));
     }
-    let full = Outcome::Apologised("lane full".into());
+    let full = Outcome::Apologised(Ending::LaneFull);
     let JournalMsg::Answered(first, answer) = world.journal.next().await else { panic!("no notice") };
     assert_eq!(
         (first.id.as_str(), answer.outcome, answer.outgoing.text()),
@@ -221,7 +222,7 @@ async fn a_lane_that_refuses_does_not_queue() {
         world.offer(turn);
     }
     let (_, outcome, words) = world.answer().await;
-    assert_eq!((outcome, words.as_str()), (Outcome::Apologised(LANE_FULL.into()), notice::lane_busy(Locale::English)));
+    assert_eq!((outcome, words.as_str()), (Outcome::Apologised(Ending::LaneFull), notice::lane_busy(Locale::English)));
     assert_eq!(world.answer().await.0, "10");
 }
 
@@ -249,7 +250,7 @@ async fn what_nobody_asked_for_costs_nothing_when_its_lane_is_busy() {
         world.offer(turn);
     }
     let (id, outcome, _) = world.answer().await;
-    assert_eq!((id.as_str(), &outcome), ("11", &Outcome::Apologised(LANE_BUSY.into())));
+    assert_eq!((id.as_str(), &outcome), ("11", &Outcome::Apologised(Ending::LaneBusy)));
     let outgoing = turn("11", "8", "42").reply_with("");
     let answer = Answer { outgoing, exchange: None, outcome, effort: Effort::default() };
     assert_eq!(charge(&answer), Charge::Cancel);
@@ -282,7 +283,7 @@ async fn a_turn_is_apologised_for_at_its_deadline() {
     let (_, outcome, said) = world.answer().await;
     assert_eq!(
         (outcome, said.as_str()),
-        (Outcome::Apologised("deadline".into()), notice::apology(Apology::TimedOut, Locale::English))
+        (Outcome::Apologised(Ending::Deadline), notice::apology(Apology::TimedOut, Locale::English))
     );
     assert_eq!(begun.elapsed().as_secs(), 120);
     settle().await;
@@ -301,7 +302,7 @@ async fn a_model_that_eats_every_deadline_is_left_alone_and_a_cancelled_call_say
     assert!(log.of("llm.called").is_empty());
     for number in 0..crate::domain::breaker::OPEN_AFTER {
         world.offer(turn(&format!("1{number}"), "7", "42"));
-        assert_eq!(world.answer().await.1, Outcome::Apologised("deadline".into()));
+        assert_eq!(world.answer().await.1, Outcome::Apologised(Ending::Deadline));
     }
     settle().await;
     assert_eq!(log.of("breaker.opened").len(), 1);
@@ -315,7 +316,7 @@ async fn a_turn_that_waited_too_long_in_its_lane_is_apologised_for() {
         world.offer(turn(id, "7", "42"));
     }
     assert_eq!(world.answer().await.1, Outcome::Replied);
-    assert_eq!(world.answer().await.1, Outcome::Apologised("waited too long".into()));
+    assert_eq!(world.answer().await.1, Outcome::Apologised(Ending::WaitedTooLong));
 }
 
 #[tokio::test(start_paused = true)]
@@ -328,7 +329,11 @@ async fn a_task_that_panics_costs_its_turn_an_apology_and_nobody_else_anything()
     }
     assert_eq!(
         world.answer().await,
-        ("10".into(), Outcome::Apologised("panic".into()), notice::apology(Apology::Internal, Locale::English).into())
+        (
+            "10".into(),
+            Outcome::Apologised(Ending::Panicked),
+            notice::apology(Apology::Internal, Locale::English).into()
+        )
     );
     assert_eq!(world.answer().await.1, Outcome::Replied);
     assert_eq!(log.column("turn.panicked", "panic"), ["the model panicked"]);

@@ -7,6 +7,7 @@ use super::entry::Entry;
 use super::{Journal, JournalMsg, JournalState};
 use crate::actors::rate_limiter;
 use crate::actors::supervisor::ActorContext;
+use crate::domain::ending::Ending;
 use crate::domain::ids::TurnId;
 use crate::domain::keys;
 use crate::domain::notice;
@@ -47,7 +48,7 @@ impl Journal {
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
-                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), "interrupted")),
+                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), Ending::Interrupted)),
                         known => known,
                     };
                     self.taken(&turn, answer.as_ref());

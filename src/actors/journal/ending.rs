@@ -16,9 +16,8 @@ use crate::ports::Write;
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
 pub(super) fn silent(entry: &Entry) -> Option<String> {
     match &entry.answer.as_ref()?.outcome {
-        Outcome::Apologised(reason) | Outcome::Refused(reason) if !entry.turn.trigger.is_asked() => {
-            Some(reason.clone())
-        }
+        Outcome::Apologised(why) if !entry.turn.trigger.is_asked() => Some(why.as_str().to_owned()),
+        Outcome::Refused(reason) if !entry.turn.trigger.is_asked() => Some(reason.clone()),
         Outcome::Apologised(_) | Outcome::Refused(_) | Outcome::Replied | Outcome::Hinted => None,
     }
 }

@@ -8,6 +8,7 @@ use crate::actors::conversations::Offered;
 use crate::actors::outbox::OutboxMsg;
 use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::tree::{ActorKind, Scope};
+use crate::domain::ending::Ending;
 use crate::domain::ids::TurnId;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
@@ -32,7 +33,7 @@ impl Journal {
         if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
             let turn = &entry.turn;
             let apology = notice::apology(Apology::Internal, turn.locale());
-            let answer = turn.apology(apology, "crashed again and again");
+            let answer = turn.apology(apology, Ending::OffersExhausted);
             return self.answered(state, id, answer);
         }
         // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the first
@@ -102,7 +103,7 @@ impl Journal {
         let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
         for id in oldest_first(state.open.values().filter(late)) {
             let turn = &state.open[&id].turn;
-            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), "no progress");
+            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Stalled);
             self.answered(state, &id, answer);
         }
     }

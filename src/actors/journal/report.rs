@@ -51,7 +51,8 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
         Outcome::Refused(reason) => return refused(entry, "refused", reason),
         Outcome::Replied => "replied",
         Outcome::Hinted => "hinted",
-        Outcome::Apologised(reason) => {
+        Outcome::Apologised(why) => {
+            let reason = why.as_str();
             tracing::warn!(event = "turn.failed", turn = %turn.id, reason, "the member got an apology");
             "apologised"
         }

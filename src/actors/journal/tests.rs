@@ -16,6 +16,7 @@ use crate::actors::testing::{
 };
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
+use crate::domain::ending::{Ending, ModelErrorKind};
 use crate::domain::ids::Door;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
@@ -160,7 +161,10 @@ async fn those_who_read_along_learn_of_each_step_once() {
     settle().await;
     world.answered(&question, "hello");
     world.answered(&question, "hello twice");
-    world.journal.cast(JournalMsg::Answered(lost.id.clone(), Box::new(lost.apology("sorry", "deadline")))).unwrap();
+    world
+        .journal
+        .cast(JournalMsg::Answered(lost.id.clone(), Box::new(lost.apology("sorry", Ending::Deadline))))
+        .unwrap();
     while world.delivery().await.is_some() {}
     for id in ["9", "10"] {
         world.delivered(id);
@@ -533,7 +537,7 @@ async fn what_nobody_asked_for_is_said_once_and_its_failures_are_silent() {
     let said = Answer { exchange: Some(exchange), ..answer(&well, "by the way") };
     world.journal.cast(JournalMsg::Answered(well.id.clone(), Box::new(said))).unwrap();
     assert_eq!(world.delivery().await, Some(("10".into(), "by the way".into(), false)));
-    let apology = ill.apology("sorry", "timeout");
+    let apology = ill.apology("sorry", Ending::Model(ModelErrorKind::Timeout));
     world.journal.cast(JournalMsg::Answered(ill.id.clone(), Box::new(apology))).unwrap();
     assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));
     let delivery = Delivery { posted: vec![message("20")], first_visible: Instant::now(), doubled: false };
@@ -587,7 +591,10 @@ async fn what_a_turn_took_is_settled_when_it_ends_and_a_fault_of_ours_is_taken_b
     assert_eq!(world.charged().await.as_deref(), Some("settle 10 70"));
     world.delivered("10");
     assert_eq!(world.charged().await, None, "once");
-    world.journal.cast(JournalMsg::Answered(failed.id.clone(), Box::new(failed.apology("sorry", "deadline")))).unwrap();
+    world
+        .journal
+        .cast(JournalMsg::Answered(failed.id.clone(), Box::new(failed.apology("sorry", Ending::Deadline))))
+        .unwrap();
     assert_eq!(world.charged().await.as_deref(), Some("cancel 11"));
     world.journal.cast(JournalMsg::Answered(posted_nowhere.id.clone(), Box::new(found))).unwrap();
     world.journal.cast(JournalMsg::Undeliverable(posted_nowhere.id, "gone".to_owned())).unwrap();

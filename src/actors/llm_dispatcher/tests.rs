@@ -6,6 +6,7 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{LEAF, Stage, Tree, at, live, person, row, settle, turn_id};
 use crate::domain::breaker::{OPEN_AFTER, OPEN_FOR};
+use crate::domain::ending::ModelErrorKind;
 use crate::ports::Fault;
 
 struct World {

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
 
@@ -110,7 +111,7 @@ async fn nothing_tells_who_asked_what_and_where() {
     let timeline = Timeline::default();
     let turn = turn(757_575);
     timeline.accepted(&turn);
-    timeline.posted(&turn.id, &Outcome::Apologised("deadline".to_owned()), Instant::now());
+    timeline.posted(&turn.id, &Outcome::Apologised(Ending::Deadline), Instant::now());
     let permits = Arc::new(Semaphore::new(4));
     timeline.limit("model calls", 4, Arc::clone(&permits));
     let _held = permits.acquire().await.unwrap();

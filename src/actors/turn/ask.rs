@@ -11,6 +11,7 @@ use super::{Thinking, TurnParts};
 use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::actors::outbox::{Draft, OutboxMsg};
 use crate::domain::completion::{Completion, Request};
+use crate::domain::ending::Ending;
 use crate::domain::partial::Partial;
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
@@ -37,18 +38,19 @@ pub(super) struct Asked {
 }
 
 impl Thinking<'_> {
-    /// Asks until a model answers. The error is the label of the last failure.
-    pub(super) async fn ask(&self, request: &Request) -> Result<Asked, &'static str> {
+    /// Asks until a model answers. The error is the last failure.
+    pub(super) async fn ask(&self, request: &Request) -> Result<Asked, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
         let mut tried: Vec<String> = Vec::new();
         let mut tries = 0;
-        let mut last_failure = "no model";
+        let mut last_failure = Ending::NoModel;
         loop {
-            let lease = match permit(parts, turn, &tried, deadline).await? {
-                Ok(lease) => lease,
-                Err(NoModel::Exhausted) => return Err(last_failure),
-                Err(NoModel::Open) => return Err("breaker open"),
-                Err(NoModel::Busy) => return Err("no permit free"),
+            let lease = match permit(parts, turn, &tried, deadline).await {
+                Some(Ok(lease)) => lease,
+                Some(Err(NoModel::Exhausted)) => return Err(last_failure),
+                Some(Err(NoModel::Open)) => return Err(Ending::BreakersOpen),
+                Some(Err(NoModel::Busy)) => return Err(Ending::NoPermit),
+                None => return Err(Ending::Deadline),
             };
             if tries == 0 && !tried.is_empty() {
                 tracing::warn!(event = "llm.fallback", turn = %turn.id, model = lease.row.key, after = tried.join(","), "next model");
@@ -64,7 +66,7 @@ impl Thinking<'_> {
                 Ok(completion) => return Ok(Asked { completion, row, took }),
                 Err(error) => error,
             };
-            last_failure = error.kind.as_str();
+            last_failure = Ending::Model(error.kind);
             if !slot.withdraw() {
                 return Err(last_failure);
             }
@@ -166,12 +168,8 @@ impl Drop for Underway<'_> {
     }
 }
 
-async fn permit(
-    parts: &TurnParts,
-    turn: &Turn,
-    tried: &[String],
-    deadline: Instant,
-) -> Result<Result<Lease, NoModel>, &'static str> {
+/// A permit for the next row, or why there is none; none when the deadline came first.
+async fn permit(parts: &TurnParts, turn: &Turn, tried: &[String], deadline: Instant) -> Option<Result<Lease, NoModel>> {
     loop {
         let row = turn.policy.model.clone();
         let tried = tried.to_vec();
@@ -180,10 +178,10 @@ async fn permit(
         let ask = |reply| LlmDispatcherMsg::Acquire { row, tried, priority, reply };
         let within = deadline.saturating_duration_since(Instant::now());
         if within.is_zero() {
-            return Err("deadline");
+            return None;
         }
         match parts.dispatcher.call(ask, within).await {
-            Ok(answer) => return Ok(answer),
+            Ok(answer) => return Some(answer),
             Err(_) => tokio::time::sleep(DISPATCHER_AGAIN).await,
         }
     }

@@ -8,6 +8,7 @@ use crate::actors::outbox::OutboxMsg;
 use crate::domain::completion::Item;
 use crate::domain::ids::Person;
 use crate::domain::incoming::{AuthorKind, Posted};
+use crate::domain::ending::Ending;
 use crate::domain::prompt;
 use crate::domain::restriction::Member;
 use crate::ports::{HistoryRange, PostRequest, PostResult};
@@ -23,14 +24,14 @@ impl Thinking<'_> {
     /// What a model is shown to join in: the last messages of people, as they stand at this moment.
     ///
     /// # Errors
-    /// The label of the reason why there is nothing to join in.
-    pub(super) async fn overheard(&self) -> Result<Vec<Item>, &'static str> {
+    /// Why there is nothing to join in.
+    pub(super) async fn overheard(&self) -> Result<Vec<Item>, Ending> {
         let Self { parts, running, turn, .. } = *self;
         let request = PostRequest::History { place: turn.place.clone(), range: HistoryRange::Newest, limit: READ };
         let ask = |reply| OutboxMsg::Read(request, reply);
         let Ok(Ok(PostResult::Messages(mut messages))) = parts.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await
         else {
-            return Err("the place cannot be read");
+            return Err(Ending::PlaceUnreadable);
         };
         if !running.rules.ignored_roles.is_empty() {
             let heard = self.not_ignored(&messages).await;
@@ -39,7 +40,7 @@ impl Thinking<'_> {
         let now = parts.clock.now();
         let heard = prompt::heard(messages, now, running.settings.history.message_max_age);
         if heard.is_empty() {
-            return Err("nothing is being talked about");
+            return Err(Ending::NothingHeard);
         }
         Ok(prompt::interjection(&running.prompts, turn.policy.reply, &scene(turn, now), &heard))
     }

@@ -180,7 +180,11 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
         ModelErrorKind::Refused => "; check the key, and whether the endpoint knows this model",
         ModelErrorKind::RateLimited => "; the provider's limit is reached, or the account has no credit",
         ModelErrorKind::ContextOverflow => "; the model's window is too small for the personality prompt",
-        ModelErrorKind::Provider | ModelErrorKind::Malformed | ModelErrorKind::BadRequest => "",
+        ModelErrorKind::Filtered => "; the provider's content filter refuses the personality prompt",
+        ModelErrorKind::Provider
+        | ModelErrorKind::Unsupported
+        | ModelErrorKind::Malformed
+        | ModelErrorKind::BadRequest => "",
     }
 }
 

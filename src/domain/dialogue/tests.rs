@@ -41,7 +41,7 @@ fn play(contract: ReplyContract, events: Vec<Event>) -> (Step, Vec<Request>) {
         step = dialogue.next(events.next().expect("the dialogue asks more often than it was answered"));
     }
     assert_eq!(events.next(), None, "the dialogue asks less often than it was answered");
-    assert_eq!(dialogue.next(Event::Begin), Step::GiveUp(Reason::Over));
+    assert_eq!(dialogue.next(Event::Begin), Step::GiveUp(Ending::AlreadyOver));
     (step, requests)
 }
 
@@ -120,20 +120,23 @@ fn after_a_failed_repair_only_words_are_shown() {
     let (step, _) = play(ReplyContract::Typed, answers(&[r#"{"type":"text","response":"Hel"#, r#"{"x":1}"#]));
     assert_eq!(step, finished(Reply::text("Hel"), 2), "the first answer had words, the second has none");
     let (step, _) = play(ReplyContract::Typed, answers(&["<think>hm", "<tool_call>{}</tool_call>"]));
-    assert_eq!(step, Step::GiveUp(Reason::Unusable));
+    assert_eq!(step, Step::GiveUp(Ending::Unusable));
 }
 
 #[test]
 fn failures_give_up_unless_there_are_words_already() {
-    let failed = || Event::Failed { kind: "timeout" };
-    assert_eq!(play(ReplyContract::Typed, vec![failed()]).0, Step::GiveUp(Reason::Failed("timeout")));
+    let failed = || Event::Failed(Ending::Model(ModelErrorKind::Timeout));
+    assert_eq!(play(ReplyContract::Typed, vec![failed()]).0, Step::GiveUp(Ending::Model(ModelErrorKind::Timeout)));
     let [first] = <[Event; 1]>::try_from(answers(&["Hello!"])).unwrap();
     let (step, _) = play(ReplyContract::Typed, vec![first, failed()]);
     assert!(
         matches!(step, Step::Finish(Finished { reply, usage: Usage { prompt: 100, .. }, .. }) if reply == Reply::text("Hello!"))
     );
     let [first] = <[Event; 1]>::try_from(answers(&[""])).unwrap();
-    assert_eq!(play(ReplyContract::Typed, vec![first, failed()]).0, Step::GiveUp(Reason::Failed("timeout")));
+    assert_eq!(
+        play(ReplyContract::Typed, vec![first, failed()]).0,
+        Step::GiveUp(Ending::Model(ModelErrorKind::Timeout))
+    );
 }
 
 #[test]
@@ -144,10 +147,10 @@ fn a_prompt_that_does_not_fit_loses_its_oldest_messages() {
     let mut asked = Vec::new();
     while let Step::AskModel(request) = step {
         asked.push(request.messages.iter().map(|item| item.content.as_str()).collect::<Vec<_>>().join(" "));
-        step = dialogue.next(Event::Failed { kind: OVERFLOW });
+        step = dialogue.next(Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow)));
     }
     assert_eq!(asked, ["be kind 0 1 2 3 4", "be kind 2 3 4", "be kind 3 4", "be kind 4"]);
-    assert_eq!(step, Step::GiveUp(Reason::Failed(OVERFLOW)));
+    assert_eq!(step, Step::GiveUp(Ending::Model(ModelErrorKind::ContextOverflow)));
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn refusals_are_shown_and_filtered_answers_are_not_asked_for_again() {
     let (step, _) = play(ReplyContract::Typed, vec![Event::Completed(refused)]);
     assert_eq!(step, finished(Reply::text("I cannot help with that."), 1));
     let filtered = Completion { finish: Finish::Filtered, ..completion("") };
-    assert_eq!(play(ReplyContract::Typed, vec![Event::Completed(filtered)]).0, Step::GiveUp(Reason::Filtered));
+    assert_eq!(play(ReplyContract::Typed, vec![Event::Completed(filtered)]).0, Step::GiveUp(Ending::Filtered));
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn plain_text_is_taken_as_it_comes_without_thoughts() {
     let (step, requests) = play(ReplyContract::Plain, answers(&["", "Hello"]));
     assert_eq!(step, finished(Reply::text("Hello"), 2));
     assert!(!requests[1].messages[2].content.contains("JSON"));
-    assert_eq!(play(ReplyContract::Plain, answers(&["", " "])).0, Step::GiveUp(Reason::Unusable));
+    assert_eq!(play(ReplyContract::Plain, answers(&["", " "])).0, Step::GiveUp(Ending::Unusable));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What an ended turn costs the member who asked.
 
-use crate::domain::turn::{Answer, Effort, LANE_FULL, Outcome};
+use crate::domain::ending::Ending;
+use crate::domain::turn::{Answer, Effort, Outcome};
 
 /// What becomes of a turn's reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub fn charge(answer: &Answer) -> Charge {
     match &answer.outcome {
         Outcome::Replied => Charge::Settle,
         Outcome::Hinted | Outcome::Refused(_) => Charge::Nothing,
-        Outcome::Apologised(reason) if reason == LANE_FULL => Charge::Settle,
+        Outcome::Apologised(Ending::LaneFull) => Charge::Settle,
         Outcome::Apologised(_) if total(&answer.effort) > 0 || answer.effort.drafted => Charge::Settle,
         Outcome::Apologised(_) => Charge::Cancel,
     }
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn our_faults_are_free_unless_something_was_spent_or_shown() {
-        let of = |effort: Effort| charge(&answer(Outcome::Apologised("deadline".to_owned()), effort));
+        let of = |effort: Effort| charge(&answer(Outcome::Apologised(Ending::Deadline), effort));
         assert_eq!(of(effort(0, None, false)), Charge::Cancel);
         assert_eq!(of(effort(1, Some("main"), false)), Charge::Settle);
         assert_eq!(of(effort(0, None, true)), Charge::Settle);
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_full_lane_costs_the_message_alone() {
-        let full = answer(Outcome::Apologised(LANE_FULL.to_owned()), Effort::default());
+        let full = answer(Outcome::Apologised(Ending::LaneFull), Effort::default());
         assert_eq!((charge(&full), spent(&full.effort)), (Charge::Settle, Some(0)));
     }
 

@@ -8,6 +8,8 @@ pub(super) const WORDS: Words = Words {
     model_down: "Entschuldige, ich kann gerade nicht klar denken; frag mich bitte in ein paar Minuten noch einmal.",
     timed_out: "Entschuldige, das hat zu lange gedauert; frag mich bitte noch einmal, vielleicht einfacher.",
     no_answer: "Entschuldige, darauf fand ich keine gute Antwort; versuch bitte, es anders zu fragen.",
+    too_long: "Entschuldige, das ist mehr, als ich auf einmal lesen kann; frag bitte mit weniger Text.",
+    filtered: "Entschuldige, darauf darf ich nicht antworten; frag mich bitte etwas anderes.",
     not_posted: "Entschuldige, ich konnte hier nicht meine ganze Antwort zeigen; frag mich bitte noch einmal.",
     interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
     internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",

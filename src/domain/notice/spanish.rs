@@ -8,6 +8,8 @@ pub(super) const WORDS: Words = Words {
     model_down: "Lo siento, ahora mismo no puedo pensar con claridad; pregúntame de nuevo en unos minutos.",
     timed_out: "Lo siento, he tardado demasiado; pregúntame de nuevo, quizá con palabras más sencillas.",
     no_answer: "Lo siento, no he encontrado una buena respuesta; intenta preguntarlo de otra manera.",
+    too_long: "Lo siento, es más de lo que puedo leer de una vez; pregunta con menos texto.",
+    filtered: "Lo siento, no puedo responder a eso; pregúntame otra cosa.",
     not_posted: "Lo siento, no he podido publicar aquí toda mi respuesta; pregúntame de nuevo.",
     interrupted: "Lo siento, me interrumpieron mientras preparaba tu respuesta; pregúntame de nuevo.",
     internal: "Lo siento, algo ha fallado por mi parte; pregúntame de nuevo.",

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost;
 
 fn visible(text: &str) -> String {
     text.chars().filter(|c| !is_blank(&c.to_string())).collect()
@@ -183,4 +184,10 @@ proptest! {
         let cut: Vec<&str> = parts.iter().flat_map(|part| part.graphemes(true)).filter(|g| !g.trim().is_empty()).collect();
         prop_assert_eq!(cut, whole);
     }
+}
+
+#[test]
+fn cutting_costs_in_proportion_to_the_text() {
+    let text = |size: usize| "```rs\nlet a = 1;\n```` x. \u{200d}e\u{301}".repeat(size / 32);
+    cost::grows_linearly(4 * 1024, text, |text| drop(split(&text, 2_000)));
 }

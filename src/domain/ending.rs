@@ -1,0 +1,207 @@
+//! The closed vocabulary of failure: why a model gave no completion, and why a turn ended without the answer it was asked for.
+//! Decisions read these types; their labels are for logs, metrics and stored records.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Why one completion failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ModelErrorKind {
+    /// No connection, or it broke.
+    Connection,
+    /// No answer in time.
+    Timeout,
+    /// Too many requests.
+    RateLimited,
+    /// The provider failed (5xx, an error inside a 200).
+    Provider,
+    /// The provider does not implement what the request asks for (501).
+    Unsupported,
+    /// The answer was not a completion, or too large.
+    Malformed,
+    /// The key or the model was refused (401, 403, 404, or a 400 that says so).
+    Refused,
+    /// The request itself was refused (other 4xx).
+    BadRequest,
+    /// The prompt does not fit the model's context window.
+    ContextOverflow,
+    /// The provider's content filter refused the prompt.
+    Filtered,
+}
+
+impl ModelErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 10] = [
+        Self::Connection,
+        Self::Timeout,
+        Self::RateLimited,
+        Self::Provider,
+        Self::Unsupported,
+        Self::Malformed,
+        Self::Refused,
+        Self::BadRequest,
+        Self::ContextOverflow,
+        Self::Filtered,
+    ];
+
+    /// Another try of the same request may succeed.
+    #[must_use]
+    pub const fn retryable(self) -> bool {
+        match self {
+            Self::Connection | Self::Timeout | Self::RateLimited | Self::Provider | Self::Malformed => true,
+            Self::Unsupported | Self::Refused | Self::BadRequest | Self::ContextOverflow | Self::Filtered => false,
+        }
+    }
+
+    /// It speaks of the model or of the way to it, not of the request.
+    #[must_use]
+    pub const fn is_about_the_model(self) -> bool {
+        matches!(self, Self::Refused | Self::Unsupported) || self.retryable()
+    }
+
+    /// The label in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Timeout => "timeout",
+            Self::RateLimited => "rate_limited",
+            Self::Provider => "provider",
+            Self::Unsupported => "unsupported",
+            Self::Malformed => "malformed",
+            Self::Refused => "refused",
+            Self::BadRequest => "bad_request",
+            Self::ContextOverflow => "context_overflow",
+            Self::Filtered => "content_filter",
+        }
+    }
+}
+
+/// Why a turn ended without the answer that it was asked for. Stored and logged as its label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// Every try of every row failed; the last one like this.
+    Model(ModelErrorKind),
+    /// There is no row left to ask.
+    NoModel,
+    /// The breakers of all remaining rows are open.
+    BreakersOpen,
+    /// No permit was free for a call that must not wait for one.
+    NoPermit,
+    /// The turn's deadline passed.
+    Deadline,
+    /// It waited for its lane longer than a turn may.
+    WaitedTooLong,
+    /// The model answered, but never with anything that people can read.
+    Unusable,
+    /// The provider's content filter stopped the answer.
+    Filtered,
+    /// Its person has more questions waiting than are kept.
+    LaneFull,
+    /// Its lane is busy, and it may not wait.
+    LaneBusy,
+    /// Its task panicked.
+    Panicked,
+    /// It was offered as often as a turn may be, and nothing came of it.
+    OffersExhausted,
+    /// Nothing ended it within all bounds.
+    Stalled,
+    /// An earlier life of the process left it, and it is too old to be answered.
+    Interrupted,
+    /// The place of an interjection cannot be read.
+    PlaceUnreadable,
+    /// Nobody is talking in the place of an interjection.
+    NothingHeard,
+    /// Something was reported to a dialogue that is over: a defect of this program.
+    AlreadyOver,
+    /// A stored record has a label that this version does not know.
+    Unknown,
+}
+
+impl Ending {
+    /// Every ending that is not about one kind of model failure.
+    const PLAIN: [Self; 17] = [
+        Self::NoModel,
+        Self::BreakersOpen,
+        Self::NoPermit,
+        Self::Deadline,
+        Self::WaitedTooLong,
+        Self::Unusable,
+        Self::Filtered,
+        Self::LaneFull,
+        Self::LaneBusy,
+        Self::Panicked,
+        Self::OffersExhausted,
+        Self::Stalled,
+        Self::Interrupted,
+        Self::PlaceUnreadable,
+        Self::NothingHeard,
+        Self::AlreadyOver,
+        Self::Unknown,
+    ];
+
+    /// The label in logs, metrics and stored records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Model(kind) => kind.as_str(),
+            Self::NoModel => "no model",
+            Self::BreakersOpen => "breaker open",
+            Self::NoPermit => "no permit free",
+            Self::Deadline => "deadline",
+            Self::WaitedTooLong => "waited too long",
+            Self::Unusable => "unusable_answer",
+            Self::Filtered => "filtered",
+            Self::LaneFull => "lane full",
+            Self::LaneBusy => "lane busy",
+            Self::Panicked => "panic",
+            Self::OffersExhausted => "crashed again and again",
+            Self::Stalled => "no progress",
+            Self::Interrupted => "interrupted",
+            Self::PlaceUnreadable => "the place cannot be read",
+            Self::NothingHeard => "nothing is being talked about",
+            Self::AlreadyOver => "already_over",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The ending with this label; [`Self::Unknown`] for one that no version wrote.
+    #[must_use]
+    pub fn of_label(label: &str) -> Self {
+        let kinds = ModelErrorKind::ALL.into_iter().map(Self::Model);
+        kinds.chain(Self::PLAIN).find(|ending| ending.as_str() == label).unwrap_or(Self::Unknown)
+    }
+}
+
+impl Serialize for Ending {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Ending {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|label| Self::of_label(&label))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::domain::turn::Outcome;
+
+    #[test]
+    fn each_ending_is_stored_as_its_label_and_read_again() {
+        let all: Vec<Ending> = ModelErrorKind::ALL.into_iter().map(Ending::Model).chain(Ending::PLAIN).collect();
+        assert_eq!(all.iter().map(|ending| ending.as_str()).collect::<HashSet<_>>().len(), all.len());
+        for ending in all {
+            let outcome = Outcome::Apologised(ending);
+            let stored = format!("{{\"apologised\":\"{}\"}}", ending.as_str());
+            assert_eq!(serde_json::to_string(&outcome).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<Outcome>(&stored).unwrap(), outcome);
+        }
+        let of_another_version = "{\"apologised\":\"what nobody knows\"}";
+        assert_eq!(serde_json::from_str::<Outcome>(of_another_version).unwrap(), Outcome::Apologised(Ending::Unknown));
+    }
+}
