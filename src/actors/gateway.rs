@@ -172,11 +172,13 @@ impl Gateway {
     fn by_record(&self, posted: &Posted, decision: TriageDecision) -> TriageDecision {
         let running = self.live.now();
         let Some(restriction) = &running.rules.restriction else { return decision };
-        let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) = &decision
+        let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) =
+            &decision
         else {
             return decision;
         };
-        let exempt = turn.roles.iter().any(|role| *role == restriction.role || running.rules.super_roles.contains(role));
+        let exempt =
+            turn.roles.iter().any(|role| *role == restriction.role || running.rules.super_roles.contains(role));
         let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
         // A sweeper that is down hears of it with their next message.
         let _ = self.sweeper.cast(SweeperMsg::CameBack(member));

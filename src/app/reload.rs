@@ -181,11 +181,7 @@ fn rules(settings: &Settings) -> Rules {
         communities: [(discord::DOOR, texts(&settings.discord.guilds))].into(),
         operators: settings.discord.operators.iter().map(|id| Person::new(discord::DOOR, id.as_str())).collect(),
         super_roles: texts(&settings.members.super_roles),
-        restriction: settings
-            .restriction
-            .role
-            .clone()
-            .map(|role| restriction::Rules {
+        restriction: settings.restriction.role.clone().map(|role| restriction::Rules {
             door: discord::DOOR,
             role,
             channel: settings.restriction.channel.clone(),

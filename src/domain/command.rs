@@ -343,9 +343,8 @@ pub fn specs(offer: Offer) -> Vec<Spec> {
         administrators: kind.access() == Access::Operators && !offer.super_roles,
         direct: offer.direct,
     };
-    let is_offered = |kind: &CommandKind| {
-        kind.is_served(offer.tools) && (kind.access() == Access::Everybody || offer.operators)
-    };
+    let is_offered =
+        |kind: &CommandKind| kind.is_served(offer.tools) && (kind.access() == Access::Everybody || offer.operators);
     CommandKind::ALL.into_iter().filter(is_offered).map(spec).collect()
 }
 

@@ -214,7 +214,14 @@ mod tests {
         let mut notices: Vec<&str> = Vec::new();
         for locale in Locale::ALL {
             notices.extend(apologies.map(|why| apology(why, locale)));
-            notices.extend([hint(locale), not_served(locale), busy(locale), lane_full(locale), lane_busy(locale), limit::wait(locale)]);
+            notices.extend([
+                hint(locale),
+                not_served(locale),
+                busy(locale),
+                lane_full(locale),
+                lane_busy(locale),
+                limit::wait(locale),
+            ]);
         }
         notices.push(unwell());
         for (index, notice) in notices.iter().enumerate() {

@@ -104,12 +104,7 @@ fn command(id: &str, name: &str, from: &str) -> Box<Command> {
         name: name.to_owned(),
         options: Vec::new(),
         named: Vec::new(),
-        caller: Caller {
-            person: person(from),
-            name: "Ada".to_owned(),
-            roles: Vec::new(),
-            locale: None,
-        },
+        caller: Caller { person: person(from), name: "Ada".to_owned(), roles: Vec::new(), locale: None },
         place: place("42"),
         parent: None,
         guild: Some("5".to_owned()),

@@ -57,7 +57,7 @@ impl RateLimiter {
         if !turn.trigger.is_asked() {
             return self.drop_turn(turn.id, reason);
         }
-        if !refusal.unsettled && self.live.now().rules.restricts(&turn) {
+        if !refusal.unsettled {
             // While the sweeper is down nobody is restricted; the next breach is.
             let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Box::new(turn.clone()), tier });
         }

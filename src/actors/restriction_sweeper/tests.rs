@@ -8,7 +8,9 @@ use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
-use crate::actors::testing::{BEGINNING, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn};
+use crate::actors::testing::{
+    BEGINNING, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn,
+};
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::rejection::Rejection;
 use crate::ports::{Fault, PostError, PostRequest};

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::{Thinking, scene};
 use crate::actors::outbox::OutboxMsg;
 use crate::domain::completion::Item;
+use crate::domain::ending::Ending;
 use crate::domain::ids::Person;
 use crate::domain::incoming::{AuthorKind, Posted};
-use crate::domain::ending::Ending;
 use crate::domain::prompt;
 use crate::domain::restriction::Member;
 use crate::ports::{HistoryRange, PostRequest, PostResult};
@@ -29,7 +29,8 @@ impl Thinking<'_> {
         let Self { parts, running, turn, .. } = *self;
         let request = PostRequest::History { place: turn.place.clone(), range: HistoryRange::Newest, limit: READ };
         let ask = |reply| OutboxMsg::Read(request, reply);
-        let Ok(Ok(PostResult::Messages(mut messages))) = parts.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await
+        let Ok(Ok(PostResult::Messages(mut messages))) =
+            parts.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await
         else {
             return Err(Ending::PlaceUnreadable);
         };

@@ -59,7 +59,8 @@ fn wrong_roles(settings: &Settings, known: &Roles, named: &[(&'static str, &str)
             wrong.push("restriction.role: nobody can be restricted; give the bot Manage Roles".to_owned());
         }
         Some(RoleRights::TooHigh) => wrong.push(
-            "restriction.role: nobody can be restricted; drag the bot's own role above it in Server Settings > Roles".to_owned(),
+            "restriction.role: nobody can be restricted; drag the bot's own role above it in Server Settings > Roles"
+                .to_owned(),
         ),
         Some(RoleRights::Grant) | None => {}
     }
@@ -73,7 +74,9 @@ async fn channels(rest: &Rest, settings: &Settings, report: &mut Report) {
         let why = match rest.channel_state(channel).await {
             Ok(ChannelState::Seen) => continue,
             Ok(ChannelState::Missing) => format!("{key}: there is no channel with the id {channel}"),
-            Ok(ChannelState::Hidden) => format!("{key}: the bot may not see the channel {channel}; give it View Channel there"),
+            Ok(ChannelState::Hidden) => {
+                format!("{key}: the bot may not see the channel {channel}; give it View Channel there")
+            }
             Err(error) => format!("{key}: {error}"),
         };
         report.wrong_with(CHANNELS, why);

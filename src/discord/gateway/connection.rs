@@ -288,8 +288,11 @@ impl Dial {
 
 /// What caused an error, from the outside to the root.
 fn reasons(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    let (mut causes, mut next) = (Vec::new(), error.source());
+    while let Some(cause) = next {
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
     if causes.is_empty() { "no reason given".to_owned() } else { causes.join(": ").chars().take(MAX_REASON).collect() }
 }
 

@@ -85,7 +85,13 @@ impl Peer {
     }
 
     fn kept(&self, sequence: u64) -> Session {
-        Session { id: "abc".to_owned(), sequence, resume_url: Some(self.address.clone()), service: Some(self.service.lock().unwrap().clone()), total: 1 }
+        Session {
+            id: "abc".to_owned(),
+            sequence,
+            resume_url: Some(self.address.clone()),
+            service: Some(self.service.lock().unwrap().clone()),
+            total: 1,
+        }
     }
 }
 

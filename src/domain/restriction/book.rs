@@ -125,7 +125,15 @@ impl Restrictions {
                 }
                 None => {
                     let (given, never) = (!unsure.contains(member), Timestamp(0));
-                    let entry = Entry { until, given, made: never, not_before: never, name: None, tier: "unknown", again: false };
+                    let entry = Entry {
+                        until,
+                        given,
+                        made: never,
+                        not_before: never,
+                        name: None,
+                        tier: "unknown",
+                        again: false,
+                    };
                     self.put(member.clone(), entry);
                 }
             }

@@ -284,7 +284,8 @@ fn where_we_do_not_serve_members_are_told_so_and_nobody_is_joined() {
     let listed = Rules { communities: HashMap::from([(DOOR, HashSet::from(["6".to_owned()]))]), ..rules() };
     assert!(matches!(triage(&posted("<@1> hello?"), &listed, &us()), TriageDecision::NotServed(_)));
     assert_eq!(triage(&drawn("hello"), &listed, &us()), TriageDecision::Ignore(Reason::NotServed));
-    let elsewhere = Rules { communities: HashMap::from([(Door::new("other"), HashSet::from(["6".to_owned()]))]), ..rules() };
+    let elsewhere =
+        Rules { communities: HashMap::from([(Door::new("other"), HashSet::from(["6".to_owned()]))]), ..rules() };
     assert!(matches!(triage(&posted("<@1> hello?"), &elsewhere, &us()), TriageDecision::Turn(_)), "another door");
 }
 

@@ -45,12 +45,6 @@ fn who_lost_the_role_early_and_breaks_the_limit_again_gets_it_again() {
 }
 
 #[test]
-fn a_role_that_a_moderator_gave_is_never_in_the_book() {
-    let mut book = Restrictions::default();
-    assert!(book.is_empty());
-}
-
-#[test]
 fn without_a_duration_the_role_is_given_and_forgotten() {
     let (ada, mut book) = (member("5", "7"), Restrictions::default());
     assert!(book.breached(&ada, ADA, NOW, Duration::ZERO));
