@@ -25,9 +25,12 @@ pub mod running;
 
 pub mod vitals;
 
+pub mod door;
+
 pub mod discord;
 pub mod identify_queue;
 pub mod shard;
+pub mod source;
 
 pub mod gateway;
 pub mod intake;

@@ -6,9 +6,13 @@ pub mod ops;
 
 mod dashboard;
 
+mod bodies;
+
 mod guard;
 
 mod connections;
+
+mod places;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use self::places::Capacity;
 use crate::ports::{Listener, Vitals};
 
 /// How every answer names us, so that whoever asks can tell our service from another one at the same address.
@@ -33,6 +38,8 @@ const BIND_DEADLINE: Duration = Duration::from_secs(5);
 pub struct ApiOptions {
     /// Where to listen, such as `127.0.0.1:8420`; port 0 takes any free one.
     pub address: String,
+    /// Where to listen for health and metrics alone, beside `address`, which answers them too; none for no such listener.
+    pub health_address: Option<String>,
     /// Keys that open everything from anywhere; without any, only this machine sees more than health and metrics.
     pub keys: Vec<SecretString>,
     /// What is known of the program.
@@ -50,8 +57,8 @@ pub struct ApiOptions {
 /// How much is taken from clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at one time; further ones wait in the system's queue.
-    pub connections: usize,
+    /// How many connections there may be.
+    pub capacity: Capacity,
     /// How long a client may take to send the head of a request, and how long it may idle between two.
     pub header: Duration,
     /// How long one connection may live; a client that wants more connects again. Upgraded ones are not bound by it.
@@ -60,24 +67,35 @@ pub struct Limits {
     pub grace: Duration,
     /// Bytes of a request's body. A page of its own may raise this for its own routes.
     pub body: usize,
+    /// How long the body of a request may take to arrive.
+    pub body_within: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 256,
+            capacity: Capacity { connections: 256, per_peer: 128, reserved: 32 },
             header: Duration::from_secs(15),
             life: Duration::from_secs(600),
             grace: Duration::from_secs(3),
             body: 64 * 1024,
+            body_within: Duration::from_secs(20),
         }
     }
 }
 
 /// Listens for HTTP.
 pub struct Api {
-    address: String,
     limits: Limits,
+    whole: Site,
+    health: Option<Site>,
+}
+
+/// One address and what is served there.
+struct Site {
+    address: String,
+    /// The variable that sets the address.
+    setting: &'static str,
     router: Router,
     bound: watch::Sender<Option<SocketAddr>>,
 }
@@ -86,39 +104,67 @@ impl Api {
     /// Ready to listen; nothing is bound yet.
     #[must_use]
     pub fn new(options: ApiOptions) -> Self {
+        let health = options.health_address.clone();
+        let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options)));
         let (address, limits) = (options.address.clone(), options.limits);
-        Self { address, limits, router: ops::router(options), bound: watch::Sender::new(None) }
+        Self { limits, whole: Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)), health }
     }
 
     /// Where it listens, once it does.
     #[must_use]
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
-        self.bound.subscribe()
+        self.whole.bound.subscribe()
     }
 
-    async fn bind(&self) -> Result<TcpListener, String> {
-        let address = &self.address;
-        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(address)).await {
-            Ok(Ok(listener)) => Ok(listener),
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => Err(format!(
-                "cannot listen on {address}: the port is in use; stop the other program, or set STAFFAI_HTTP_ADDR to a free address"
-            )),
-            Ok(Err(error)) => Err(format!("cannot listen on {address}: {error}; check STAFFAI_HTTP_ADDR")),
-            Err(_) => Err(format!("cannot listen on {address}: it took too long; check STAFFAI_HTTP_ADDR")),
-        }
+    /// Where it listens for health and metrics alone, once it does; none when it never will.
+    #[cfg(test)]
+    pub fn health_bound(&self) -> Option<watch::Receiver<Option<SocketAddr>>> {
+        self.health.as_ref().map(|site| site.bound.subscribe())
     }
 }
 
 #[async_trait]
 impl Listener for Api {
     async fn serve(&self, stop: CancellationToken) -> Result<(), String> {
-        let listener = self.bind().await?;
-        let bound = listener.local_addr().map_err(|error| format!("cannot listen on {}: {error}", self.address))?;
-        tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
-        self.bound.send_replace(Some(bound));
-        connections::serve(listener, &self.router, self.limits, &stop).await;
-        self.bound.send_replace(None);
+        let whole = self.whole.bind().await?;
+        let health = match &self.health {
+            Some(site) => Some((site, site.bind().await?)),
+            None => None,
+        };
+        let health = async {
+            if let Some((site, listener)) = health {
+                site.serve(listener, self.limits, &stop).await;
+            }
+        };
+        tokio::join!(self.whole.serve(whole, self.limits, &stop), health);
         Ok(())
+    }
+}
+
+impl Site {
+    fn new(address: String, setting: &'static str, router: Router) -> Self {
+        Self { address, setting, router, bound: watch::Sender::new(None) }
+    }
+
+    async fn bind(&self) -> Result<TcpListener, String> {
+        let Self { address, setting, .. } = self;
+        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(address)).await {
+            Ok(Ok(listener)) => Ok(listener),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => Err(format!(
+                "cannot listen on {address}: the port is in use; stop the other program, or set {setting} to a free address"
+            )),
+            Ok(Err(error)) => Err(format!("cannot listen on {address}: {error}; check {setting}")),
+            Err(_) => Err(format!("cannot listen on {address}: it took too long; check {setting}")),
+        }
+    }
+
+    async fn serve(&self, listener: TcpListener, limits: Limits, stop: &CancellationToken) {
+        if let Ok(bound) = listener.local_addr() {
+            tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
+            self.bound.send_replace(Some(bound));
+        }
+        connections::serve(listener, &self.router, limits, stop).await;
+        self.bound.send_replace(None);
     }
 }
 

@@ -12,8 +12,13 @@ mod check;
 
 mod commands;
 
+mod doors;
+
 mod files;
 
+mod demo;
+
+#[cfg(feature = "playground")]
 mod playground;
 
 pub mod reload;
@@ -30,15 +35,23 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::assemble::{Assembled, Launch, StartError};
 use self::begun::Begun;
 use crate::actors::running::Exit;
+use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
 use crate::ports::Store;
 
 /// How long the store may take to write down what is left when the process ends.
-pub const STORE_WITHIN: Duration = Duration::from_secs(5);
+const STORE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long the end of the tree and that of the store may take together after a drain that used all of its time.
+pub const AFTER_DRAIN: Duration = Duration::from_secs(4);
+
+/// How much of that is the store's alone.
+const STORE_LEAST: Duration = Duration::from_millis(1_500);
 
 /// An always-on assistant for public communities.
 #[derive(Debug, Parser)]
@@ -140,7 +153,7 @@ pub fn main(cli: &Cli) -> ExitCode {
         match cli.command {
             Command::Run(_) => commands::run(cli).await,
             Command::Chat(_) => chat::run(cli).await,
-            Command::Playground(_) => playground::run(cli).await,
+            Command::Playground(_) => playground(cli).await,
             Command::Check { offline, models, .. } => check::run(cli, check::Scope { offline, models }).await,
             Command::Health(_) => commands::health(cli).await,
             Command::Tree { markdown, .. } => commands::tree(markdown),
@@ -150,6 +163,17 @@ pub fn main(cli: &Cli) -> ExitCode {
     // Blocking work that is still under way (a file that hangs) must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ExitCode::from(code)
+}
+
+#[cfg(feature = "playground")]
+async fn playground(cli: &Cli) -> u8 {
+    playground::run(cli).await
+}
+
+#[cfg(not(feature = "playground"))]
+async fn playground(_cli: &Cli) -> u8 {
+    eprintln!("the playground is not in this build; build with the feature playground, which is on by default");
+    std::future::ready(exit::USAGE).await
 }
 
 /// A running program: the tree and what outlives it.
@@ -181,7 +205,7 @@ impl App {
         let drain = launch.settings.drain.timeout;
         let begun = Begun::of(&launch);
         let Assembled { parts, exited: exit, bound } = assemble::assemble(launch).await?;
-        begun.tell(&parts.live.now().version);
+        begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
         let store = Arc::clone(&parts.store);
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
         Ok(Self { tree, store, drain, exit, bound })
@@ -213,16 +237,15 @@ impl App {
 
     /// Finishes what is in flight, stops the tree in order, and writes everything down. True when all that was begun is answered.
     pub async fn drain(self) -> bool {
-        let within_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX);
+        let Self { tree, store, drain, .. } = self;
+        let end = Deadlines { end: Instant::now() + drain + AFTER_DRAIN };
+        let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(event = "drain.started", within_ms, "draining");
-        let Drained { finished, left } = self.tree.drain(self.drain).await;
-        self.stop().await;
-        let words = match (finished, left) {
-            (true, Some(0)) => "drained; nothing is left",
-            (true, _) => "drained; what came meanwhile stays in the journal",
-            (false, _) => "drained; what is left stays in the journal",
-        };
-        tracing::info!(event = "drain.finished", finished, left, "{words}");
+        let Drained { finished, left } = tree.drain(drain).await;
+        tree.stop_within(end.tree(Instant::now())).await;
+        let saved = store.close(end.store(Instant::now())).await;
+        let words = summary(finished, left, saved);
+        tracing::info!(event = "drain.finished", finished, left, saved, "{words}");
         finished
     }
 
@@ -230,5 +253,61 @@ impl App {
     pub async fn stop(self) {
         self.tree.stop().await;
         self.store.close(STORE_WITHIN).await;
+    }
+}
+
+/// How the time of an orderly end is shared: the tree and the store have all that the drain left over, within bounds.
+struct Deadlines {
+    end: Instant,
+}
+
+impl Deadlines {
+    fn tree(&self, now: Instant) -> Duration {
+        self.end.saturating_duration_since(now).saturating_sub(STORE_LEAST).min(TREE.stop_within)
+    }
+
+    fn store(&self, now: Instant) -> Duration {
+        self.end.saturating_duration_since(now).clamp(STORE_LEAST, STORE_WITHIN)
+    }
+}
+
+/// What a drain came to, in words.
+const fn summary(finished: bool, left: Option<usize>, saved: bool) -> &'static str {
+    match (finished, left, saved) {
+        (_, _, false) => "drained; not everything could be written down, and what was not is lost",
+        (true, Some(0), true) => "drained; nothing is left",
+        (true, _, true) => "drained; what came meanwhile stays in the journal",
+        (false, _, true) => "drained; what is left stays in the journal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drain_tree_and_store_fit_into_the_time_that_runtimes_wait() {
+        let begun = Instant::now();
+        let drain = Duration::from_secs(25);
+        let end = Deadlines { end: begun + drain + AFTER_DRAIN };
+        let tree_begins = begun + drain;
+        let store_begins = tree_begins + end.tree(tree_begins);
+        let all = drain + end.tree(tree_begins) + end.store(store_begins);
+        assert!(all < Duration::from_secs(30) && end.tree(tree_begins) > Duration::from_secs(2), "{all:?}");
+        assert_eq!(end.store(store_begins), STORE_LEAST);
+        assert_eq!((end.tree(begun), end.store(begun)), (TREE.stop_within, STORE_WITHIN), "a short drain leaves more");
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_left_only_when_all_is_answered_and_saved() {
+        let mut said = 0;
+        for (finished, left, saved) in
+            [(true, Some(0), true), (true, Some(0), false), (false, Some(0), true), (true, None, true)]
+        {
+            let whole = finished && left == Some(0) && saved;
+            assert_eq!(summary(finished, left, saved).contains("nothing is left"), whole);
+            said += usize::from(whole);
+        }
+        assert_eq!(said, 1);
     }
 }

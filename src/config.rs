@@ -3,6 +3,7 @@
 //! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
 //! is the table of environment names. Nothing else in the program reads the environment.
 
+pub mod address;
 mod check;
 pub mod community;
 pub mod defaults;
@@ -56,20 +57,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What `staffai run` cannot do without; empty when all is there.
+    /// What `staffai run` cannot do without; empty when all is there and has its form.
     #[must_use]
     pub fn require_for_run(&self) -> Vec<Problem> {
-        let missing = |key: &str, fix: &str| Problem {
-            key: key.to_owned(),
-            value: None,
-            place: env::name_of(key),
-            fix: format!("is not set; {fix}"),
-        };
+        let problem =
+            |key: &str, fix: String| Problem { key: key.to_owned(), value: None, place: env::name_of(key), fix };
+        let missing = |key: &str, fix: &str| problem(key, format!("is not set; {fix}"));
         let mut problems = Vec::new();
         if self.discord.token.is_none() {
             let fix = "set it to the bot's token from Discord's developer portal, or try `staffai playground`, which needs none";
             problems.push(missing("discord.token", fix));
         }
+        problems.extend(self.discord.token_mistake().map(|fix| problem("discord.token", fix.to_owned())));
         if self.llm.model.is_none() {
             problems.push(missing("llm.model", "set it to the name of a model, such as gpt-5-mini"));
         }
@@ -213,13 +212,26 @@ fn text(value: &Value) -> Option<String> {
     plain.text().map(|text| shown(&text))
 }
 
+/// Secret keys that are addresses: what is secret in them is the login.
+const ADDRESSES: [&str; 2] = ["redis.url", "tools.nats_url"];
+
+fn without_login(value: &Value) -> String {
+    let plain = read::Plain::deserialize(value.clone()).ok().and_then(|plain| plain.text());
+    plain.filter(|text| text.contains("://")).map_or_else(|| show::MASK.into(), |text| address::shown_address(&text))
+}
+
 fn shown_values(merged: &Config) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for entry in defaults::entries() {
         let value = merged.get::<Value>(&entry.key).ok();
         let text = value.as_ref().map_or_else(String::new, |value| text(value).unwrap_or_else(|| "(rows)".into()));
-        let masked = env::is_secret(&entry.key) && !text.is_empty();
-        values.insert(entry.key, if masked { show::MASK.into() } else { text });
+        let shown = match value.as_ref().filter(|_| env::is_secret(&entry.key) && !text.is_empty()) {
+            // Where it leads is no secret, and whoever looks for a mistake wants to know.
+            Some(value) if ADDRESSES.contains(&entry.key.as_str()) => without_login(value),
+            Some(_) => show::MASK.into(),
+            None => text,
+        };
+        values.insert(entry.key, shown);
     }
     values
 }

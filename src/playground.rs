@@ -18,6 +18,7 @@ pub mod limits;
 mod line;
 mod members;
 pub mod page;
+mod programs;
 mod rest;
 pub mod service;
 pub mod stats;

@@ -83,8 +83,8 @@ pub trait Store: Send + Sync {
     /// How the store is.
     fn status(&self) -> StoreStatus;
 
-    /// Waits, at most `within`, until everything written is durable, and closes the backend.
-    fn close(&self, within: Duration) -> BoxFuture<'_, ()>;
+    /// Waits, at most `within`, until everything written is durable, and closes the backend. False when something was not.
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool>;
 }
 
 // === Model ===
@@ -167,9 +167,21 @@ pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 // === Events in ===
 
-/// Where a shard's events come from.
+/// Where the events of a door come from, whatever its platform.
 #[async_trait]
 pub trait EventSource: Send + Sync {
+    /// Keeps one connection to the platform and hands each event to `intake`, until the connection ends; it is called again
+    /// after a pause. `serving` is called once the connection brings events. An event that was not accepted is the source's
+    /// to hand over again. Dropping the future closes the connection.
+    async fn run(&self, intake: Arc<dyn Intake>, serving: Box<dyn Fn() + Send + Sync>) -> SourceError;
+}
+
+// === Events in, from a platform that divides them among shards ===
+
+/// Where the events come from when a platform (Discord) divides them among shards, lets them identify by its advice, and
+/// resumes their sessions.
+#[async_trait]
+pub trait ShardedSource: Send + Sync {
     /// What the platform advises for connecting.
     ///
     /// # Errors
@@ -200,7 +212,7 @@ pub type PresenceUpdates = watch::Receiver<Option<Presence>>;
 /// Resolves when a shard may identify; an error means that nobody will ever allow it.
 pub type IdentifyPermit = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// One connection to a door's events. Dropping it closes the socket; a resumable session stays resumable.
+/// One connection of a shard. Dropping it closes the socket; a resumable session stays resumable.
 #[async_trait]
 pub trait EventStream: Send {
     /// The next thing that happened. Never waits longer than the platform's heartbeats allow for a dead peer.
@@ -293,5 +305,15 @@ pub trait Vitals: Send + Sync {
     /// Memory in use by this process, in bytes; none where the system does not tell.
     fn memory(&self) -> Option<u64> {
         None
+    }
+
+    /// Processor time that this process used so far; none where the system does not tell.
+    fn cpu(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Time since the root supervisor started.
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
     }
 }

@@ -13,58 +13,20 @@ pub mod sessions;
 
 pub mod wire;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 
-use crate::domain::ids::{Door, Person};
-use crate::domain::incoming::Posted;
-use crate::ports::{
-    Advice, AfterClose, Attachments, Closed, EventSource, EventStream, FetchError, IdentifyPermit, PresenceUpdates,
-    Session, Shard, SourceError, StreamEvent,
-};
+use crate::domain::ids::Door;
+use crate::ports::{Attachments, FetchError};
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("terminal");
 
-/// A platform that has nothing to tell: for a service whose only door is the terminal.
-pub struct Nowhere;
+/// This door takes no files.
+pub struct NoFiles;
 
 #[async_trait]
-impl EventSource for Nowhere {
-    async fn advice(&self) -> Result<Advice, SourceError> {
-        Ok(Advice { shards: 0, max_concurrency: 1, remaining: 0, reset_after: Duration::ZERO })
-    }
-
-    fn us(&self) -> Option<Person> {
-        None
-    }
-
-    fn complete(&self, _posted: &mut Posted) -> bool {
-        true
-    }
-
-    fn connect(
-        &self,
-        _shard: Shard,
-        _session: Option<Session>,
-        _permit: IdentifyPermit,
-        _shown: PresenceUpdates,
-    ) -> Box<dyn EventStream> {
-        Box::new(Self)
-    }
-}
-
-#[async_trait]
-impl Attachments for Nowhere {
+impl Attachments for NoFiles {
     async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
         Err(FetchError::Foreign)
-    }
-}
-
-#[async_trait]
-impl EventStream for Nowhere {
-    async fn next(&mut self) -> StreamEvent {
-        StreamEvent::Closed(Closed { reason: "there is no platform".to_owned(), next: AfterClose::Fatal })
     }
 }

@@ -46,6 +46,7 @@ impl Bench {
             .env("DISCORD_BOT_TOKEN", self.service.token())
             .env("LITELLM_API_URL", self.model.base_url())
             .env("LITELLM_MODEL", "demo")
+            .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0")
             .envs(more.iter().copied());
         let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
         Outcome { code: output.status.code().unwrap(), table: text(&output) }
@@ -215,4 +216,73 @@ async fn a_configuration_that_cannot_be_read_is_told_with_all_else_that_is_wrong
     assert_eq!(outcome.code, 1);
     let asked = bench.service.stats().by_status;
     assert!(asked.is_empty(), "nobody is asked with settings that are not what was meant: {asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_in_use_is_found_without_contacting_anybody() {
+    let bench = Bench::start(|_| {}).await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    // Whoever has the port does not answer, so it is not our own service.
+    drop(std::thread::spawn(move || {
+        while let Ok((stream, _)) = taken.accept() {
+            drop(stream)
+        }
+    }));
+    for (variable, part) in [("STAFFAI_HTTP_ADDR", "pages"), ("STAFFAI_HEALTH_ADDR", "health")] {
+        let outcome = bench.check(&["--offline"], &[(variable, &address)]).await;
+        outcome.has("wrong", part, &format!("{address} is in use by another program")).has("wrong", part, variable);
+        assert_eq!(outcome.code, 1);
+    }
+}
+
+/// The table of a check without any contact and with these variables alone.
+fn offline(variables: &[(&str, &str)]) -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program(folder.path());
+    command.args(["check", "--offline"]).env("LITELLM_MODEL", "demo").env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    Outcome { code: output.status.code().unwrap(), table: text(&output) }
+}
+
+#[test]
+fn a_token_of_a_wrong_form_is_found_without_contacting_anybody() {
+    let whole = format!("{}.GaBcDe.{}", "MTIzNDU2Nzg5MDEyMzQ1Njc4", "x".repeat(38));
+    let prefixed = format!("Bot {whole}");
+    for (token, words) in [("abc", "three parts"), (prefixed.as_str(), "begins with"), ("a b.c.d", "a blank in it")] {
+        let outcome = offline(&[("DISCORD_BOT_TOKEN", token)]);
+        outcome.has("wrong", "configuration", words).has("wrong", "configuration", "DISCORD_BOT_TOKEN");
+        assert!(outcome.code == 1 && (token == "abc" || !outcome.table.contains(token)), "{}", outcome.table);
+    }
+    assert_eq!(offline(&[("DISCORD_BOT_TOKEN", &whole)]).code, 0);
+}
+
+#[test]
+fn a_slip_in_a_name_is_named() {
+    let outcome =
+        offline(&[("DISCORD_BOT_TOKN", "abc"), ("REDIS_ULR", "redis://db"), ("LITELLM_SALT_KEY", "of another")]);
+    outcome
+        .has(
+            "note",
+            "configuration",
+            "DISCORD_BOT_TOKN in the environment is not a name staffai knows; did you mean DISCORD_BOT_TOKEN",
+        )
+        .has("note", "configuration", "did you mean REDIS_URL");
+    assert!(!outcome.table.contains("LITELLM_SALT_KEY"), "{}", outcome.table);
+}
+
+#[test]
+fn a_row_over_plain_http_through_another_network_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = r#"{"models": {"far": {"model_id": "x", "host": "http://api.example.com"}, "near": {"model_id": "y", "host": "http://ollama:11434"}}}"#;
+    let file = folder.path().join("models.json");
+    std::fs::write(&file, rows).unwrap();
+    let outcome = offline(&[
+        ("STAFFAI_MODELS", file.to_str().unwrap()),
+        ("LITELLM_MODEL", "near"),
+        ("DISCORD_API_URL", NOWHERE),
+        ("DISCORD_BOT_TOKEN", "t"),
+    ]);
+    outcome.has("note", "model far", "plain http");
+    assert!(outcome.code == 0 && !outcome.table.contains("model near"), "{}", outcome.table);
 }

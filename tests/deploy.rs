@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use staffai::actors::tree::TREE;
-use staffai::app::STORE_WITHIN;
+use staffai::app::AFTER_DRAIN;
 use staffai::config::defaults::entries;
 use staffai::config::env::{VARIABLES, general_name};
 
@@ -110,10 +109,13 @@ fn seconds(text: &str) -> Duration {
     humantime::parse_duration(text).unwrap()
 }
 
-/// The longest that an orderly end takes by default: the drain, then the stop of the tree, then what the store writes down.
+/// What container runtimes wait where nobody says otherwise.
+const RUNTIMES_WAIT: Duration = Duration::from_secs(30);
+
+/// The longest that an orderly end takes by default: the drain, then the tree and the store.
 fn end() -> Duration {
     let entry = entries().into_iter().find(|entry| entry.key == "drain.timeout").unwrap();
-    Duration::from_secs(entry.toml.parse().unwrap()) + TREE.stop_within + STORE_WITHIN
+    Duration::from_secs(entry.toml.parse().unwrap()) + AFTER_DRAIN
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn no_secret_is_written_down() {
         for (name, service) in compose(path)["services"].as_object().unwrap() {
             for (key, value) in service["environment"].as_object().into_iter().flatten() {
                 let value = value.as_str().unwrap_or_default();
-                let referred = value.starts_with("${") || !value.contains('@') && key == "REDIS_URL";
+                let referred = value.starts_with("${");
                 let secret = is_secret(key) || key.ends_with("_KEY") || key.ends_with("PASSWORD");
                 assert!(!secret || referred, "{path}: {name} has {key} inline");
             }
@@ -221,6 +223,7 @@ fn the_secrets_of_the_predecessor_are_found_where_they_are_mounted() {
 
 #[test]
 fn there_is_time_to_end_in_order() {
+    assert!(end() < RUNTIMES_WAIT, "{:?}", end());
     for path in COMPOSE {
         let grace = compose(path)["services"]["staffai"]["stop_grace_period"].as_str().unwrap().to_owned();
         assert!(seconds(&grace) > end(), "{path}");
@@ -280,4 +283,92 @@ fn the_prompt_in_the_cluster_is_the_one_that_is_compiled_in() {
 fn a_service_manager_does_not_repeat_what_cannot_work() {
     unit_has("RestartPreventExitStatus", "64 69");
     assert_eq!((staffai::app::exit::USAGE, staffai::app::exit::REFUSED), (64, 69));
+}
+
+/// What a service of a compose file is told: its own variables and the files of variables.
+fn told(service: &Value) -> (Vec<String>, Vec<String>) {
+    let files = match &service["env_file"] {
+        Value::String(file) => vec![file.clone()],
+        files => files.as_array().into_iter().flatten().filter_map(|file| file.as_str().map(str::to_owned)).collect(),
+    };
+    (keys(&service["environment"]), files)
+}
+
+#[test]
+fn images_are_named_by_their_exact_release() {
+    let mut found = Vec::new();
+    for line in read("deploy/Dockerfile").lines().filter_map(|line| line.strip_prefix("FROM ")) {
+        found.push(line.split(' ').next().unwrap().to_owned());
+    }
+    for path in COMPOSE {
+        let services = compose(path)["services"].as_object().unwrap().clone();
+        // What is built here has no release elsewhere.
+        let others = services.values().filter(|service| service["build"].is_null());
+        found.extend(others.map(|service| service["image"].as_str().unwrap().to_owned()));
+    }
+    found.push(container()["image"].as_str().unwrap().to_owned());
+    for image in &found {
+        let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
+        let numbers =
+            tag.trim_start_matches('v').split(['.', '-']).take_while(|part| part.parse::<u32>().is_ok()).count();
+        assert!(numbers >= 2, "{image} may become another image tomorrow");
+    }
+    assert!(found.len() >= 5, "{found:?}");
+}
+
+#[test]
+fn secrets_go_only_to_whom_they_belong() {
+    let file = compose("deploy/compose.yaml");
+    let services = &file["services"];
+    let (_, files) = told(&services["staffai"]);
+    assert_eq!(files, ["../.env"], "keys of providers are not among the settings of the bot");
+    let (names, files) = told(&services["litellm"]);
+    assert_eq!((names, files), (vec!["LITELLM_MASTER_KEY".to_owned()], vec!["./litellm.env".to_owned()]));
+    let (names, files) = told(&services["valkey"]);
+    assert_eq!((names.len(), files.len()), (1, 0), "{names:?}");
+    let networks = |name: &str| services[name]["networks"].as_array().unwrap().clone();
+    assert!(!networks("litellm").contains(&"store".into()) && !networks("valkey").contains(&"outside".into()));
+    assert_eq!(file["networks"]["store"]["internal"], true);
+    for ignored in [read(".gitignore"), read(".dockerignore")] {
+        assert!(ignored.lines().any(|line| line == "deploy/litellm.env"));
+    }
+    let pod = &deployment()["spec"]["template"]["spec"];
+    let mounted = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "secrets").unwrap();
+    let items: Vec<&str> =
+        mounted["secret"]["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect();
+    assert_eq!(items, ["discord_bot_token", "litellm_api_key"]);
+}
+
+#[test]
+fn the_store_of_the_compose_file_has_a_password() {
+    let services = compose("deploy/compose.yaml")["services"].clone();
+    let command = services["valkey"]["command"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
+    assert!(command.contains("requirepass") && command.contains("valkey-server -"), "{command}");
+    assert!(!command.contains("${"), "a password among the arguments can be read by every process: {command}");
+    for (service, name) in [("valkey", "REDISCLI_AUTH"), ("staffai", "REDIS_PASSWORD")] {
+        let value = services[service]["environment"][name].as_str().unwrap();
+        assert!(value.starts_with("${REDIS_PASSWORD:?"), "{service} starts without a password: {value}");
+    }
+}
+
+#[test]
+fn no_process_has_capabilities_or_writes_its_memory_to_a_disk() {
+    for path in COMPOSE {
+        for (name, service) in compose(path)["services"].as_object().unwrap() {
+            assert_eq!(service["cap_drop"][0], "ALL", "{path}: {name}");
+            assert_eq!(service["security_opt"][0], "no-new-privileges:true", "{path}: {name}");
+            assert_eq!(service["ulimits"]["core"], 0, "{path}: {name}");
+        }
+    }
+    unit_has("LimitCORE", "0");
+    unit_has("CapabilityBoundingSet", "");
+}
+
+#[test]
+fn the_release_checks_sums_and_the_tests_ask_for_known_weaknesses() {
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    assert_eq!(manifest["profile"]["release"]["overflow-checks"].as_bool(), Some(true));
+    let script = read("test");
+    assert!(script.contains("check advisories") && script.contains("NOT CHECKED"));
+    assert!(read("deploy/Dockerfile").contains("--features redis-cluster,redis-sentinel"), "the address alone decides");
 }

@@ -237,3 +237,111 @@ async fn two_conversations_without_a_service_do_not_get_in_each_others_way() {
     assert!(folder.path().join("data/chat-2").join(FILE).exists());
     drop(held);
 }
+
+/// A running program whose output is read while it runs.
+struct Running {
+    child: std::process::Child,
+    log: std::path::PathBuf,
+}
+
+impl Running {
+    fn start(mut command: Command, folder: &Path) -> Self {
+        let log = folder.join("log");
+        let out = std::fs::File::create(&log).unwrap();
+        let child = command.stdout(out).stderr(Stdio::null()).stdin(Stdio::null()).spawn().unwrap();
+        Self { child, log }
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits until the log says this so many times.
+    async fn says(&mut self, words: &str, times: usize) -> String {
+        let until = std::time::Instant::now() + WITHIN;
+        loop {
+            let text = std::fs::read_to_string(&self.log).unwrap();
+            if text.matches(words).count() >= times {
+                return text;
+            }
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() && std::time::Instant::now() < until, "no {words}, {ended:?}\n{text}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The exit code, when it ends within this time.
+    async fn code(&mut self, within: Duration) -> Option<i32> {
+        let until = std::time::Instant::now() + within;
+        while std::time::Instant::now() < until {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status.code().unwrap_or(-1));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        None
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = (self.child.kill(), self.child.wait());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_sigterm_ends_a_drain_at_once() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    // A model that never answers, so that a turn stays open.
+    let model = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = run(folder.path(), &service);
+    command.env("LITELLM_API_URL", format!("http://{}", model.local_addr().unwrap()));
+    let mut running = Running::start(command, folder.path());
+    tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord");
+    let member = service.members().into_iter().find(|member| !member.bot).unwrap().id;
+    let asked = format!("<@{}> hello", service.bot());
+    let _ = service.says(member, service.channels()[0].id, &asked, None);
+    let held = tokio::task::spawn_blocking(move || model.accept().map(|(stream, _)| (model, stream)));
+    let held = tokio::time::timeout(WITHIN, held).await.expect("the model is asked").unwrap().unwrap();
+    running.signal("-TERM");
+    running.says("drain.started", 1).await;
+    assert_eq!(running.code(Duration::from_secs(1)).await, None, "the drain waits for the open turn");
+    running.signal("-TERM");
+    assert_eq!(running.code(Duration::from_secs(10)).await, Some(i32::from(exit::FINE)));
+    let text = std::fs::read_to_string(&running.log).unwrap();
+    assert!(text.contains("stopped at once") && !text.contains("nothing is left"), "{text}");
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_reads_everything_again_and_a_mistake_changes_nothing() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let mut running = Running::start(run(folder.path(), &service), folder.path());
+    tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord");
+    // No file changed: only the signal makes it read them.
+    running.signal("-HUP");
+    running.says("config.reloaded", 1).await;
+    running.signal("-HUP");
+    running.says("config.reloaded", 2).await;
+    std::fs::write(folder.path().join("staffai.toml"), "[turn]\nlane = \"many\"\n").unwrap();
+    running.signal("-HUP");
+    let text = running.says("config.rejected", 1).await;
+    assert!(text.contains("turn.lane"), "{text}");
+    running.signal("-TERM");
+    assert_eq!(running.code(WITHIN).await, Some(i32::from(exit::FINE)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_says_where_the_store_is_and_never_its_password() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let mut command = run(folder.path(), &service);
+    command.env("REDIS_URL", "redis://:a-long-password@127.0.0.1:1/0");
+    let mut running = Running::start(command, folder.path());
+    let text = running.says("store.degraded", 1).await;
+    assert!(text.contains(r#""store":"redis://***@127.0.0.1:1/0""#) && !text.contains("a-long-password"), "{text}");
+    running.signal("-TERM");
+    let _ = running.code(WITHIN).await;
+    let text = std::fs::read_to_string(&running.log).unwrap();
+    assert!(!text.contains("a-long-password"), "{text}");
+}

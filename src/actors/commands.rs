@@ -40,6 +40,7 @@ use crate::domain::ids::{self, Door, MessageId, Person};
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
+use crate::domain::triage::Rules;
 use crate::ports::{Clock, Dice, PostError, PostRequest, PostResult, Store, Vitals};
 
 /// Commands that run at once.
@@ -97,8 +98,8 @@ pub struct CommandParts {
     pub dice: Arc<dyn Dice>,
     /// How everything is.
     pub vitals: Arc<dyn Vitals>,
-    /// The door whose members run commands.
-    pub door: Door,
+    /// The doors whose platforms are told which commands there are.
+    pub registers: Vec<Door>,
     /// Who carries answers.
     pub outboxes: Outboxes,
     /// Where those who read along learn of answers.
@@ -248,23 +249,35 @@ impl Commands {
 
     /// Offers what the settings of now lead to, unless that is what was offered last.
     fn register(&self, ctx: &mut ActorContext<CommandsMsg>, state: &CommandsState) {
-        let rules = &self.parts.live.now().rules;
+        let running = self.parts.live.now();
+        let at_any =
+            |holds: fn(&Rules) -> bool| self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds);
         let specs = command::specs(Offer {
-            operators: !rules.super_roles.is_empty() || !rules.operators.is_empty(),
-            super_roles: !rules.super_roles.is_empty(),
+            operators: at_any(|rules| !rules.super_roles.is_empty() || !rules.operators.is_empty()),
+            super_roles: at_any(|rules| !rules.super_roles.is_empty()),
             tools: self.parts.has_tools(),
-            direct: rules.direct_messages,
+            direct: at_any(|rules| rules.direct_messages),
         });
         if state.offered.as_ref() == Some(&specs) {
             return ctx.after(LOOK_EVERY, CommandsMsg::Register);
         }
-        let outbox = self.parts.outboxes.of(&self.parts.door).clone();
+        let outboxes: Vec<_> = self.parts.registers.iter().map(|door| self.parts.outboxes.of(door).clone()).collect();
         let (there, back) = (specs.clone(), specs.clone());
         ctx.task(
             async move {
-                let request = PostRequest::RegisterCommands(specs);
-                let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
-                let result = asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string())));
+                let mut result = Ok(PostResult::Already);
+                for outbox in outboxes {
+                    let request = PostRequest::RegisterCommands(specs.clone());
+                    let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
+                    match asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string()))) {
+                        Ok(PostResult::Already) => {}
+                        Ok(done) => result = Ok(done),
+                        Err(error) => {
+                            result = Err(error);
+                            break;
+                        }
+                    }
+                }
                 CommandsMsg::Registered(there, result)
             },
             move |panic| CommandsMsg::Registered(back, Err(PostError::Transient(panic))),

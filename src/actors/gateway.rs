@@ -31,7 +31,7 @@ use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
 use crate::domain::notice;
 use crate::domain::pairs::Pairs;
-use crate::domain::triage::{self, Reason, TriageDecision};
+use crate::domain::triage::{self, Reason, Rules, TriageDecision};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
 use crate::ports::vitals::Status;
 use crate::ports::{Clock, Store};
@@ -131,7 +131,13 @@ impl Actor for Gateway {
 
 impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
-        match self.by_record(posted, triage::triage(posted, &self.live.now().rules, us)) {
+        let running = self.live.now();
+        let Some(rules) = running.rules(&posted.place.door) else {
+            // The dropped receipt tells the door that it was not taken.
+            tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %posted.place.door, "no rules for this door");
+            return;
+        };
+        match self.by_record(posted, rules, triage::triage(posted, rules, us)) {
             TriageDecision::Ignore(reason) => {
                 if reason == Reason::NoPermission {
                     state.warn_of(&posted.place);
@@ -169,16 +175,14 @@ impl Gateway {
     }
 
     /// A restricted member who left and came back is still restricted, and is given the role again.
-    fn by_record(&self, posted: &Posted, decision: TriageDecision) -> TriageDecision {
-        let running = self.live.now();
-        let Some(restriction) = &running.rules.restriction else { return decision };
+    fn by_record(&self, posted: &Posted, rules: &Rules, decision: TriageDecision) -> TriageDecision {
+        let Some(restriction) = &rules.restriction else { return decision };
         let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) =
             &decision
         else {
             return decision;
         };
-        let exempt =
-            turn.roles.iter().any(|role| *role == restriction.role || running.rules.super_roles.contains(role));
+        let exempt = turn.roles.iter().any(|role| *role == restriction.role || rules.super_roles.contains(role));
         let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
         // A sweeper that is down hears of it with their next message.
         let _ = self.sweeper.cast(SweeperMsg::CameBack(member));

@@ -17,7 +17,7 @@ use super::running::{Exit, ExitSender};
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids;
 use crate::domain::restart::Backoff;
-use crate::ports::{Advice, Dice, EventSource, Shard, SourceError};
+use crate::ports::{Advice, Dice, Shard, ShardedSource, SourceError};
 
 /// Each of the `max_concurrency` groups may identify once in this time (Discord: five seconds; a little more for jitter).
 const IDENTIFY_EVERY: Duration = Duration::from_millis(5_250);
@@ -41,7 +41,7 @@ pub enum IdentifyQueueMsg {
 /// The behaviour and its arguments.
 pub struct IdentifyQueue {
     /// The platform.
-    pub source: Arc<dyn EventSource>,
+    pub source: Arc<dyn ShardedSource>,
     /// Shards to run; none follows the advice.
     pub shards: Option<u32>,
     /// Who starts the shards.

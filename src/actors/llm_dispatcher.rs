@@ -305,9 +305,11 @@ impl LlmDispatcher {
             Some(Change::Opened) => {
                 let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
                 tracing::error!(event = "breaker.opened", model = row, reason, "the model is left alone for a while");
+                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(1.0);
                 self.board.down(PartKind::Model, row, &reason);
             }
             Some(Change::Closed) => {
+                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(0.0);
                 tracing::info!(event = "breaker.closed", model = row, "the model answers again");
                 self.board.up(PartKind::Model, row);
             }

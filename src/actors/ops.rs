@@ -5,6 +5,8 @@
 //! Sends: nothing; it reads the roster.
 //! A restart loses: nothing; the listener binds again.
 
+mod gauges;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,20 +17,37 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
 use super::supervisor::{Actor, ActorContext, Crash};
-use crate::ports::Listener;
+use crate::ports::{Listener, Vitals};
 
-/// How often each actor has a health line.
+/// How often the tree has a health line, and each kind of actor a detailed one.
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
-/// How often the mailbox depths are measured.
+/// How often mailboxes and states are looked at and the gauges are set.
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 /// How long to wait before a listener that ended is started again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
+/// One line about all actors of a kind; the level is part of a place in the code, so each level has a line of its own.
+macro_rules! health_line {
+    ($level:ident, $kind:expr, $sum:expr) => {
+        tracing::$level!(
+            event = "actor.health",
+            actor = $kind,
+            state = $sum.state(),
+            count = $sum.count,
+            restarts = $sum.restarts,
+            mailbox = $sum.mailbox,
+            handled = $sum.handled,
+            last_error = $sum.last_error.as_deref(),
+            "actor health"
+        )
+    };
+}
+
 /// What ops is told.
 pub enum OpsMsg {
-    /// Time to log how everybody is.
+    /// Time to log how the actors are.
     Health,
-    /// Time to measure mailboxes.
+    /// Time to look at mailboxes, states and gauges.
     Measure,
     /// Time to listen.
     Listen,
@@ -42,10 +61,14 @@ pub struct Ops {
     pub listener: Arc<dyn Listener>,
     /// Who lives.
     pub roster: Arc<Roster>,
+    /// How the whole program is.
+    pub vitals: Arc<dyn Vitals>,
 }
 
 /// What ops holds.
 pub struct OpsState {
+    /// State and restarts of each kind of actor when they were last looked at.
+    seen: BTreeMap<String, (&'static str, u64)>,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
 }
@@ -56,26 +79,27 @@ impl Actor for Ops {
 
     fn start(&self, ctx: &mut ActorContext<OpsMsg>) -> Result<OpsState, Crash> {
         let stop = CancellationToken::new();
-        let state = OpsState { _stop_on_drop: stop.clone().drop_guard(), stop };
+        let state = OpsState { seen: BTreeMap::new(), _stop_on_drop: stop.clone().drop_guard(), stop };
         self.listen(ctx, &state);
         ctx.after(HEALTH_EVERY, OpsMsg::Health);
         ctx.after(MEASURE_EVERY, OpsMsg::Measure);
         Ok(state)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "mailboxes are far below 2^52")]
     async fn handle(&self, ctx: &mut ActorContext<OpsMsg>, message: OpsMsg, state: &mut OpsState) -> Result<(), Crash> {
         match message {
             OpsMsg::Health => {
-                for (kind, sum) in sums(&self.roster.all()) {
-                    sum.log(&kind);
+                let sums = sums(&self.roster.all());
+                for (kind, sum) in &sums {
+                    health_line!(debug, kind, sum);
                 }
+                tell_tree(&sums);
                 ctx.after(HEALTH_EVERY, OpsMsg::Health);
             }
             OpsMsg::Measure => {
-                for (kind, sum) in sums(&self.roster.all()) {
-                    metrics::gauge!("staffai_mailbox_depth", "actor" => kind).set(sum.mailbox as f64);
-                }
+                let sums = sums(&self.roster.all());
+                tell_changes(&sums, &mut state.seen);
+                gauges::set(&sums, &*self.vitals);
                 ctx.after(MEASURE_EVERY, OpsMsg::Measure);
             }
             OpsMsg::Listen => self.listen(ctx, state),
@@ -107,24 +131,46 @@ struct Sum {
     restarts: u64,
     handled: u64,
     mailbox: u64,
+    /// Messages in the deepest mailbox of one of them.
+    deepest: u64,
     last_error: Option<String>,
 }
 
 impl Sum {
-    fn log(&self, kind: &str) {
-        let state = if self.running == self.count { "running" } else { "restarting" };
-        tracing::info!(
-            event = "actor.health",
-            actor = kind,
-            state,
-            count = self.count,
-            restarts = self.restarts,
-            mailbox = self.mailbox,
-            handled = self.handled,
-            last_error = self.last_error.as_deref(),
-            "actor health"
-        );
+    const fn state(&self) -> &'static str {
+        if self.running == self.count { "running" } else { "restarting" }
     }
+}
+
+/// A line for each kind whose state changed since the last look, or that was restarted meanwhile.
+fn tell_changes(sums: &BTreeMap<String, Sum>, seen: &mut BTreeMap<String, (&'static str, u64)>) {
+    for (kind, sum) in sums {
+        let now = (sum.state(), sum.restarts);
+        // What was never seen before runs as it should unless it says otherwise.
+        let before = seen.insert(kind.clone(), now).unwrap_or(("running", sum.restarts));
+        // Fewer restarts than before only means that an actor of this kind is gone.
+        if now.0 != before.0 || now.1 > before.1 {
+            health_line!(info, kind, sum);
+        }
+    }
+    seen.retain(|kind, _| sums.contains_key(kind));
+}
+
+/// One line about the whole tree.
+fn tell_tree(sums: &BTreeMap<String, Sum>) {
+    let (actors, restarts) =
+        sums.values().fold((0, 0), |(actors, restarts), sum| (actors + sum.count, restarts + sum.restarts));
+    let not_running = sums.values().map(|sum| sum.count - sum.running).sum::<u64>();
+    let deepest = sums.iter().max_by_key(|(_, sum)| sum.deepest).filter(|(_, sum)| sum.deepest > 0);
+    tracing::info!(
+        event = "tree.health",
+        actors,
+        not_running,
+        restarts,
+        deepest = deepest.map(|(kind, _)| kind.as_str()),
+        mailbox = deepest.map_or(0, |(_, sum)| sum.deepest),
+        "{actors} actors"
+    );
 }
 
 fn sums(actors: &[Arc<Stats>]) -> BTreeMap<String, Sum> {
@@ -136,7 +182,9 @@ fn sums(actors: &[Arc<Stats>]) -> BTreeMap<String, Sum> {
         sum.running += u64::from(life.state == LifeState::Running);
         sum.restarts += stats.restarts.load(Ordering::Relaxed);
         sum.handled += stats.handled.load(Ordering::Relaxed);
-        sum.mailbox += stats.depth.load(Ordering::Relaxed) as u64;
+        let waiting = stats.depth.load(Ordering::Relaxed) as u64;
+        sum.mailbox += waiting;
+        sum.deepest = sum.deepest.max(waiting);
         sum.last_error = life.last_error.or(sum.last_error.take());
     }
     sums

@@ -214,8 +214,7 @@ impl RateLimiter {
         let step = match job {
             Job::Admit { offered, .. } => {
                 let turn = &offered.turn;
-                let parent = turn.parent.as_ref().map(|parent| parent.id.as_str());
-                let Applied { limits, exempt } = running.limits.of(&turn.roles, &turn.place.id, parent);
+                let Applied { limits, exempt } = running.limits_in(&turn.place, turn.parent.as_ref(), &turn.roles);
                 let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text)
                     + attachment::estimate(&turn.attachments);
                 let lease = running.settings.turn.queue + running.settings.turn.deadline;
@@ -284,8 +283,7 @@ impl RateLimiter {
         asker: &Asker,
         reply: Reply<Standing>,
     ) {
-        let parent = asker.parent.as_ref().map(|parent| parent.id.as_str());
-        let applied = self.live.now().limits.of(&asker.roles, &asker.place.id, parent);
+        let applied = self.live.now().limits_in(&asker.place, asker.parent.as_ref(), &asker.roles);
         let member = keys::limited(&asker.person, asker.guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {

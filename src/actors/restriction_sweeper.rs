@@ -217,7 +217,8 @@ impl RestrictionSweeper {
 
     fn breached(&self, state: &mut SweeperState, turn: &Turn, tier: &'static str) {
         let running = self.live.now();
-        let Some(member) = member(turn).filter(|_| running.rules.restricts(turn)) else { return };
+        let restricts = running.rules(&turn.id.door).is_some_and(|rules| rules.restricts(turn));
+        let Some(member) = member(turn).filter(|_| restricts) else { return };
         let (now, duration) = (self.clock.now(), running.settings.restriction.duration);
         if !state.book.breached(&member, (&turn.name, tier), now, duration) {
             return;
@@ -232,7 +233,8 @@ impl RestrictionSweeper {
     /// Tells a restricted member where they are answered, or that they are not.
     fn spoke(&self, state: &mut SweeperState, turn: &Turn) {
         let running = self.live.now();
-        let (Some(rules), Some(member)) = (&running.rules.restriction, member(turn)) else { return };
+        let rules = running.rules(&turn.id.door).and_then(|rules| rules.restriction.as_ref());
+        let (Some(rules), Some(member)) = (rules, member(turn)) else { return };
         let now = self.clock.now();
         let reason = "restricted";
         tracing::info!(
@@ -269,7 +271,7 @@ impl RestrictionSweeper {
     /// Begins what has to be done now, as much as may at once.
     fn act(&self, ctx: &mut ActorContext<SweeperMsg>, state: &mut SweeperState) {
         // Without a configured role nothing can be given or taken; the records stay.
-        let Some(role) = self.live.now().rules.restriction.as_ref().map(|rules| rules.role.clone()) else { return };
+        let Some(role) = self.live.now().settings.restriction.role.clone() else { return };
         while state.book.under_way() < DEEDS_AT_ONCE
             && let Some((member, change)) = state.book.begin(self.clock.now())
         {

@@ -21,6 +21,12 @@ impl Roster {
         self.actors.lock().values().cloned().collect()
     }
 
+    /// The actor at this path.
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<Arc<Stats>> {
+        self.actors.lock().get(path).cloned()
+    }
+
     pub(super) fn enter(&self, stats: Arc<Stats>) {
         self.actors.lock().insert(Arc::clone(&stats.path), stats);
     }

@@ -1,12 +1,15 @@
 //! What this process runs with. A turn keeps the one it began with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
+use crate::domain::ids::{Door, Place};
 use crate::domain::limits;
+use crate::domain::limits::rules::Applied;
 use crate::domain::model::Price;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
@@ -21,8 +24,8 @@ pub struct Running {
     pub prompts: Prompts,
     /// The form of a typed reply, compiled once.
     pub schema: Arc<Schema>,
-    /// Who is answered, made of the settings.
-    pub rules: Rules,
+    /// What the operator decided about each door, made of the settings.
+    pub doors: BTreeMap<Door, DoorRules>,
     /// What is allowed to whom, made of the settings.
     pub limits: limits::rules::Rules,
     /// The tokens that every prompt has, about.
@@ -33,7 +36,40 @@ pub struct Running {
     pub version: String,
 }
 
+/// What the operator decided about one door.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DoorRules {
+    /// Who is answered, and the policy of each turn.
+    pub triage: Rules,
+    /// Which of the limits hold there.
+    pub limits: LimitScope,
+}
+
+/// Which of the limits hold at a door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitScope {
+    /// All: the roles and channels that the limits name are those of this door.
+    Community,
+    /// The limits of every member; those of roles and channels name ids of another door.
+    Base,
+}
+
 impl Running {
+    /// Who is answered at a door, and how; none when the settings know nothing of it.
+    #[must_use]
+    pub fn rules(&self, door: &Door) -> Option<&Rules> {
+        self.doors.get(door).map(|rules| &rules.triage)
+    }
+
+    /// What is allowed to a holder of these roles in a place. A door of which nothing is known has the base limits.
+    #[must_use]
+    pub fn limits_in(&self, place: &Place, parent: Option<&Place>, roles: &[String]) -> Applied {
+        match self.doors.get(&place.door).map(|rules| rules.limits) {
+            Some(LimitScope::Community) => self.limits.of(roles, &place.id, parent.map(|parent| parent.id.as_str())),
+            Some(LimitScope::Base) | None => self.limits.of(&[], "", None),
+        }
+    }
+
     /// The most history messages that the prompt for this row (none: the default row) may hold.
     #[must_use]
     pub fn history_most(&self, row: Option<&str>) -> usize {
@@ -54,9 +90,10 @@ impl Running {
     /// Whether it makes a difference to anybody which roles they hold.
     #[must_use]
     pub fn roles_matter(&self) -> bool {
-        let rules = &self.rules;
-        let named = !rules.ignored_roles.is_empty() || !rules.super_roles.is_empty() || !self.limits.roles.is_empty();
-        named || rules.restriction.is_some()
+        let matter = |rules: &Rules| {
+            !rules.ignored_roles.is_empty() || !rules.super_roles.is_empty() || rules.restriction.is_some()
+        };
+        !self.limits.roles.is_empty() || self.doors.values().any(|rules| matter(&rules.triage))
     }
 
     /// The prices of a row, when it has any.
@@ -85,6 +122,7 @@ impl Running {
             ("turn.open", new.turn.open != old.turn.open),
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),
+            ("http.health_addr", new.http.health_addr != old.http.health_addr),
             ("http.api_keys", differ(&new.http.api_keys, &old.http.api_keys)),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),

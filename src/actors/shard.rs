@@ -36,7 +36,7 @@ use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{Door, Timestamp};
 use crate::domain::incoming::{Incoming, Seen};
 use crate::domain::keys;
-use crate::ports::{Clock, Dice, EventSource, PresenceUpdates, Session, Shard, Store, StreamEvent};
+use crate::ports::{Clock, Dice, PresenceUpdates, Session, Shard, ShardedSource, Store, StreamEvent};
 
 /// How long the stored session may take to be read; then a new one begins.
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ pub struct ShardParts {
     /// The door's name in ids and keys.
     pub door: Door,
     /// The platform.
-    pub source: Arc<dyn EventSource>,
+    pub source: Arc<dyn ShardedSource>,
     /// Where the session is kept.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.

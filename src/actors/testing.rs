@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use self::ports::{FixedDice, ScriptedFaults, ScriptedModels};
 use super::handle::Handle;
 use super::roster::Roster;
-use super::running::{Live, Running};
+use super::running::{DoorRules, LimitScope, Live, Running};
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
 use super::tree::{ActorKind, Name, ROOT, Row, Scope, TREE};
 use crate::config;
@@ -206,6 +206,11 @@ pub async fn settle() {
 
 /// Settings made of these variables, models that answer from a script.
 pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
+    Live::new(running(variables, models))
+}
+
+/// The same before it runs.
+pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let loaded = config::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
@@ -219,7 +224,7 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
         window: limiter.window,
     };
     let rules = rules(&settings);
-    Live::new(Running {
+    Running {
         limits,
         fixed_prompt: 100,
         settings,
@@ -232,10 +237,10 @@ pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
             channels: Arc::default(),
         },
         schema: Arc::new(Schema::compile(&document).unwrap()),
-        rules,
+        doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),
         models,
         version: "1".to_owned(),
-    })
+    }
 }
 
 /// The default settings and one model.
@@ -250,10 +255,10 @@ fn rules(settings: &Settings) -> triage::Rules {
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
-        communities: [(DOOR, settings.discord.guilds.iter().cloned().collect())].into(),
+        communities: settings.discord.guilds.iter().cloned().collect(),
         operators: std::collections::HashSet::default(),
         super_roles: ["99".to_owned()].into(),
-        restriction: role.map(|role| restriction::Rules { door: DOOR, role, channel }),
+        restriction: role.map(|role| restriction::Rules { role, channel }),
         policy: policy(),
     }
 }

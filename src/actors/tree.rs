@@ -109,6 +109,7 @@ pub enum ActorKind {
     Reporter,
     ConfigWatcher,
     Gateway,
+    Source,
     Discord,
     IdentifyQueue,
     Shard,
@@ -145,11 +146,7 @@ pub static TREE: Row = Row {
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
     stop_within: Duration::from_secs(10),
     children: &[
-        leaf(
-            ActorKind::Ops,
-            "ops",
-            "healthz, readyz, metrics, the living tree; a health line for each actor every minute",
-        ),
+        leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
         leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
         template(
             ActorKind::Outbox,
@@ -199,6 +196,12 @@ pub static TREE: Row = Row {
             "reads changed files again, and puts them in force when they are right",
         ),
         leaf(ActorKind::Gateway, "gateway", "the one way in: triage, permit, journal"),
+        template(
+            ActorKind::Source,
+            "source",
+            Instances::Door,
+            "keeps the connection of a door whose platform needs no more than one",
+        ),
         Row {
             intensity: BRANCH,
             stop_within: BRANCH_STOPS,

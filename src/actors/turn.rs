@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::ask::Asked;
 use super::busy::Busy;
+use super::door::Doors;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
@@ -44,7 +45,7 @@ use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question, Scene};
 use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use crate::ports::{Attachments, Clock, Dice, Store};
+use crate::ports::{Clock, Dice, Store};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
@@ -63,7 +64,7 @@ pub struct TurnParts {
     /// Who shows typing, and reads from the platform.
     pub outboxes: Outboxes,
     /// Where the files that came with a question are read.
-    pub attachments: Arc<dyn Attachments>,
+    pub doors: Doors,
     /// One permit for each KiB of such files in memory.
     pub attachment_kib: Arc<Semaphore>,
     /// Who has custody.

@@ -17,8 +17,10 @@ use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
 use super::conversations::{Conversations, ConversationsMsg};
 use super::discord::Discord;
+use super::door::{DoorRecord, Doors, Pacing, Source};
 use super::forgotten::Forgotten;
 use super::gateway::Gateway;
+use super::handle::Handle;
 use super::identify_queue::IdentifyQueue;
 use super::journal::{Journal, JournalMsg, Recovered};
 use super::llm_dispatcher::LlmDispatcher;
@@ -32,18 +34,16 @@ use super::restriction_sweeper::RestrictionSweeper;
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::shard::ShardParts;
+use super::source::SourceActor;
 use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
-use super::tree::{ActorKind, Name, ROOT, Row, TREE};
+use super::tree::{ActorKind, Name, ROOT, Row, Scope, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Attachments, Clock, Dice, EventSource, Faults, Listener, Poster, Renderer, Store, Vitals};
-
-/// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
-const INVALID_REQUESTS_MAX: u32 = 1_000;
+use crate::ports::{Clock, Dice, Faults, Listener, Renderer, ShardedSource, Store, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -59,18 +59,10 @@ pub struct Parts {
     pub faults: Arc<dyn Faults>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// The door's name.
-    pub door: Door,
-    /// The door's events.
-    pub source: Arc<dyn EventSource>,
-    /// The door's requests.
-    pub poster: Arc<dyn Poster>,
-    /// The files that came with the door's messages.
-    pub attachments: Arc<dyn Attachments>,
-    /// The name of the terminal's door.
-    pub terminal_door: Door,
-    /// The terminal's sessions.
-    pub terminal: Arc<dyn Poster>,
+    /// All doors.
+    pub doors: Doors,
+    /// The door whose ids stand in the settings: where reports go, and where we are shown with a status.
+    pub home: Door,
     /// Draws formulas.
     pub renderer: Arc<dyn Renderer>,
     /// The addresses of the actors, made before the edges that speak to them.
@@ -113,8 +105,9 @@ impl Tree {
     /// Starts everything.
     ///
     /// # Errors
-    /// An actor's first start failed so often that the root gave up.
+    /// The settings know nothing of a door, or an actor's first start failed so often that the root gave up.
     pub async fn start(parts: Parts) -> Result<Self, Crash> {
+        parts.doors.check(&parts.live.now(), &parts.home)?;
         let handles = parts.handles.clone();
         let in_flight = Arc::new(InFlight::default());
         let journal = handles.journal.clone();
@@ -174,7 +167,12 @@ impl Tree {
 
     /// Stops all actors in the reverse of their start order, within the root's deadline; who is left then is killed.
     pub async fn stop(self) {
-        if self.root.drain_and_wait(Some(TREE.stop_within)).await.is_err() {
+        self.stop_within(TREE.stop_within).await;
+    }
+
+    /// The same within a shorter time.
+    pub async fn stop_within(self, within: Duration) {
+        if self.root.drain_and_wait(Some(within.min(TREE.stop_within))).await.is_err() {
             self.root.kill();
         }
         tracing::info!(event = "actor.stopped", actor = ROOT, "actor stopped");
@@ -207,7 +205,6 @@ struct Wiring {
     turn_parts: Arc<TurnParts>,
     open_turns: Arc<Semaphore>,
     model_permits: Arc<Semaphore>,
-    pacer: Arc<Mutex<Pacer>>,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
     /// The tools that are connected, for the commands about them.
@@ -224,8 +221,8 @@ impl Wiring {
             clock: Arc::clone(&parts.clock),
             dice: Arc::clone(&parts.dice),
             dispatcher: handles.llm_dispatcher.clone(),
-            outboxes: handles.outboxes(&parts),
-            attachments: Arc::clone(&parts.attachments),
+            outboxes: handles.outboxes.clone(),
+            doors: parts.doors.clone(),
             attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
             forgotten: Arc::new(Forgotten::default()),
@@ -240,14 +237,12 @@ impl Wiring {
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
         parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
         parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
-        let pacer = Pacer::new(settings.discord.requests_per_second, INVALID_REQUESTS_MAX);
         Self {
             parts,
             handles,
             turn_parts,
             open_turns,
             model_permits,
-            pacer: Arc::new(Mutex::new(pacer)),
             presence: Arc::default(),
             restricted: Arc::default(),
             tooling: Arc::default(),
@@ -267,8 +262,7 @@ impl Wiring {
             root,
             ops,
             journal,
-            outbox,
-            terminal_outbox,
+            outboxes,
             rate_limiter,
             restriction_sweeper,
             llm_dispatcher,
@@ -286,8 +280,14 @@ impl Wiring {
             ActorKind::Ops => ChildSpec::new(row, ops, self.ops(), below),
             ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             ActorKind::Outbox => {
-                let terminal = ChildSpec::new(row, terminal_outbox, self.terminal_outbox(), below.clone());
-                return vec![ChildSpec::new(row, outbox, self.outbox(), below), terminal];
+                let records = self.parts.doors.iter();
+                let of = |record: &DoorRecord| {
+                    ChildSpec::new(row, outboxes.of(&record.door), self.outbox(record), below.clone())
+                };
+                return records.map(of).collect();
+            }
+            ActorKind::Source => {
+                return self.parts.doors.iter().filter_map(|record| self.source(row, record)).collect();
             }
             ActorKind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
             ActorKind::RestrictionSweeper => {
@@ -300,8 +300,15 @@ impl Wiring {
             ActorKind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
             ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
-            ActorKind::Discord => ChildSpec::new(row, discord, self.discord(row), below),
-            ActorKind::IdentifyQueue => ChildSpec::new(row, identify_queue, self.identify_queue(), below),
+            // The branch is there for a door that has shards.
+            ActorKind::Discord => match self.discord(row) {
+                Some(actor) => ChildSpec::new(row, discord, actor, below),
+                None => return Vec::new(),
+            },
+            ActorKind::IdentifyQueue => match self.identify_queue() {
+                Some(actor) => ChildSpec::new(row, identify_queue, actor, below),
+                None => return Vec::new(),
+            },
             // Their supervisors start them when they know of which there shall be one.
             ActorKind::Conversation | ActorKind::Shard => return Vec::new(),
         };
@@ -309,7 +316,11 @@ impl Wiring {
     }
 
     fn ops(&self) -> Ops {
-        Ops { listener: Arc::clone(&self.parts.listener), roster: Arc::clone(&self.parts.roster) }
+        Ops {
+            listener: Arc::clone(&self.parts.listener),
+            roster: Arc::clone(&self.parts.roster),
+            vitals: Arc::clone(&self.parts.vitals),
+        }
     }
 
     fn journal(&self) -> Journal {
@@ -318,18 +329,18 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
-            outboxes: self.handles.outboxes(&self.parts),
+            outboxes: self.handles.outboxes.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
             events: self.parts.events.clone(),
         }
     }
 
-    /// Nobody limits how much this process may write to itself.
-    fn terminal_outbox(&self) -> Outbox {
+    fn outbox(&self, record: &DoorRecord) -> Outbox {
+        let Pacing { requests_per_second, refusals } = record.pacing;
         Outbox {
-            poster: Arc::clone(&self.parts.terminal),
-            pacer: Arc::new(Mutex::new(Pacer::new(0, 0))),
+            poster: Arc::clone(&record.poster),
+            pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
             dice: Arc::clone(&self.parts.dice),
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
@@ -337,15 +348,23 @@ impl Wiring {
         }
     }
 
-    fn outbox(&self) -> Outbox {
-        Outbox {
-            poster: Arc::clone(&self.parts.poster),
-            pacer: Arc::clone(&self.pacer),
+    /// The actor that keeps the connection of a door, if it has one connection.
+    fn source(&self, row: &'static Row, record: &DoorRecord) -> Option<ChildSpec> {
+        let Source::Connection(source) = &record.source else { return None };
+        let actor = SourceActor {
+            door: record.door.clone(),
+            source: Arc::clone(source),
+            intake: Arc::new(self.handles.intake()),
             dice: Arc::clone(&self.parts.dice),
-            renderer: Arc::clone(&self.parts.renderer),
-            journal: self.handles.journal.clone(),
-            events: self.parts.events.clone(),
-        }
+            board: Arc::clone(&self.parts.board),
+            exit: Arc::clone(&self.parts.exit),
+        };
+        Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
+    }
+
+    /// The door that has shards, and their source.
+    fn sharded(&self) -> Option<(&Door, &Arc<dyn ShardedSource>)> {
+        self.parts.doors.iter().find_map(|record| Some((&record.door, record.shards()?)))
     }
 
     fn rate_limiter(&self) -> RateLimiter {
@@ -365,7 +384,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
-            outboxes: self.handles.outboxes(&self.parts),
+            outboxes: self.handles.outboxes.clone(),
         }
     }
 
@@ -390,8 +409,8 @@ impl Wiring {
             clock: Arc::clone(&parts.clock),
             dice: Arc::clone(&parts.dice),
             vitals: Arc::clone(&parts.vitals),
-            door: parts.door.clone(),
-            outboxes: self.handles.outboxes(parts),
+            registers: parts.doors.names(|door| door.registers_commands),
+            outboxes: self.handles.outboxes.clone(),
             events: parts.events.clone(),
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
@@ -409,8 +428,8 @@ impl Wiring {
             live: self.parts.live.clone(),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
-            door: self.parts.door.clone(),
-            outbox: self.handles.outbox.clone(),
+            door: self.parts.home.clone(),
+            outbox: self.handles.outboxes.of(&self.parts.home).clone(),
             timeline: Arc::clone(&self.parts.timeline),
         }
     }
@@ -425,7 +444,7 @@ impl Wiring {
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
-            outboxes: self.handles.outboxes(&self.parts),
+            outboxes: self.handles.outboxes.clone(),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),
             commands: self.handles.commands.clone(),
@@ -438,7 +457,7 @@ impl Wiring {
 
     fn presence_scheduler(&self) -> PresenceScheduler {
         PresenceScheduler {
-            door: self.parts.door.clone(),
+            door: self.parts.home.clone(),
             live: self.parts.live.clone(),
             clock: Arc::clone(&self.parts.clock),
             board: Arc::clone(&self.parts.board),
@@ -448,10 +467,11 @@ impl Wiring {
         }
     }
 
-    fn discord(&self, row: &'static Row) -> Discord {
+    fn discord(&self, row: &'static Row) -> Option<Discord> {
+        let (door, source) = self.sharded()?;
         let parts = ShardParts {
-            door: self.parts.door.clone(),
-            source: Arc::clone(&self.parts.source),
+            door: door.clone(),
+            source: Arc::clone(source),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             began: self.parts.clock.now(),
@@ -460,16 +480,17 @@ impl Wiring {
             presence: self.presence.subscribe(),
             board: Arc::clone(&self.parts.board),
             gateway: self.handles.gateway.clone(),
-            outbox: self.handles.outbox.clone(),
+            outbox: self.handles.outboxes.of(door).clone(),
             identify_queue: self.handles.identify_queue.clone(),
             exit: Arc::clone(&self.parts.exit),
         };
-        Discord { template: template(row), parts }
+        Some(Discord { template: template(row), parts })
     }
 
-    fn identify_queue(&self) -> IdentifyQueue {
-        IdentifyQueue {
-            source: Arc::clone(&self.parts.source),
+    fn identify_queue(&self) -> Option<IdentifyQueue> {
+        let (_, source) = self.sharded()?;
+        Some(IdentifyQueue {
+            source: Arc::clone(source),
             shards: match self.parts.live.now().settings.discord.shards {
                 Shards::Auto => None,
                 Shards::Count(count) => Some(count),
@@ -477,7 +498,7 @@ impl Wiring {
             discord: self.handles.discord.clone(),
             dice: Arc::clone(&self.parts.dice),
             exit: Arc::clone(&self.parts.exit),
-        }
+        })
     }
 }
 

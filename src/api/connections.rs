@@ -1,9 +1,14 @@
 //! Takes connections, so many at a time and each for so long, and lets them end when the program stops.
 
+use std::convert::Infallible;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -16,10 +21,15 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use crate::api::Limits;
+use crate::api::bodies::Answer;
 use crate::api::guard::Link;
+use crate::api::places::{Place, Places, Share};
 
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// How long a client in a reserved place may take to send the head of its request.
+const RESERVED_HEADER: Duration = Duration::from_secs(2);
 
 /// The pause after a connection could not be taken: the usual cause is that no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -27,14 +37,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Serves until told to stop, then as long as answers that have begun need, within the grace.
 pub async fn serve(listener: TcpListener, router: &Router, limits: Limits, stop: &CancellationToken) {
     let mut open = JoinSet::new();
+    let places = Places::new(limits.capacity);
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             // What happened in a connection is its own business; a panic was logged when it happened.
             Some(_) = open.join_next() => {}
-            accepted = listener.accept(), if open.len() < limits.connections => match accepted {
-                Ok((stream, _)) => {
-                    open.spawn(connection(stream, router.clone(), limits, stop.clone()));
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    // Without a place the socket is closed at once, so that its client knows.
+                    if let Some(place) = places.take(peer.ip()) {
+                        open.spawn(connection(stream, place, router.clone(), limits, stop.clone()));
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(event = "api.refused", %error, "cannot take a connection");
@@ -48,21 +62,23 @@ pub async fn serve(listener: TcpListener, router: &Router, limits: Limits, stop:
     let _ = timeout(limits.grace * 2, async { while open.join_next().await.is_some() {} }).await;
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
+async fn connection(stream: TcpStream, place: Place, router: Router, limits: Limits, stop: CancellationToken) {
     let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
-    let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical() };
+    let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical(), share: place.share };
     // A failure is seen by the next write; this only makes small answers faster.
     let _ = stream.set_nodelay(true);
-    let stopping = stop.clone();
+    let (stopping, gives_way, reserved) = (stop.clone(), place.gives_way.clone(), place.share == Share::HealthOnly);
+    let place = Arc::new(place);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link);
         // An answer that never ends by itself watches this, so that the stop need not wait for it.
         request.extensions_mut().insert(stopping.clone());
-        router.clone().call(request)
+        answer(request, router.clone(), Arc::clone(&place))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.header)
+        .header_read_timeout(if reserved { limits.header.min(RESERVED_HEADER) } else { limits.header })
+        .keep_alive(!reserved)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
@@ -70,9 +86,17 @@ async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: Can
     tokio::select! {
         // Clients go away as they like: there is nothing to do and nobody to tell.
         _ = served.as_mut() => return,
+        () = gives_way.cancelled() => return,
         () = stop.cancelled() => {}
         () = sleep(limits.life) => {}
     }
     served.as_mut().graceful_shutdown();
     let _ = timeout(limits.grace, served).await;
+}
+
+/// One request; the connection is busy with it until its answer was sent.
+async fn answer(request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
+    let Some(busy) = place.begin() else { return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()) };
+    let response = router.call(request).await?;
+    Ok(response.map(|body| Body::new(Answer::new(body, busy))))
 }

@@ -10,16 +10,42 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
-/// Headers that say that somebody asks on another's behalf.
-const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+use crate::api::places::Share;
 
-/// The two ends of a connection.
+/// Headers that proxies, load balancers and content networks add to a request that they pass on.
+const FORWARDED: [&str; 18] = [
+    "cdn-loop",
+    "cf-connecting-ip",
+    "cf-ray",
+    "client-ip",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "forwarded",
+    "forwarded-for",
+    "true-client-ip",
+    "via",
+    "x-appengine-user-ip",
+    "x-azure-clientip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-original-forwarded-for",
+    "x-original-host",
+    "x-real-ip",
+];
+
+/// How all further headers of this kind begin (`X-Forwarded-For`, `-Host`, `-Proto`, ...).
+const FORWARDED_PREFIX: &str = "x-forwarded";
+
+/// The two ends of a connection, and what may be asked for over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// The client's address.
     pub peer: IpAddr,
     /// The address that the client connected to.
     pub own: IpAddr,
+    /// What the connection's place is for.
+    pub share: Share,
 }
 
 /// What a route shows.
@@ -42,6 +68,8 @@ pub enum Rejection {
     Key,
     /// A key would be needed, and none is configured.
     NoKeys,
+    /// All places but those for health and metrics are busy.
+    Busy,
 }
 
 impl Rejection {
@@ -57,12 +85,19 @@ impl Rejection {
                 (StatusCode::UNAUTHORIZED, "send a key of STAFFAI_API_KEYS as a bearer token or as the password")
             }
             Self::NoKeys => (StatusCode::FORBIDDEN, "only this machine may ask; set STAFFAI_API_KEYS to allow others"),
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "all connections are busy; try again in a moment"),
         }
     }
 }
 
 /// Decides about one request.
+///
+/// Health and metrics are open. All else needs a key once keys are configured, from this machine too: a proxy on it may send no
+/// header that gives it away. Without keys it is for this machine alone, and a request that was forwarded is not of it.
 pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Access) -> Result<(), Rejection> {
+    if access == Access::Private && link.share == Share::HealthOnly {
+        return Err(Rejection::Busy);
+    }
     // A browser adds a bearer key only for a page that knows it, so nothing else needs to be asked.
     if bearer(headers).is_some_and(|key| known(key, keys)) {
         return Ok(());
@@ -73,12 +108,17 @@ pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Acc
     if headers.contains_key(header::ORIGIN) && !same_origin(headers) {
         return Err(Rejection::Origin);
     }
-    let local =
-        link.peer.is_loopback() && link.own.is_loopback() && !FORWARDED.iter().any(|name| headers.contains_key(*name));
+    let local = keys.is_empty() && link.peer.is_loopback() && link.own.is_loopback() && !forwarded(headers);
     if access == Access::Open || local || basic(headers).is_some_and(|key| known(&key, keys)) {
         return Ok(());
     }
     Err(if keys.is_empty() { Rejection::NoKeys } else { Rejection::Key })
+}
+
+/// Whether the request was passed on by somebody.
+fn forwarded(headers: &HeaderMap) -> bool {
+    let tells = |name: &str| FORWARDED.contains(&name) || name.starts_with(FORWARDED_PREFIX);
+    headers.keys().any(|name| tells(name.as_str()))
 }
 
 /// The only value of a header; a second one is a trick.
@@ -143,7 +183,7 @@ mod tests {
 
     fn ask(link: &str, lines: &[(&'static str, &str)], keys: &[&str], access: Access) -> Result<(), Rejection> {
         let (peer, own) = link.split_once(' ').unwrap();
-        let link = Link { peer: peer.parse().unwrap(), own: own.parse().unwrap() };
+        let link = Link { peer: peer.parse().unwrap(), own: own.parse().unwrap(), share: Share::Whole };
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
@@ -220,13 +260,35 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_on_this_machine_makes_nobody_local() {
-        for name in FORWARDED {
+    fn a_request_that_a_proxy_on_this_machine_passed_on_is_not_local() {
+        let more = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server", "x-forwarded"];
+        for name in FORWARDED.into_iter().chain(more) {
             let lines = [("host", "localhost"), (name, "203.0.113.7")];
+            assert_eq!(ask(LOCAL, &lines, &[], Access::Private), Err(Rejection::NoKeys), "{name}");
             assert_eq!(ask(LOCAL, &lines, &["first-key"], Access::Private), Err(Rejection::Key), "{name}");
+            assert_eq!(ask(LOCAL, &lines, &[], Access::Open), Ok(()), "{name}");
         }
         let proxied = [("host", "staffai.example"), ("via", "1.1 proxy"), ("authorization", "Bearer first-key")];
         assert_eq!(ask(LOCAL, &proxied, &["first-key"], Access::Private), Ok(()));
+    }
+
+    #[test]
+    fn with_keys_this_machine_needs_one_too() {
+        let host = ("host", "localhost");
+        assert_eq!(ask(LOCAL, &[host], &["first-key"], Access::Private), Err(Rejection::Key));
+        assert_eq!(ask(LOCAL, &[host], &["first-key"], Access::Open), Ok(()));
+        let keyed = [host, ("authorization", "Bearer first-key")];
+        assert_eq!(ask(LOCAL, &keyed, &["first-key"], Access::Private), Ok(()));
+    }
+
+    #[test]
+    fn a_reserved_place_is_for_health_alone() {
+        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 2].into(), share: Share::HealthOnly };
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, "Bearer first-key".parse().unwrap());
+        let keys = [SecretString::from("first-key")];
+        assert_eq!(admit(link, &headers, &keys, Access::Private), Err(Rejection::Busy));
+        assert_eq!(admit(link, &headers, &keys, Access::Open), Ok(()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::guard::{Access, Link, Rejection, admit};
-use crate::api::{ApiOptions, SERVER_NAME, dashboard};
+use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
 use crate::ports::Vitals;
 use crate::ports::vitals::{TreeNode, Turns};
 
@@ -25,11 +25,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub fn router(options: ApiOptions) -> Router {
     let keys: Arc<[SecretString]> = options.keys.into();
     let state = Pages { vitals: options.vitals, metrics: options.metrics };
-    let open = Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .layer(from_fn_with_state((keys.clone(), Access::Open), guard));
+    let open = open(keys.clone());
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -41,7 +37,22 @@ pub fn router(options: ApiOptions) -> Router {
     open.with_state(state)
         .merge(private)
         .layer(DefaultBodyLimit::max(options.limits.body))
+        .layer(from_fn_with_state(options.limits.body_within, bodies::within))
         .layer(map_response(with_safe_headers))
+}
+
+/// Health and metrics alone, for a listener of their own.
+pub fn health_router(options: &ApiOptions) -> Router {
+    let state = Pages { vitals: Arc::clone(&options.vitals), metrics: Arc::clone(&options.metrics) };
+    open([].into()).with_state(state).layer(map_response(with_safe_headers))
+}
+
+fn open(keys: Arc<[SecretString]>) -> Router<Pages> {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .layer(from_fn_with_state((keys, Access::Open), guard))
 }
 
 #[derive(Clone)]

@@ -95,6 +95,7 @@ impl Served {
         let api = Api::new(ApiOptions {
             routes: Router::new(),
             address: "127.0.0.1:0".to_owned(),
+            health_address: None,
             keys: keys.iter().map(|key| SecretString::from(*key)).collect(),
             vitals: known.clone(),
             metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
@@ -213,7 +214,7 @@ async fn every_file_that_the_dashboard_wants_is_served_and_none_from_elsewhere()
 
 #[tokio::test]
 async fn the_time_lines_are_told_the_newest_first_and_as_many_as_wanted() {
-    let served = Served::new(&["long-enough-key"], None, Limits::default()).await;
+    let served = Served::plain().await;
     for (path, wanted) in [("/api/v1/turns", vec![2, 1]), ("/api/v1/turns?limit=1", vec![2])] {
         let (status, body) = served.get(path, &[]).await;
         assert_eq!(status, StatusCode::OK);
@@ -225,7 +226,7 @@ async fn the_time_lines_are_told_the_newest_first_and_as_many_as_wanted() {
         assert_eq!(body["turns"][0]["at"], "1970-01-01T00:00:01.500Z");
     }
     assert_eq!(served.get("/api/v1/turns?limit=x", &[]).await.0, StatusCode::BAD_REQUEST);
-    assert_eq!(served.get("/api/v1/turns", &[("via", "1.1 proxy")]).await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(served.get("/api/v1/turns", &[("via", "1.1 proxy")]).await.0, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
@@ -262,12 +263,8 @@ async fn a_page_can_talk_over_a_web_socket() {
 #[tokio::test]
 async fn a_port_in_use_is_named_with_its_setting() {
     let served = Served::plain().await;
-    let api = Api {
-        address: served.address.to_string(),
-        limits: Limits::default(),
-        router: Router::new(),
-        bound: watch::Sender::new(None),
-    };
+    let site = Site::new(served.address.to_string(), "STAFFAI_HTTP_ADDR", Router::new());
+    let api = Api { limits: Limits::default(), whole: site, health: None };
     let error = api.serve(CancellationToken::new()).await.unwrap_err();
     let wanted = "the port is in use; stop the other program, or set STAFFAI_HTTP_ADDR to a free address";
     assert_eq!(error, format!("cannot listen on {}: {wanted}", served.address));
@@ -349,21 +346,115 @@ async fn a_client_that_sends_no_head_is_let_go() {
     }
 }
 
-#[tokio::test]
-async fn connections_over_the_cap_wait_for_a_place() {
-    let served = Served::new(&[], None, Limits { connections: 1, ..Limits::default() }).await;
-    let mut first = TcpStream::connect(served.address).await.unwrap();
-    let ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const CHECK: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// A connection that asks nothing and waits for its answer.
+async fn asked(served: &Served, request: &[u8]) -> (TcpStream, [u8; 12]) {
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
     let mut answer = [0; 12];
-    first.write_all(ask).await.unwrap();
-    first.read_exact(&mut answer).await.unwrap();
-    let mut second = TcpStream::connect(served.address).await.unwrap();
-    second.write_all(ask).await.unwrap();
-    let waited = tokio::time::timeout(Duration::from_millis(100), second.read_exact(&mut answer)).await;
-    assert!(waited.is_err(), "the second connection was served beside the first");
-    drop(first);
-    tokio::time::timeout(PATIENCE, second.read_exact(&mut answer)).await.unwrap().unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    stream.write_all(request).await.unwrap();
+    let answered = tokio::time::timeout(PATIENCE, stream.read_exact(&mut answer)).await.expect("there is an answer");
+    answered.unwrap();
+    (stream, answer)
+}
+
+/// Whether the other side closed this connection.
+async fn closed(stream: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.is_ok()
+}
+
+#[tokio::test]
+async fn idle_connections_give_way_to_new_ones() {
+    let capacity = Capacity { connections: 2, per_peer: 2, reserved: 0 };
+    let served = Served::new(&[], None, Limits { capacity, ..Limits::default() }).await;
+    let (mut first, _) = asked(&served, CHECK).await;
+    // It sends nothing at all, as an attacker would.
+    let _silent = TcpStream::connect(served.address).await.unwrap();
+    for _ in 0..20 {
+        let (_, answer) = asked(&served, CHECK).await;
+        assert_eq!(&answer, b"HTTP/1.1 200");
+    }
+    assert!(closed(&mut first).await);
+}
+
+/// A page whose answers take until they are released.
+fn busy_page() -> (Router, Arc<Notify>) {
+    let release = Arc::new(Notify::new());
+    let waiting = release.clone();
+    let slow = async move || {
+        waiting.notified().await;
+        "done"
+    };
+    (Router::new().route("/slow", get(slow)), release)
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_answered_while_every_connection_is_busy() {
+    let (page, _release) = busy_page();
+    let capacity = Capacity { connections: 8, per_peer: 8, reserved: 2 };
+    let served = Served::new(&[], Some(page), Limits { capacity, ..Limits::default() }).await;
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        held.push(stream);
+    }
+    // What is accepted after them is in the reserved places once all of them ask.
+    let refused = async {
+        loop {
+            let (_, answer) = asked(&served, b"GET /api/v1/tree HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+            if &answer == b"HTTP/1.1 503" {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.expect("only health is answered");
+    // Silent connections in the reserved places do not keep the others out.
+    let _silent =
+        [TcpStream::connect(served.address).await.unwrap(), TcpStream::connect(served.address).await.unwrap()];
+    for _ in 0..20 {
+        let (_, answer) = asked(&served, CHECK).await;
+        assert_eq!(&answer, b"HTTP/1.1 200");
+    }
+}
+
+#[tokio::test]
+async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
+    let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
+    let api = Api::new(ApiOptions {
+        routes: Router::new(),
+        address: "127.0.0.1:0".to_owned(),
+        health_address: Some("127.0.0.1:0".to_owned()),
+        keys: vec!["long-enough-key".into()],
+        vitals: known,
+        metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
+        page: None,
+        limits: Limits::default(),
+    });
+    let mut bound = api.health_bound().unwrap();
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let task = tokio::spawn(async move { api.serve(stopped).await });
+    let address = bound.wait_for(Option::is_some).await.unwrap().unwrap();
+    let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+    for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 200), ("/api/v1/tree", 404), ("/", 404)] {
+        let request = client.get(format!("http://{address}{path}")).bearer_auth("long-enough-key");
+        assert_eq!(request.send().await.unwrap().status().as_u16(), status, "{path}");
+    }
+    stop.cancel();
+    assert_eq!(tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_is_not_waited_for() {
+    let page = Router::new().route("/", axum::routing::post(async |body: String| body));
+    let limits = Limits { body_within: Duration::from_millis(50), ..Limits::default() };
+    let served = Served::new(&[], Some(page), limits).await;
+    let head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf";
+    let (mut stream, answer) = asked(&served, head).await;
+    assert_eq!(&answer, b"HTTP/1.1 408");
+    assert!(closed(&mut stream).await);
 }
 
 #[tokio::test]

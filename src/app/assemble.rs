@@ -6,8 +6,10 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::sync::watch;
 
+use super::doors;
 use super::reload::{self, Configured, Lookup, Watched};
 use crate::actors::board::{Board, PartKind, STORE};
+use crate::actors::door::Doors;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
@@ -16,20 +18,13 @@ use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
-use crate::config::edges::{self, DirectMessages};
-use crate::discord::attachments::ContentServers;
-use crate::discord::gateway::{Gateway, Interests};
-use crate::discord::message::AllowedMentions;
-use crate::discord::prefilter::Lottery;
-use crate::discord::rest::Rest;
-use crate::discord::{self, Access};
-use crate::ports::{Attachments, Clock, Dice, EventSource, Faults, Poster, Store, Vitals};
+use crate::ports::{Clock, Dice, Faults, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
+use crate::terminal;
 use crate::terminal::sessions::Sessions;
-use crate::terminal::{self, Nowhere};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -85,14 +80,24 @@ pub struct Assembled {
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics } = launch;
-    let mut mistakes = Vec::new();
+    let mut mistakes = unknown_doors(&settings);
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let door = if alone { Ok(alone_with(&sessions)) } else { door(&settings, live.as_ref().ok(), &dice) };
-    let door = door.map_err(|mistake| mistakes.push(mistake)).ok();
+    let mut records = vec![doors::terminal(&sessions)];
+    let mut home = terminal::DOOR;
+    if !alone {
+        match doors::discord(&settings, live.as_ref().ok(), &dice) {
+            Ok(record) => {
+                home = record.door.clone();
+                records.insert(0, record);
+            }
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
-    let (Some(Platform { source, poster, attachments }), Some(live)) = (door, live) else {
+    let (Some(doors), Some(live), true) = (doors, live, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -108,10 +113,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         live: live.clone(),
     });
     board.meet(PartKind::Store, STORE);
-    let handles = Handles::new(discord::DOOR, terminal::DOOR);
-    let events = TurnEvents::new(vec![terminal::DOOR], Arc::clone(&clock));
+    let handles = Handles::new(&doors);
+    let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock));
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
+        health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: settings.http.api_keys.clone(),
         vitals: Arc::clone(&vitals),
         metrics,
@@ -128,12 +134,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         dice,
         faults,
         store,
-        door: discord::DOOR,
-        source,
-        poster,
-        attachments,
-        terminal_door: terminal::DOOR,
-        terminal: sessions,
+        doors,
+        home,
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
@@ -162,50 +164,10 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
     Ok(Arc::new(store.map_err(in_use)?))
 }
 
-/// How to reach Discord.
-pub(super) fn access(settings: &Settings) -> Access {
-    let discord = &settings.discord;
-    Access {
-        api_url: discord.api_url.clone(),
-        token: discord.token.clone().unwrap_or_default(),
-        allow_insecure: discord.allow_insecure,
-    }
-}
-
-/// A platform as the tree sees it: what it tells, what it can be asked, and the files that it keeps.
-struct Platform {
-    source: Arc<dyn EventSource>,
-    poster: Arc<dyn Poster>,
-    attachments: Arc<dyn Attachments>,
-}
-
-/// No platform: nothing is told, and nothing is ever posted but to the terminal.
-fn alone_with(sessions: &Arc<Sessions>) -> Platform {
-    Platform { source: Arc::new(Nowhere), poster: Arc::clone(sessions) as _, attachments: Arc::new(Nowhere) }
-}
-
-/// Draws for messages that nobody addressed to us, with the chances that are in force at that moment.
-fn lottery(live: Live, dice: Arc<dyn Dice>) -> Lottery {
-    let chances = move || {
-        let running = live.now();
-        let interjection = &running.settings.interjection;
-        (interjection.response_chance, interjection.delivery_chance)
-    };
-    Lottery { dice, chances: Arc::new(chances) }
-}
-
-fn door(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<Platform, String> {
-    let access = access(settings);
-    let edges::AllowedMentions { replied_user, users } = settings.discord.allowed_mentions;
-    let rest = Rest::new(&access).map_err(|error| error.to_string())?;
-    let rest = Arc::new(rest.pinging(AllowedMentions { answered: replied_user, mentioned: users }));
-    let interests = Interests {
-        names: settings.members.aliases.clone(),
-        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
-        reactions: settings.interjection.backoff_after > 0,
-        lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
-    };
-    let attachments = ContentServers::new(&access, &rest).map_err(|error| error.to_string())?;
-    let source = Gateway::new(access, interests, Arc::clone(&rest));
-    Ok(Platform { source: Arc::new(source), poster: rest, attachments: Arc::new(attachments) })
+/// Rules for tools may name the doors of this program alone, whether they are open now or not.
+fn unknown_doors(settings: &Settings) -> Vec<String> {
+    let known: Vec<String> = doors::rules(settings).into_keys().map(|door| door.to_string()).collect();
+    let named = settings.tools.rules.iter().flat_map(|rule| &rule.doors);
+    let unknown = named.filter(|door| !known.contains(door));
+    unknown.map(|door| format!("tools.rules: there is no door {door:?}; there are {}", known.join(", "))).collect()
 }

@@ -2,14 +2,13 @@
 
 use super::assemble::Launch;
 use crate::config::Settings;
-use crate::config::problem;
-use crate::{discord, terminal};
+use crate::config::address;
+use crate::domain::ids::Door;
 
 /// What a start is told by.
 pub struct Begun {
     model: Option<String>,
     store: String,
-    doors: String,
     address: String,
 }
 
@@ -17,19 +16,13 @@ impl Begun {
     /// What is about to begin.
     pub fn of(launch: &Launch) -> Self {
         let settings = &launch.settings;
-        let platform = (!launch.alone).then(|| discord::DOOR.to_string());
-        let doors: Vec<String> = platform.into_iter().chain([terminal::DOOR.to_string()]).collect();
-        Self {
-            model: settings.llm.model.clone(),
-            store: store(settings),
-            doors: doors.join(", "),
-            address: settings.http.addr.to_string(),
-        }
+        Self { model: settings.llm.model.clone(), store: store(settings), address: settings.http.addr.to_string() }
     }
 
-    /// Says so. `configuration` is the version of what is in force.
-    pub fn tell(&self, configuration: &str) {
-        let Self { model, store, doors, address } = self;
+    /// Says so, with the version of the configuration in force and the doors that are open.
+    pub fn tell(&self, configuration: &str, doors: &[Door]) {
+        let Self { model, store, address } = self;
+        let doors = doors.iter().map(Door::as_str).collect::<Vec<_>>().join(", ");
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(
             event = "program.started",
@@ -48,7 +41,7 @@ impl Begun {
 fn store(settings: &Settings) -> String {
     use secrecy::ExposeSecret;
     match settings.redis.address() {
-        Some(address) => problem::shown(address.expose_secret()),
+        Some(address) => address::shown_address(address.expose_secret()),
         None => format!("embedded in {}", settings.store.dir.display()),
     }
 }

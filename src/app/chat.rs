@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::commands::{self, Reading};
+use super::demo::{Demo, NoDemo};
 use super::system::SystemClock;
 use super::{App, Cli, exit};
 use crate::config::Loaded;
-use crate::playground::demo_model::{DemoModel, MODEL};
 use crate::ports::Clock;
 use crate::store::embedded::opener::Opener;
 use crate::store::{Backend, OpenError};
@@ -30,7 +30,7 @@ pub async fn run(cli: &Cli) -> u8 {
     let mut reading = Reading::new(cli, |sources| sources);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let address = commands::reachable(loaded.settings.http.addr);
-    if commands::ask_health(&loaded.settings).await.is_ok() {
+    if commands::ask_health(loaded.settings.http.addr).await.is_ok() {
         if !loaded.settings.http.api_keys.is_empty() && !is_own(address.ip()) {
             eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
             return exit::NEGATIVE;
@@ -41,29 +41,31 @@ pub async fn run(cli: &Cli) -> u8 {
     let demo = if loaded.llm_configured() || loaded.settings.llm.model.is_some() {
         None
     } else {
-        match DemoModel::start(THINKING).await {
+        match Demo::start(THINKING).await {
             Ok(demo) => Some(demo),
-            Err(error) => {
-                eprintln!("the demo model cannot start: {error}");
-                return exit::GAVE_UP;
+            Err(NoDemo(why, code)) => {
+                eprintln!("{why}");
+                return code;
             }
         }
     };
-    let demo_url = demo.as_ref().map(DemoModel::base_url);
+    let with_demo = demo.as_ref().map(Demo::configure);
     let Some(folder) = lone_folder(loaded.settings.store.dir.join("chat")).await else {
         eprintln!("{CHATS_MAX} conversations without a service run here already");
         return exit::IN_USE;
     };
+    let elsewhere = loaded.settings.redis.address().is_some();
+    let kept = folder.display().to_string();
     reading.adapt = Arc::new(move |settings| {
         settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
+        settings.http.health_addr = None;
         // What a service of the same directory still owes its members is none of this one's business.
         settings.store.dir.clone_from(&folder);
         (settings.redis.url, settings.redis.host) = (None, None);
         // Lines of the log would stand between those of the conversation.
         "error".clone_into(&mut settings.log.level);
-        if let Some(url) = &demo_url {
-            settings.llm.url.clone_from(url);
-            settings.llm.model = Some(MODEL.to_owned());
+        if let Some(configure) = &with_demo {
+            configure(settings);
         }
     });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
@@ -80,7 +82,11 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            println!("no service runs here, so this is one of its own, with {}\n{HINT}", named(demo.as_ref()));
+            println!("no service runs here, so this is one of its own, with {}", named(demo.as_ref()));
+            if elsewhere {
+                println!("what is said is kept in {kept}; the settings of Redis are ignored here");
+            }
+            println!("{HINT}");
             talk(&loaded, address).await
         }
         Ok(None) | Err(_) => {
@@ -96,7 +102,7 @@ pub async fn run(cli: &Cli) -> u8 {
 }
 
 /// Which model answers, for the person at the terminal.
-const fn named(demo: Option<&DemoModel>) -> &'static str {
+const fn named(demo: Option<&Demo>) -> &'static str {
     match demo {
         Some(_) => "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one",
         None => "the configured model",

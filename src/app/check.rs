@@ -15,6 +15,8 @@ use crate::llm::registry::Registry;
 
 mod door;
 
+mod listener;
+
 mod models;
 
 mod places;
@@ -72,6 +74,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
         }
         return report;
     }
+    listener::check(settings, &mut report).await;
     storage::check(settings, scope.offline, &mut report).await;
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");

@@ -46,7 +46,8 @@ pub async fn health(cli: &Cli) -> u8 {
         print_problems(&problems);
         return exit::USAGE;
     };
-    match ask_health(&loaded.settings).await {
+    let http = &loaded.settings.http;
+    match ask_health(http.health_addr.unwrap_or(http.addr)).await {
         Ok(()) => {
             println!("healthy");
             exit::FINE
@@ -70,8 +71,8 @@ pub(super) fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// Whether our own service answers at the configured address that it is healthy; if not, why.
-pub(super) async fn ask_health(settings: &Settings) -> Result<(), String> {
-    let address = reachable(settings.http.addr);
+pub(super) async fn ask_health(configured: SocketAddr) -> Result<(), String> {
+    let address = reachable(configured);
     let url = format!("http://{address}/healthz");
     let client = reqwest::Client::builder().timeout(HEALTH_WITHIN).no_proxy().build();
     let answer = match client {
@@ -133,7 +134,7 @@ pub(super) struct Reading {
     format: Option<Format>,
     sources: fn(Sources) -> Sources,
     /// What the log of this command never shows.
-    redaction: Redaction,
+    pub redaction: Redaction,
     /// What the command itself sets.
     pub adapt: Arc<dyn Fn(&mut Settings) + Send + Sync>,
 }
@@ -264,8 +265,9 @@ pub(super) fn secrets(settings: &Settings) -> Vec<SecretString> {
     secrets.extend(settings.discord.token.clone());
     secrets.extend(settings.llm.key.clone());
     secrets.extend(settings.redis.password.clone());
-    secrets.extend(settings.redis.url.clone());
-    secrets.extend(settings.tools.nats_url.clone());
+    // Of an address only the login is secret: where it leads has to be seen when something is wrong.
+    let addresses = settings.redis.address().into_iter().chain(settings.tools.nats_url.clone());
+    secrets.extend(addresses.flat_map(|address| config::address::secrets_of_address(&address)));
     secrets.extend(settings.telemetry.headers.clone());
     secrets
 }

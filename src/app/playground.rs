@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::ExposeSecret;
 
 use super::commands::{self, Reading};
-use super::system::SystemClock;
+use super::demo::{Demo, NoDemo};
+use super::system::{self, SystemClock};
 use super::{Cli, exit};
 use crate::config::sources::Sources;
-use crate::playground::demo_model::{DemoModel, MODEL};
 use crate::playground::page;
 use crate::playground::service::{Options, Service};
 use crate::ports::Clock;
@@ -29,19 +29,23 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("the page cannot be served at {address}: {error}; set STAFFAI_HTTP_ADDR to a free address");
         return exit::USAGE;
     }
-    let service = match Service::start(Options::new(Arc::new(|| SystemClock.now().0))).await {
+    let token = system::random_token();
+    let mut options = Options::new(Arc::new(|| SystemClock.now().0));
+    token.expose_secret().clone_into(&mut options.token);
+    reading.redaction.add(std::slice::from_ref(&token));
+    let service = match Service::start(options).await {
         Ok(service) => service,
         Err(error) => {
             eprintln!("the local Discord service cannot start: {error}");
             return exit::GAVE_UP;
         }
     };
-    let demo = if loaded.llm_configured() { None } else { Some(DemoModel::start(THINKING).await) };
+    let demo = if loaded.llm_configured() { None } else { Some(Demo::start(THINKING).await) };
     let demo = match demo.transpose() {
         Ok(demo) => demo,
-        Err(error) => {
-            eprintln!("the demo model cannot start: {error}");
-            return exit::GAVE_UP;
+        Err(NoDemo(why, code)) => {
+            eprintln!("{why}");
+            return code;
         }
     };
     if demo.is_none() && loaded.settings.llm.model.is_none() {
@@ -49,8 +53,8 @@ pub async fn run(cli: &Cli) -> u8 {
         return exit::USAGE;
     }
     let owners: Vec<String> = service.guilds().iter().map(|guild| guild.owner.to_string()).collect();
-    let (api_url, token) = (service.api_url(), SecretString::from(service.token().to_owned()));
-    let demo_url = demo.as_ref().map(DemoModel::base_url);
+    let api_url = service.api_url();
+    let with_demo = demo.as_ref().map(Demo::configure);
     reading.adapt = Arc::new(move |settings| {
         settings.telemetry.endpoint = None;
         settings.discord.api_url.clone_from(&api_url);
@@ -58,9 +62,8 @@ pub async fn run(cli: &Cli) -> u8 {
         if settings.discord.operators.is_empty() {
             settings.discord.operators.clone_from(&owners);
         }
-        if let Some(url) = &demo_url {
-            settings.llm.url.clone_from(url);
-            settings.llm.model = Some(MODEL.to_owned());
+        if let Some(configure) = &with_demo {
+            configure(settings);
         }
     });
     let Ok(loaded) = reading.load() else { return exit::USAGE };

@@ -1,7 +1,7 @@
 //! What the running configuration is made of, and how it is read again.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashSet};
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,20 +9,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
-use super::files;
+use super::{doors, files};
 use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
 use crate::config::Settings;
 use crate::config::community::LimitFor;
-use crate::config::edges::DirectMessages;
-use crate::discord;
-use crate::domain::ids::Person;
 use crate::domain::limits::estimate::CHARS_A_TOKEN;
 use crate::domain::limits::{self, Limits};
 use crate::domain::prompt;
-use crate::domain::restriction;
-use crate::domain::triage::Rules;
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::ReplyContract;
 use crate::llm::client::Client;
 use crate::llm::registry::{self, DefaultRow, Registry};
 use crate::telemetry::Redaction;
@@ -121,7 +116,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
     let models = models(&settings, &lookup, &redaction).map_err(|more| mistakes.extend(more)).ok();
     let (Some(prompts), Some(schema), Some((models, rows))) = (prompts, schema, models) else { return Err(mistakes) };
-    let rules = rules(&settings);
+    let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
     (format!("{settings:?}"), &prompts, schema.document().to_string(), rows).hash(&mut hasher);
@@ -129,7 +124,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let limits = limits(&settings);
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.document().to_string().len();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
-    Ok(Running { settings, prompts, schema, rules, limits, fixed_prompt, models: Arc::new(models), version })
+    Ok(Running { settings, prompts, schema, doors, limits, fixed_prompt, models: Arc::new(models), version })
 }
 
 /// Every mistake in the files that these settings name.
@@ -168,31 +163,6 @@ pub(super) fn rows(settings: &Settings, lookup: &Lookup) -> Result<(Registry, St
     };
     let rows = registry::build(file, &default, lookup.as_ref())?;
     Ok((rows, text.unwrap_or_default()))
-}
-
-/// Who is answered, and what this door wants of an answer.
-fn rules(settings: &Settings) -> Rules {
-    let texts = |ids: &[String]| ids.iter().cloned().collect::<HashSet<_>>();
-    Rules {
-        aliases: settings.members.aliases.clone(),
-        ignored_roles: texts(&settings.members.ignored_roles),
-        allowed_bots: texts(&settings.bots.allowed),
-        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
-        communities: [(discord::DOOR, texts(&settings.discord.guilds))].into(),
-        operators: settings.discord.operators.iter().map(|id| Person::new(discord::DOOR, id.as_str())).collect(),
-        super_roles: texts(&settings.members.super_roles),
-        restriction: settings.restriction.role.clone().map(|role| restriction::Rules {
-            door: discord::DOOR,
-            role,
-            channel: settings.restriction.channel.clone(),
-        }),
-        policy: Policy {
-            reply: ReplyContract::Typed,
-            history: HistoryScope::PersonInPlace,
-            lane: LaneRule::Queue,
-            model: None,
-        },
-    }
 }
 
 /// What is allowed to whom.

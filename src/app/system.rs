@@ -25,3 +25,10 @@ impl Dice for SystemDice {
         rand::random()
     }
 }
+
+/// A token of 128 random bits that nobody can guess, from the system's own source.
+#[cfg(feature = "playground")]
+#[expect(clippy::disallowed_methods, reason = "this is the one source of chance of the program")]
+pub fn random_token() -> secrecy::SecretString {
+    format!("{:032x}", rand::random::<u128>()).into()
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::Settings;
-use super::edges::is_loopback;
+use super::address::{is_loopback, is_remote};
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
@@ -75,6 +75,13 @@ impl Checks<'_> {
             let fix = "must be https, because the token would travel in the clear; \
                        DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust";
             self.problem("discord.api_url", fix);
+        }
+        let model = settings.llm.url.parse::<http::Uri>().unwrap_or_default();
+        if model.scheme_str() == Some("http") && model.host().is_some_and(is_remote) {
+            self.warn(format!(
+                "llm.url ({}) is plain http to another network: what members write and the key can be read on the way; use https",
+                env::name_of("llm.url")
+            ));
         }
         let authority = settings.llm.url.parse::<http::Uri>().ok().and_then(|address| address.into_parts().authority);
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {

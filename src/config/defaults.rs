@@ -60,6 +60,25 @@ pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
+/// The known name of which this one is a slip of the hand: one letter more, less or another, two neighbours the wrong way round,
+/// or, in a long name, two such edits.
+#[must_use]
+pub fn slip_of<'a>(wrong: &str, mut known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let upper = wrong.to_ascii_uppercase();
+    let most = |name: &str| if name.len() >= LONG_NAME { 2 } else { 1 };
+    let swapped = |name: &str| {
+        let (left, right) = (upper.as_bytes(), name.as_bytes());
+        let different: Vec<usize> = (0..left.len()).filter(|at| right.get(*at) != Some(&left[*at])).collect();
+        left.len() == right.len()
+            && matches!(different[..], [a, b] if b == a + 1 && left[a] == right[b] && left[b] == right[a])
+    };
+    let near = |name: &&str| name.len().abs_diff(upper.len()) <= 2 && distance(&upper, name) <= most(name);
+    known.find(|name| near(name) || swapped(name))
+}
+
+/// Letters of a name in which two edits are still a slip.
+const LONG_NAME: usize = 12;
+
 /// Single-letter edits (insert, remove, replace) that turn one name into the other.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
@@ -96,6 +115,24 @@ mod tests {
         for entry in &entries {
             assert!(entry.sentence.len() > 15, "{} has no sentence above it", entry.key);
             assert!(entry.sentence.ends_with(['.', '/']), "the sentence of {} has no end", entry.key);
+        }
+    }
+
+    #[test]
+    fn a_slip_is_told_from_a_name_for_somebody_else() {
+        let known = ["DISCORD_BOT_TOKEN", "LITELLM_MODEL", "REDIS_URL", "LOG_LEVEL"];
+        for (wrong, right) in [
+            ("DISCORD_BOT_TOKN", "DISCORD_BOT_TOKEN"),
+            ("DISCORD_TOKEN_BOT", ""),
+            ("LITELLM_MODLE", "LITELLM_MODEL"),
+            ("REDIS_ULR", "REDIS_URL"),
+            ("redis_url", "REDIS_URL"),
+            ("LOGLEVEL", "LOG_LEVEL"),
+            ("REDIS_TTL", ""),
+            ("PATH", ""),
+            ("LITELLM_SALT_KEY", ""),
+        ] {
+            assert_eq!(slip_of(wrong, known.into_iter()).unwrap_or_default(), right, "{wrong}");
         }
     }
 

@@ -11,7 +11,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::read;
+use super::address::{escape, is_loopback};
+use super::{defaults, read};
 
 /// `[discord]`: the account, where the service is, and what it allows.
 #[derive(Debug, Clone, Deserialize)]
@@ -47,19 +48,35 @@ pub struct Discord {
 }
 
 impl Discord {
+    /// What is wrong with the form of the token, and the fix; none when it has the form of one, or when there is no token. What
+    /// another service than the default one takes is its own business, but it gets no prefix and no blanks either.
+    #[must_use]
+    pub fn token_mistake(&self) -> Option<&'static str> {
+        let token = self.token.as_ref()?.expose_secret();
+        let mut words = token.split_whitespace();
+        let first = words.next()?;
+        if words.next().is_some() {
+            let prefixed = first.eq_ignore_ascii_case("bot");
+            return Some(if prefixed {
+                "begins with \"Bot\", which is added when it is sent; set the token alone"
+            } else {
+                "has a blank in it; copy the token alone"
+            });
+        }
+        let parts: Vec<usize> = token.split('.').map(str::len).collect();
+        let has_form = parts.len() == 3 && parts.iter().all(|length| *length > 0);
+        let usual =
+            defaults::entries().iter().any(|entry| entry.key == "discord.api_url" && entry.text() == self.api_url);
+        (usual && !has_form).then_some(
+            "is no bot token, which has three parts with dots between; copy it from discord developer portal > Bot > Reset Token",
+        )
+    }
+
     /// Whether a connection without TLS to this host is allowed.
     #[must_use]
     pub fn permits_insecure(&self, host: &str) -> bool {
         self.allow_insecure || is_loopback(host)
     }
-}
-
-/// Whether a host name or address can only be this machine.
-#[must_use]
-pub fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare.eq_ignore_ascii_case("localhost")
-        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// How many gateway shards the bot has.
@@ -186,7 +203,10 @@ pub struct Http {
     /// Where to listen; port 0 takes any free one.
     #[serde(deserialize_with = "read::listen_address")]
     pub addr: SocketAddr,
-    /// Keys that may use the API; empty means loopback only.
+    /// Where to listen for health and metrics alone; `None` for no listener of their own.
+    #[serde(deserialize_with = "read::optional_listen_address")]
+    pub health_addr: Option<SocketAddr>,
+    /// Keys that open dashboard and API; empty means loopback only.
     #[serde(deserialize_with = "read::secrets")]
     pub api_keys: Vec<SecretString>,
 }
@@ -237,21 +257,6 @@ impl Redis {
             .unwrap_or_default();
         Some(SecretString::from(format!("redis://{login}{host}:{}/{}", self.port, self.db)))
     }
-}
-
-/// Escapes what may not stand in the password of an address.
-fn escape(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            // Writing into a string cannot fail.
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
 }
 
 /// `[log]`: what is logged and how.

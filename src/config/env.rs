@@ -64,6 +64,7 @@ pub const VARIABLES: &[Variable] = &[
     row("CONTEXT_MESSAGE_MAX_AGE_SECONDS", "history.message_max_age", ""),
     row("STAFFAI_PROMPTS_DIR", "prompts.dir", ""),
     row("STAFFAI_HTTP_ADDR", "http.addr", ""),
+    row("STAFFAI_HEALTH_ADDR", "http.health_addr", ""),
     secret("STAFFAI_API_KEYS", "http.api_keys", "A comma list."),
     row("STAFFAI_DATA_DIR", "store.dir", ""),
     secret("REDIS_URL", "redis.url", ""),

@@ -6,6 +6,7 @@
 mod files;
 mod names;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +42,9 @@ pub struct Gathered {
     pub variables: Variables,
 }
 
+/// The file of MCP servers, where no other one is named.
+const MCP_FILE: &str = "mcp.json";
+
 /// Reads every source.
 pub fn gather(sources: &Sources) -> Gathered {
     let mut warnings = Vec::new();
@@ -51,6 +55,7 @@ pub fn gather(sources: &Sources) -> Gathered {
         known: defaults::entries().into_iter().map(|entry| entry.key).collect(),
         assignments: Vec::new(),
         fallbacks: Vec::new(),
+        ignored: BTreeSet::new(),
         problems: Vec::new(),
         warnings,
     };
@@ -62,6 +67,7 @@ pub fn gather(sources: &Sources) -> Gathered {
     for (key, value) in &sources.options {
         gathering.assign(key, value.as_str().into(), Origin::new(Layer::CommandLine));
     }
+    gathering.tell_ignored();
     Gathered {
         assignments: gathering.assignments,
         problems: gathering.problems,
@@ -111,14 +117,29 @@ struct Gathering<'a> {
     known: Vec<String>,
     assignments: Vec<Assignment>,
     fallbacks: Vec<Assignment>,
+    /// What is set and left out on purpose.
+    ignored: BTreeSet<String>,
     problems: Vec<Problem>,
     warnings: Vec<String>,
 }
 
 impl Gathering<'_> {
     fn assign(&mut self, key: &str, value: Value, origin: Origin) {
-        if !self.is_ignored(key) {
+        if self.is_ignored(key) {
+            self.ignored.insert(origin.variable.unwrap_or_else(|| key.to_owned()));
+        } else {
             self.assignments.push(Assignment { key: key.to_owned(), value, origin });
+        }
+    }
+
+    /// What is set and has no effect is named.
+    fn tell_ignored(&mut self) {
+        if self.sources.purpose == Purpose::Playground && self.sources.files.probe(Path::new(MCP_FILE)).is_ok() {
+            self.ignored.insert(MCP_FILE.to_owned());
+        }
+        if !self.ignored.is_empty() {
+            let names: Vec<&str> = self.ignored.iter().map(String::as_str).collect();
+            self.warnings.push(format!("the playground ignores {}", names.join(", ")));
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -264,11 +265,24 @@ pub fn word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deseriali
     word.to_lowercase().parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
 }
 
+/// What an address to listen on must be.
+const LISTEN_ADDRESS: &str = "an address and port such as 127.0.0.1:8420 or 0.0.0.0:8420";
+
 /// An address and port to listen on; `localhost` may stand for the loopback address.
-pub fn listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<std::net::SocketAddr, D::Error> {
-    read(d, "an address and port such as 127.0.0.1:8420 or 0.0.0.0:8420", |plain| {
-        plain.text()?.replace("localhost:", "127.0.0.1:").parse().ok()
+pub fn listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<SocketAddr, D::Error> {
+    read(d, LISTEN_ADDRESS, |plain| listen(&plain.text()?))
+}
+
+/// The same; empty means not set.
+pub fn optional_listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {
+    read(d, LISTEN_ADDRESS, |plain| {
+        let text = plain.text()?;
+        if text.is_empty() { Some(None) } else { listen(&text).map(Some) }
     })
+}
+
+fn listen(text: &str) -> Option<SocketAddr> {
+    text.replace("localhost:", "127.0.0.1:").parse().ok()
 }
 
 /// TOML tables as rows; in a variable, the same as inline TOML: `[{tools = "x", verdict = "ask"}]`.

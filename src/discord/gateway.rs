@@ -21,7 +21,7 @@ use crate::domain::ids::Person;
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::rejection::Rejection;
 use crate::ports::{
-    Advice, AfterClose, Closed, EventSource, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard,
+    Advice, AfterClose, Closed, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard, ShardedSource,
     SourceError, StreamEvent,
 };
 
@@ -76,7 +76,7 @@ impl Gateway {
 }
 
 #[async_trait]
-impl EventSource for Gateway {
+impl ShardedSource for Gateway {
     async fn advice(&self) -> Result<Advice, SourceError> {
         let advice = self.shared.ask().await?;
         self.shared.me().await?;

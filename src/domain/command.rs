@@ -161,15 +161,15 @@ enum Needs {
 pub struct Operators<'a> {
     /// Ids of the roles whose holders are operators.
     pub super_roles: &'a HashSet<String>,
-    /// Who is an operator without a role.
-    pub persons: &'a HashSet<Person>,
+    /// Ids of accounts that are operators without a role, at the same door.
+    pub accounts: &'a HashSet<String>,
 }
 
 impl Operators<'_> {
     /// Whether somebody is one.
     #[must_use]
     pub fn include(self, caller: &Caller) -> bool {
-        self.persons.contains(&caller.person) || caller.roles.iter().any(|role| self.super_roles.contains(role))
+        self.accounts.contains(&caller.person.id) || caller.roles.iter().any(|role| self.super_roles.contains(role))
     }
 
     /// Whether this caller may run this command.

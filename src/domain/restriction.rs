@@ -5,15 +5,13 @@
 //! moderator took from a member who stayed is not given again. A record is written before the role is given, so a crash between the two leaves too little, never a
 //! restriction without an end.
 
-use super::ids::{Door, Person, Place, Timestamp};
+use super::ids::{Person, Place, Timestamp};
 
 pub mod book;
 
 /// What an operator decided about restrictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// The door whose members have roles.
-    pub door: Door,
     /// The role that marks a restricted member.
     pub role: String,
     /// The only channel in which they are answered; none means nowhere.
@@ -73,12 +71,13 @@ pub fn format_until(until: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::Door;
 
     const DOOR: Door = Door::new("test");
 
     #[test]
     fn only_holders_of_the_role_are_confined_and_threads_belong_to_their_channel() {
-        let rules = Rules { door: DOOR, role: "12".into(), channel: Some("42".into()) };
+        let rules = Rules { role: "12".into(), channel: Some("42".into()) };
         let (held, other) = (vec!["9".to_owned(), "12".to_owned()], vec!["9".to_owned()]);
         let at = |id: &str| Place::new(DOOR, id);
         assert!(rules.confine(&held, &at("43"), None));

@@ -1,9 +1,9 @@
 //! Who is answered. One pure decision for every message that a door shows us.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::command::Operators;
-use super::ids::{Door, Person, TurnId};
+use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, SuppressionReason};
 use super::prompt::own_words;
@@ -21,10 +21,10 @@ pub struct Rules {
     pub allowed_bots: HashSet<String>,
     /// Direct messages are answered.
     pub direct_messages: bool,
-    /// Ids of the communities that are served, by their door; without any a door serves all.
-    pub communities: HashMap<Door, HashSet<String>>,
-    /// Who operates the bot, besides holders of super roles.
-    pub operators: HashSet<Person>,
+    /// Ids of the communities that are served; empty serves all.
+    pub communities: HashSet<String>,
+    /// Ids of accounts that operate the bot, besides holders of super roles.
+    pub operators: HashSet<String>,
     /// Ids of roles whose holders are bound by no limit and no restriction.
     pub super_roles: HashSet<String>,
     /// How members are restricted; none restricts nobody.
@@ -36,9 +36,8 @@ pub struct Rules {
 impl Rules {
     /// Whether this community is served; direct conversations always are.
     #[must_use]
-    pub fn serves(&self, door: &Door, community: Option<&str>) -> bool {
-        let listed = self.communities.get(door).filter(|listed| !listed.is_empty());
-        listed.zip(community).is_none_or(|(listed, community)| listed.contains(community))
+    pub fn serves(&self, community: Option<&str>) -> bool {
+        community.is_none_or(|community| self.communities.is_empty() || self.communities.contains(community))
     }
 
     /// Whether breaking a limit with this turn restricts its author: a member of a community with roles who is not restricted yet.
@@ -46,13 +45,13 @@ impl Rules {
     pub fn restricts(&self, turn: &Turn) -> bool {
         let Some(restriction) = &self.restriction else { return false };
         let spared = |role: &String| *role == restriction.role || self.super_roles.contains(role);
-        turn.id.door == restriction.door && turn.guild.is_some() && !turn.roles.iter().any(spared)
+        turn.guild.is_some() && !turn.roles.iter().any(spared)
     }
 
     /// Who operates the bot.
     #[must_use]
     pub fn operators(&self) -> Operators<'_> {
-        Operators { super_roles: &self.super_roles, persons: &self.operators }
+        Operators { super_roles: &self.super_roles, accounts: &self.operators }
     }
 }
 
@@ -104,6 +103,8 @@ pub enum Reason {
     NoPermission,
     /// Its community is not served, and its author knows or did not address us.
     NotServed,
+    /// It came through a door without rules.
+    UnknownDoor,
 }
 
 impl Reason {
@@ -125,6 +126,7 @@ impl Reason {
             Self::Unasked(silence) => silence.as_str(),
             Self::NoPermission => "no_permission",
             Self::NotServed => "not_served",
+            Self::UnknownDoor => "unknown_door",
         }
     }
 }
@@ -159,7 +161,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
         at: posted.at,
         policy: rules.policy.clone(),
     };
-    if !rules.serves(&turn.id.door, turn.guild.as_deref()) {
+    if !rules.serves(turn.guild.as_deref()) {
         return if trigger.is_asked() {
             TriageDecision::NotServed(turn)
         } else {

@@ -16,6 +16,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -32,6 +33,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use super::programs;
 use wire::{Asked, Reply};
 
 /// The name of the only model.
@@ -109,6 +111,7 @@ fn router(thinking: Duration) -> Router {
         .fallback(async || refuse(StatusCode::NOT_FOUND, "there is no such address here"))
         .method_not_allowed_fallback(async || refuse(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here"))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .layer(middleware::from_fn(programs::only))
         .with_state(desk)
 }
 

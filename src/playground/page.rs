@@ -2,19 +2,19 @@
 //!
 //! The page is compiled in and needs nothing from anywhere else. It is open to whoever can reach it, so it only
 //! answers when it is addressed as this machine (against names that are pointed here from outside) and only
-//! accepts changes from itself (against other pages in the same browser).
+//! answers itself (against other pages in the same browser).
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use tokio::sync::Semaphore;
 
+use super::programs;
 use super::service::Service;
 
 mod actions;
@@ -48,6 +48,8 @@ const FILES: [(&str, &str, &str); 9] = [
     ("/playground/roles.js", SCRIPT, include_str!("page/roles.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
 ];
+/// Everything but the page itself is below this.
+const FOLDER: &str = "/playground/";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What every handler needs.
@@ -86,7 +88,7 @@ pub fn router(service: Service) -> Router {
 
 /// Lets a request through only when it is meant for this machine and, when it changes something, comes from the page.
 async fn guard(request: Request, next: Next) -> Response {
-    let mut response = match admit(request.method(), request.headers()) {
+    let mut response = match admit(request.method(), request.uri().path(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
@@ -103,18 +105,22 @@ async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-fn admit(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if !is_loopback(host) {
+fn admit(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), ApiError> {
+    if !programs::names_this_machine(headers) {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "the playground answers to localhost only"));
+    }
+    // Every browser names the origin of a change and of a request that another site's page makes; programs that are no
+    // browsers may leave it out. A link from elsewhere may open the page itself, which is not below this folder.
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
+    let foreign = |origin: &HeaderValue| origin.as_bytes() != [b"http://", host].concat();
+    let elsewhere = |site: &HeaderValue| !matches!(site.as_bytes(), b"same-origin" | b"none");
+    let origins = headers.get_all(header::ORIGIN).iter().any(foreign);
+    let sites = path.starts_with(FOLDER) && headers.get_all(programs::FETCH_SITE).iter().any(elsewhere);
+    if origins || sites {
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "only the playground's own page may ask"));
     }
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
-    }
-    // Every browser names the origin of a change; programs that are no browsers may leave it out.
-    let foreign = |origin: &HeaderValue| origin.as_bytes() != format!("http://{host}").as_bytes();
-    if headers.get(header::ORIGIN).is_some_and(foreign) {
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "changes are accepted from the playground's own page only"));
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -122,17 +128,4 @@ fn admit(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON as application/json"));
     }
     Ok(())
-}
-
-/// Whether a `Host` header names this machine itself, with or without a port.
-fn is_loopback(host: &str) -> bool {
-    let Ok(uri) = format!("http://{host}/").parse::<Uri>() else {
-        return false;
-    };
-    let Some(authority) = uri.authority() else {
-        return false;
-    };
-    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let local = name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    local && !authority.as_str().contains('@')
 }

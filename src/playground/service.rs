@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Router, routing};
+use axum::{Router, middleware, routing};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::{
@@ -28,7 +28,7 @@ use super::{
     interactions::Interactions,
     limits::{Budgets, Limits},
     line::{Door, Line},
-    rest,
+    programs, rest,
     stats::{Stats, Tally},
     world::{Core, World},
 };
@@ -70,7 +70,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Discord's own figures, the default seed, any free port, and the token `playground`.
+    /// Discord's own figures, the default seed, any free port, and a token that is the same each time: for tests. A service
+    /// that people use needs a random one.
     #[must_use]
     pub fn new(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Self {
         Self {
@@ -363,7 +364,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
         connected,
         stop,
         closed: CancellationToken::new(),
-        world: std::sync::Mutex::new(world),
+        world: parking_lot::Mutex::new(world),
     }
 }
 
@@ -373,5 +374,5 @@ fn router(core: Arc<Core>) -> Router {
         router = router.route(path, routing::any(gateway::upgrade));
     }
     router = router.route("/attachments/{channel}/{file}/{name}", routing::get(files::answer));
-    router.fallback(rest::answer).with_state(core)
+    router.fallback(rest::answer).layer(middleware::from_fn(programs::only)).with_state(core)
 }

@@ -6,10 +6,11 @@ use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     fmt,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::{
     sync::{broadcast, watch},
@@ -75,7 +76,7 @@ impl fmt::Debug for Core {
 impl Core {
     /// The state, locked. Never held over an await.
     pub fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock()
     }
 
     /// The address that new sessions connect to.

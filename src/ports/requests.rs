@@ -53,7 +53,7 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
-    /// Reads what the beginning of a session tells of a community, for [`EventSource::complete`](super::EventSource::complete).
+    /// Reads what the beginning of a session tells of a community, for [`ShardedSource::complete`](super::ShardedSource::complete).
     FetchGuild {
         /// The community.
         community: String,

@@ -305,7 +305,7 @@ impl<B: Backend> Store for Resilient<B> {
         self.shared.lock().status.clone()
     }
 
-    fn close(&self, within: Duration) -> BoxFuture<'_, ()> {
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let deadline = Instant::now() + within;
             self.shared.closing.cancel();
@@ -319,7 +319,7 @@ impl<B: Backend> Store for Resilient<B> {
             if left > 0 {
                 tracing::warn!(event = "store.unsaved", keys = left, "the store closed before everything was durable");
             }
-            let Some(backend) = backend else { return };
+            let Some(backend) = backend else { return left == 0 };
             match timeout_at(deadline, AssertUnwindSafe(backend.close()).catch_unwind()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(caught)) => {
@@ -327,6 +327,7 @@ impl<B: Backend> Store for Resilient<B> {
                 }
                 Err(_) => tracing::warn!("the store was still closing when its time was over"),
             }
+            left == 0
         })
     }
 }

@@ -77,6 +77,28 @@ pub const METRICS: &[Metric] = &[
     row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
     row("staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor"),
     row("staffai_mailbox_depth", MetricKind::Gauge, "messages that wait, by actor"),
+    row("staffai_build_info", MetricKind::Gauge, "always 1, by version"),
+    row("staffai_uptime_seconds", MetricKind::Gauge, "time since the root supervisor started"),
+    row("staffai_process_memory_bytes", MetricKind::Gauge, "memory of the process that is in use"),
+    row("staffai_process_cpu_seconds", MetricKind::Gauge, "processor time that the process used"),
+    row(
+        "staffai_config_rejected",
+        MetricKind::Gauge,
+        "1 while changed files are wrong and the old settings stay, else 0",
+    ),
+    row(
+        "staffai_part_up",
+        MetricKind::Gauge,
+        "1 while a shard, the store, a model row or a tool server works, else 0, by kind and name",
+    ),
+    row("staffai_breaker_open", MetricKind::Gauge, "1 while a failing model is left alone, else 0, by model"),
+    row("staffai_bound_used", MetricKind::Gauge, "how much of a bound (open turns, model calls) is in use, by bound"),
+    row("staffai_bound_max", MetricKind::Gauge, "how much a bound allows, by bound"),
+    row(
+        "staffai_llm_cost_dollars",
+        MetricKind::Gauge,
+        "what calls of models cost since the start, by model, where rows have prices",
+    ),
     row(
         "staffai_limit_refused_total",
         MetricKind::ZeroCounters("tier", &["messages", "tokens"]),
@@ -85,7 +107,6 @@ pub const METRICS: &[Metric] = &[
     row("staffai_restrictions_active", MetricKind::Gauge, "restrictions in force"),
     row("staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind"),
     row("staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status"),
-    row("staffai_mcp_state", MetricKind::Gauge, "1 while a tool server is connected, else 0, by server"),
     row("staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and memory serves, else 0"),
     row("staffai_store_writes_total", MetricKind::Counter, "writes handed to the store"),
     row("staffai_store_commit_seconds", MetricKind::Histogram(SHORT_SECONDS), "duration of commits of the store"),
@@ -98,16 +119,6 @@ pub const METRICS: &[Metric] = &[
         "gen_ai_client_operation_duration_seconds",
         MetricKind::Histogram(MODEL_SECONDS),
         "duration of model calls, by operation, model and error",
-    ),
-    row(
-        "gen_ai_execute_tool_duration_seconds",
-        MetricKind::Histogram(MODEL_SECONDS),
-        "duration of tool calls, by tool",
-    ),
-    row(
-        "mcp_client_operation_duration_seconds",
-        MetricKind::Histogram(SECONDS),
-        "duration of requests to tool servers, by method",
     ),
 ];
 

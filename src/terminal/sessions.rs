@@ -21,6 +21,10 @@ use crate::ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostR
 const SESSIONS_MAX: usize = 256;
 /// The most messages kept of a session.
 const MESSAGES_MAX: usize = 200;
+/// The most bytes of messages kept of a session: the oldest go first.
+const SESSION_BYTES: usize = 1024 * 1024;
+/// The most bytes of all sessions together; the one that was quiet for longest makes room.
+const ALL_BYTES: usize = 64 * 1024 * 1024;
 /// How long a quiet session is kept.
 const QUIET_FOR: Duration = Duration::from_secs(3600);
 /// The longest message that a terminal shows, in Unicode scalar values.
@@ -55,6 +59,8 @@ struct Inner {
 
 struct Session {
     messages: VecDeque<Kept>,
+    /// Bytes of the texts in `messages`.
+    bytes: usize,
     touched: Instant,
 }
 
@@ -91,7 +97,6 @@ impl Sessions {
             return Err(NotTaken::Empty);
         }
         let mut inner = self.inner.lock();
-        inner.make_room();
         let id = inner.next_id(self.clock.now());
         let author = Author {
             joined: None,
@@ -117,6 +122,7 @@ impl Sessions {
             draw: None,
         };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
+        inner.make_room();
         Ok(posted)
     }
 
@@ -127,9 +133,9 @@ impl Sessions {
     pub fn runs(&self, session: &str, name: String, options: commands::Options) -> Result<Command, NotTaken> {
         check_name(session)?;
         let mut inner = self.inner.lock();
-        inner.make_room();
         let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
         inner.session(session);
+        inner.make_room();
         let caller =
             Caller { person: Person::new(DOOR, session), name: "you".to_owned(), roles: Vec::new(), locale: None };
         // The answer finds its session by the token.
@@ -179,6 +185,7 @@ impl Sessions {
             draw: None,
         };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
+        inner.make_room();
         id
     }
 
@@ -186,7 +193,11 @@ impl Sessions {
         let mut inner = self.inner.lock();
         let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
         let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(message_gone)?;
+        session.bytes += text.len();
+        session.bytes -= kept.posted.text.len();
         text.clone_into(&mut kept.posted.text);
+        session.shrink();
+        inner.make_room();
         Ok(message.clone())
     }
 
@@ -267,7 +278,7 @@ fn gone() -> PostError {
 
 impl Inner {
     fn session(&mut self, name: &str) -> &mut Session {
-        let fresh = || Session { messages: VecDeque::new(), touched: Instant::now() };
+        let fresh = || Session { messages: VecDeque::new(), bytes: 0, touched: Instant::now() };
         let session = self.sessions.entry(name.to_owned()).or_insert_with(fresh);
         session.touched = Instant::now();
         session
@@ -275,10 +286,12 @@ impl Inner {
 
     fn make_room(&mut self) {
         self.sessions.retain(|_, session| session.touched.elapsed() < QUIET_FOR);
-        if self.sessions.len() >= SESSIONS_MAX {
+        let mut all: usize = self.sessions.values().map(|session| session.bytes).sum();
+        while self.sessions.len() > 1 && (self.sessions.len() > SESSIONS_MAX || all > ALL_BYTES) {
             let quietest =
                 self.sessions.iter().min_by_key(|(_, session)| session.touched).map(|(name, _)| name.clone());
-            self.sessions.remove(&quietest.unwrap_or_default());
+            let gone = self.sessions.remove(&quietest.unwrap_or_default());
+            all -= gone.map_or(0, |session| session.bytes);
         }
     }
 
@@ -291,10 +304,16 @@ impl Inner {
 
 impl Session {
     fn keep(&mut self, kept: Kept) {
-        if self.messages.len() == MESSAGES_MAX {
-            self.messages.pop_front();
-        }
+        self.bytes += kept.posted.text.len();
         self.messages.push_back(kept);
+        self.shrink();
+    }
+
+    /// Forgets the oldest of what is too much; the newest stays in any case.
+    fn shrink(&mut self) {
+        while self.messages.len() > 1 && (self.messages.len() > MESSAGES_MAX || self.bytes > SESSION_BYTES) {
+            self.bytes -= self.messages.pop_front().map_or(0, |kept| kept.posted.text.len());
+        }
     }
 
     fn seen(&self, id: &MessageId) -> Option<Seen> {

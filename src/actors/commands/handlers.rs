@@ -31,14 +31,17 @@ const UNWELL: u32 = 0xe6_7e_22;
 pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
     let locale = command.caller.locale();
     let running = parts.live.now();
-    if !running.rules.serves(&command.place.door, command.guild.as_deref()) {
+    let Some(rules) = running.rules(&command.place.door) else {
+        return (Piece::text(words::unknown(locale)), "unknown");
+    };
+    if !rules.serves(command.guild.as_deref()) {
         return (Piece::text(notice::not_served(locale)), "refused");
     }
     let tools = parts.has_tools();
     let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(tools)) else {
         return (Piece::text(words::unknown(locale)), "unknown");
     };
-    let operators = running.rules.operators();
+    let operators = rules.operators();
     if !operators.may_run(kind, &command.caller) {
         return (Piece::text(words::operators_only(kind, locale)), "refused");
     }
@@ -127,7 +130,9 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let asked = command.option(USER).filter(|asked| !asked.is_empty());
     let person = asked.map_or_else(|| own.clone(), |id| Person::new(own.door.clone(), id));
     let others = person != *own;
-    if others && !parts.live.now().rules.operators().include(&command.caller) {
+    let running = parts.live.now();
+    let is_operator = running.rules(&own.door).is_some_and(|rules| rules.operators().include(&command.caller));
+    if others && !is_operator {
         return (Piece::text(words::usage_of_others(command.caller.locale())), "refused");
     }
     let sums = ledger::sums(&*parts.store, &person, command.guild.as_deref(), parts.clock.now()).await;

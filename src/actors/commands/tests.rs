@@ -51,7 +51,7 @@ impl Store for Odd {
         self.inner.status()
     }
 
-    fn close(&self, within: Duration) -> BoxFuture<'_, ()> {
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
         self.inner.close(within)
     }
 }
@@ -79,8 +79,8 @@ async fn world(takes: Duration, panics: bool) -> World {
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
         vitals: Arc::new(NoVitals),
-        door: DOOR,
-        outboxes: Outboxes::new(outbox, Vec::new()),
+        registers: vec![DOOR],
+        outboxes: Outboxes::new(vec![(DOOR, outbox)]),
         events: TurnEvents::default(),
         journal,
         rate_limiter: at("rate_limiter"),

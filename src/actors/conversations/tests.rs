@@ -8,16 +8,15 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::actors::board::Board;
+use crate::actors::door::Doors;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::outbox::{OutboxMsg, Outboxes};
 use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::{
-    FixedDice, ManualClock, MemoryStore, NoFiles, Say, ScriptedFaults, ScriptedModels,
-};
-use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
+use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
+use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::tree::ActorKind;
 use crate::actors::turn::InFlight;
 use crate::actors::turn_events::TurnEvents;
@@ -63,11 +62,11 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
         dispatcher: dispatcher.clone(),
-        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
+        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
         journal: journal.clone(),
         rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),
-        attachments: Arc::new(NoFiles),
+        doors: Doors::new(Vec::new()).unwrap(),
         attachment_kib: Arc::clone(&attachment_kib),
         busy: Arc::default(),
         interjections: Arc::default(),

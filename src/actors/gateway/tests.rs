@@ -6,7 +6,7 @@ use crate::actors::busy::BUSY_NOTICE_EVERY;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedModels};
-use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
+use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
 use crate::domain::locale::Locale;
 use crate::domain::restriction::Member;
 
@@ -34,7 +34,7 @@ async fn world(permits: usize) -> World {
 }
 
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
-    let (outboxes, clock) = (Outboxes::new(outbox, Vec::new()), Arc::new(ManualClock::new()));
+    let (outboxes, clock) = (Outboxes::new(vec![(DOOR, outbox)]), Arc::new(ManualClock::new()));
     let store = Arc::new(MemoryStore::new());
     let sweeper = at("restriction_sweeper");
     Gateway {

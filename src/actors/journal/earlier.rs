@@ -42,6 +42,9 @@ impl Journal {
                 continue;
             }
             match serde_json::from_str(&value) {
+                Ok(Custody::Open { turn, .. }) if !self.outboxes.has(&turn.id.door) => {
+                    tracing::error!(event = "turn.no_door", turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
+                }
                 Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
                 Ok(Custody::Open { turn, answer }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");

@@ -77,6 +77,7 @@ impl Journal {
             | ActorKind::Reporter
             | ActorKind::ConfigWatcher
             | ActorKind::Gateway
+            | ActorKind::Source
             | ActorKind::Discord
             | ActorKind::IdentifyQueue
             | ActorKind::Shard => return,

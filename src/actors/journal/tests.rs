@@ -55,7 +55,7 @@ async fn world(store: MemoryStore) -> World {
         clock: Arc::clone(&clock) as _,
         live: usual(),
         rate_limiter: rate_limiter.clone(),
-        outboxes: Outboxes::new(outbox.clone(), Vec::new()),
+        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
     };
     let faults = Arc::clone(&stage.faults);
     let (rate_limiter, outbox) = (stage.probe(&rate_limiter), stage.probe(&outbox));

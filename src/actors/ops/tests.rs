@@ -4,9 +4,102 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::ScriptedListener;
 use crate::actors::testing::{LEAF, Stage, at, place, real, row, settle};
 use crate::actors::tree::{ActorKind, Scope};
+use crate::domain::ids::Timestamp;
+use crate::ports::vitals::{Configuration, Limit, Part, Readiness, Spend, Status, TreeNode, Turns};
 
 fn conversation(id: &str) -> Handle<()> {
     Handle::new(real(ActorKind::Conversation), "staffai/conversations", Scope::Place(place(id)))
+}
+
+/// A program with one shard that is down, one bound and one model that costs.
+struct Signs;
+
+impl Vitals for Signs {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        let shard = Part {
+            kind: "shard".to_owned(),
+            name: "0".to_owned(),
+            status: Status::Down,
+            since: Timestamp(0),
+            restarts: 0,
+            last_error: None,
+        };
+        let configuration = Configuration { version: "1".to_owned(), rejected: Some("turn.lane".to_owned()) };
+        Readiness { status: Status::Down, version: String::new(), configuration, parts: vec![shard] }
+    }
+
+    fn tree(&self) -> TreeNode {
+        unreachable!("nobody draws the tree here")
+    }
+
+    fn turns(&self) -> Turns {
+        let spend = Spend { model: "fast".to_owned(), dollars: Some(0.25), ..Spend::default() };
+        let limit = Limit { name: "open turns".to_owned(), used: 3, max: 2000 };
+        Turns { accepted: 0, turns: Vec::new(), spent: vec![spend], today: None, limits: vec![limit] }
+    }
+
+    fn memory(&self) -> Option<u64> {
+        Some(4096)
+    }
+}
+
+#[test]
+fn gauges_tell_of_parts_bounds_costs_and_the_process() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || gauges::set(&BTreeMap::new(), &Signs));
+    let page = recorder.handle().render();
+    let version = format!("staffai_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+    for line in [
+        version.as_str(),
+        "staffai_process_memory_bytes 4096",
+        "staffai_uptime_seconds 0",
+        "staffai_config_rejected 1",
+        "staffai_part_up{kind=\"shard\",name=\"0\"} 0",
+        "staffai_bound_used{bound=\"open_turns\"} 3",
+        "staffai_bound_max{bound=\"open_turns\"} 2000",
+        "staffai_llm_cost_dollars{model=\"fast\"} 0.25",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_state_is_told_once_and_the_tree_has_a_line_every_minute() {
+    let (log, ops) = (Log::capture(), at("ops"));
+    let mut stage = Stage::new();
+    let (roster, listener) = (Arc::clone(&stage.roster), Arc::new(ScriptedListener::default()));
+    stage.actor(row(LEAF), &ops, Ops { listener, roster: Arc::clone(&roster), vitals: Arc::new(Signs) });
+    let _tree = stage.go().await;
+    let handle: Handle<()> = Handle::new(real(ActorKind::Journal), "staffai", Scope::One);
+    handle.stats().enter(LifeState::Running);
+    roster.enter(Arc::clone(handle.stats()));
+    tokio::time::sleep(MEASURE_EVERY * 3).await;
+    assert!(log.of("actor.health").is_empty(), "nothing changed");
+    handle.stats().enter(LifeState::Restarting);
+    tokio::time::sleep(MEASURE_EVERY * 3).await;
+    let told: Vec<[String; 2]> =
+        log.of("actor.health").iter().map(|line| [line["actor"].clone(), line["state"].clone()]).collect();
+    assert_eq!(told, [["staffai/journal".to_owned(), "restarting".to_owned()]]);
+    // A restart between two looks is a change, too.
+    handle.stats().enter(LifeState::Running);
+    tokio::time::sleep(MEASURE_EVERY * 2).await;
+    handle.stats().restarts.fetch_add(1, Ordering::Relaxed);
+    tokio::time::sleep(MEASURE_EVERY * 2).await;
+    assert_eq!(log.column("actor.health", "restarts"), ["0", "0", "1"]);
+    tokio::time::sleep(HEALTH_EVERY).await;
+    let trees = log.of("tree.health");
+    assert!(!trees.is_empty() && trees.iter().all(|line| line["level"] == "INFO"), "{trees:?}");
+    assert_eq!((trees[0]["actors"].as_str(), trees[0]["restarts"].as_str()), ("3", "1"));
+    let levels: Vec<String> = log.column("actor.health", "level");
+    assert_eq!(
+        levels,
+        [vec!["INFO"; 3], vec!["DEBUG"; 3]].concat(),
+        "single lines each minute are for those who look closer"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -14,7 +107,7 @@ async fn every_minute_each_actor_has_a_line_and_conversations_one_together() {
     let (log, ops) = (Log::capture(), at("ops"));
     let mut stage = Stage::new();
     let (roster, listener) = (Arc::clone(&stage.roster), Arc::new(ScriptedListener::default()));
-    stage.actor(row(LEAF), &ops, Ops { listener, roster: Arc::clone(&roster) });
+    stage.actor(row(LEAF), &ops, Ops { listener, roster: Arc::clone(&roster), vitals: Arc::new(Signs) });
     let _tree = stage.go().await;
     for (place, handled) in [("42", 3), ("43", 4)] {
         let handle = conversation(place);
@@ -40,7 +133,8 @@ async fn a_listener_that_fails_is_started_again() {
     let mut stage = Stage::new();
     let listener = Arc::new(ScriptedListener::default());
     listener.failures.store(2, Ordering::SeqCst);
-    let actor = Ops { listener: Arc::clone(&listener) as _, roster: Arc::clone(&stage.roster) };
+    let actor =
+        Ops { listener: Arc::clone(&listener) as _, roster: Arc::clone(&stage.roster), vitals: Arc::new(Signs) };
     stage.actor(row(LEAF), &ops, actor);
     let _tree = stage.go().await;
     tokio::time::sleep(LISTEN_AGAIN * 5).await;

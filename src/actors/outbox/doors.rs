@@ -4,25 +4,35 @@ use std::sync::Arc;
 
 use super::OutboxMsg;
 use crate::actors::handle::Handle;
+use crate::actors::tree::{ActorKind, ROOT, Row, Scope, TREE};
 use crate::domain::ids::Door;
 
 /// The outbox of each door.
 #[derive(Clone)]
 pub struct Outboxes {
-    first: Handle<OutboxMsg>,
-    others: Arc<[(Door, Handle<OutboxMsg>)]>,
+    known: Arc<[(Door, Handle<OutboxMsg>)]>,
+    /// No actor ever runs there.
+    none: Handle<OutboxMsg>,
 }
 
 impl Outboxes {
-    /// Every door beside the first has its own; a door without one has the first, whose platform refuses foreign places.
+    /// The outboxes of these doors.
     #[must_use]
-    pub fn new(first: Handle<OutboxMsg>, others: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
-        Self { first, others: others.into() }
+    pub fn new(known: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
+        let row: &Row = TREE.find(ActorKind::Outbox).unwrap_or(&TREE);
+        Self { known: known.into(), none: Handle::new(row, ROOT, Scope::One) }
     }
 
-    /// The outbox of a door.
+    /// The outbox of a door. A door that is not there has an address that is down for ever, so nothing is ever posted
+    /// elsewhere in its place.
     #[must_use]
     pub fn of(&self, door: &Door) -> &Handle<OutboxMsg> {
-        self.others.iter().find(|(known, _)| known == door).map_or(&self.first, |(_, outbox)| outbox)
+        self.known.iter().find(|(known, _)| known == door).map_or(&self.none, |(_, outbox)| outbox)
+    }
+
+    /// Whether the door is there.
+    #[must_use]
+    pub fn has(&self, door: &Door) -> bool {
+        self.known.iter().any(|(known, _)| known == door)
     }
 }

@@ -82,7 +82,7 @@ impl RateLimiter {
         let now = self.clock.now();
         let after = |wait: Duration| Timestamp(now.0.saturating_add(ids::millis(wait)));
         let retry_at = refusal.retry_after.map(after);
-        let restricts = running.rules.restricts(turn);
+        let restricts = running.rules(&turn.id.door).is_some_and(|rules| rules.restricts(turn));
         let filling = Filling {
             locale: turn.locale(),
             channel_id: restriction.channel.as_deref().filter(|_| restricts),

@@ -9,7 +9,7 @@ use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
 use crate::actors::testing::{
-    BEGINNING, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn,
+    BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn,
 };
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::rejection::Rejection;
@@ -62,7 +62,7 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
-        outboxes: Outboxes::new(outbox, Vec::new()),
+        outboxes: Outboxes::new(vec![(DOOR, outbox)]),
         restricted: Arc::clone(&restricted),
     };
     stage.actor(row(LEAF), &sweeper, actor);

@@ -198,7 +198,8 @@ impl Roles {
     async fn complete(&mut self, parts: &ShardParts, posted: &mut Posted) {
         let running = parts.live.now();
         let Some(us) = parts.source.us() else { return };
-        let is_answered = !matches!(triage::triage(posted, &running.rules, &us), TriageDecision::Ignore(_));
+        let Some(rules) = running.rules(&parts.door) else { return };
+        let is_answered = !matches!(triage::triage(posted, rules, &us), TriageDecision::Ignore(_));
         let Some(guild) = posted.guild.clone().filter(|_| is_answered && running.roles_matter()) else { return };
         if posted.author.kind != AuthorKind::Member {
             return;

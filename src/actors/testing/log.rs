@@ -53,6 +53,7 @@ impl<S: tracing::Subscriber> Layer<S> for Capture {
     fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
         let mut line = Fields(Line::new());
         event.record(&mut line);
+        line.0.insert("level".to_owned(), event.metadata().level().to_string());
         self.0.lock().push(line.0);
     }
 }

@@ -21,11 +21,11 @@ use crate::domain::limits;
 use crate::domain::limits::member_windows::MemberWindows;
 use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
-use crate::ports::vitals::{Readiness, TreeNode, Turns};
+use crate::ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::ports::{
-    Advice, Attachments, Clock, Dice, EventSource, EventStream, Fault, Faults, FetchError, HistoryRange,
-    IdentifyPermit, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult,
-    Poster, PresenceUpdates, Session, Shard, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
+    Advice, Attachments, Clock, Dice, EventStream, Fault, Faults, FetchError, HistoryRange, IdentifyPermit, Listener,
+    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
+    Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -180,8 +180,8 @@ impl Store for MemoryStore {
         if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
     }
 
-    fn close(&self, _within: Duration) -> BoxFuture<'_, ()> {
-        async {}.boxed()
+    fn close(&self, _within: Duration) -> BoxFuture<'_, bool> {
+        async { true }.boxed()
     }
 }
 
@@ -190,6 +190,8 @@ impl Store for MemoryStore {
 /// What a model does when it is asked.
 pub enum Say {
     Text(&'static str),
+    /// These words as they are, without the form of a typed reply.
+    Plain(&'static str),
     Fail(ModelErrorKind),
     Panic,
 }
@@ -233,6 +235,11 @@ impl ScriptedModels {
     }
 }
 
+fn said(content: String) -> Completion {
+    let (refusal, calls) = (None, Vec::new());
+    Completion { content, refusal, calls, finish: Finish::Stop, usage: Usage::default(), raw: Value::Null }
+}
+
 #[async_trait]
 impl Models for ScriptedModels {
     fn rows(&self) -> &[Row] {
@@ -249,14 +256,8 @@ impl Models for ScriptedModels {
         tokio::time::sleep(takes).await;
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         match say {
-            Say::Text(text) => Ok(Completion {
-                content: json!({ "type": "text", "response": text, "data": "" }).to_string(),
-                refusal: None,
-                calls: Vec::new(),
-                finish: Finish::Stop,
-                usage: Usage::default(),
-                raw: Value::Null,
-            }),
+            Say::Text(text) => Ok(said(json!({ "type": "text", "response": text, "data": "" }).to_string())),
+            Say::Plain(text) => Ok(said(text.to_owned())),
             Say::Fail(kind) => Err(ModelError::new(kind, "scripted")),
             Say::Panic => panic!("the model panicked"),
         }
@@ -552,7 +553,7 @@ impl ScriptedSource {
 }
 
 #[async_trait]
-impl EventSource for ScriptedSource {
+impl ShardedSource for ScriptedSource {
     async fn advice(&self) -> Result<Advice, SourceError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.advice.lock().pop_front().unwrap_or(Ok(ADVICE))
@@ -618,7 +619,7 @@ impl Listener for ScriptedListener {
 
 // === Health ===
 
-/// Nothing is asked of how everything is.
+/// A program of which nothing is known but that it lives.
 pub struct NoVitals;
 
 impl Vitals for NoVitals {
@@ -627,7 +628,8 @@ impl Vitals for NoVitals {
     }
 
     fn readiness(&self) -> Readiness {
-        unreachable!()
+        let configuration = Configuration { version: String::new(), rejected: None };
+        Readiness { status: Status::Ready, version: String::new(), configuration, parts: Vec::new() }
     }
 
     fn tree(&self) -> TreeNode {
@@ -635,6 +637,6 @@ impl Vitals for NoVitals {
     }
 
     fn turns(&self) -> Turns {
-        unreachable!()
+        Turns { accepted: 0, turns: Vec::new(), spent: Vec::new(), today: None, limits: Vec::new() }
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::TurnParts;
 use crate::actors::running::Running;
 use crate::domain::attachment::{self, Allowance, Enclosed, Plan, Shown, Unread};
+use crate::domain::ids::Door;
 use crate::domain::incoming::{Attachment, Quoted};
 use crate::domain::turn::Turn;
 use crate::ports::FetchError;
@@ -70,7 +71,7 @@ async fn room(parts: &TurnParts, plans: &[(&Attachment, Plan)]) -> Option<OwnedS
 async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> Shown {
     let read = match plan {
         Plan::Name(why) => Err((why, None)),
-        Plan::Picture | Plan::Text => fetch(parts, file, plan).await,
+        Plan::Picture | Plan::Text => fetch(parts, &turn.id.door, file, plan).await,
     };
     read.unwrap_or_else(|(why, reason)| {
         tracing::info!(
@@ -80,9 +81,14 @@ async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> S
     })
 }
 
-async fn fetch(parts: &TurnParts, file: &Attachment, plan: Plan) -> Result<Shown, (Unread, Option<String>)> {
+async fn fetch(
+    parts: &TurnParts,
+    door: &Door,
+    file: &Attachment,
+    plan: Plan,
+) -> Result<Shown, (Unread, Option<String>)> {
     let most = usize::try_from(file.size).unwrap_or(0);
-    let fetched = timeout(FETCH_WITHIN, parts.attachments.fetch(&file.url, most)).await;
+    let fetched = timeout(FETCH_WITHIN, parts.doors.fetch(door, &file.url, most)).await;
     let fetched = fetched.unwrap_or_else(|_| Err(FetchError::Lost("it took too long".to_owned())));
     let bytes = fetched.map_err(|error| {
         let why = if error == FetchError::TooLong { Unread::TooLarge } else { Unread::Unreachable };

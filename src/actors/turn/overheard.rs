@@ -34,8 +34,9 @@ impl Thinking<'_> {
         else {
             return Err(Ending::PlaceUnreadable);
         };
-        if !running.rules.ignored_roles.is_empty() {
-            let heard = self.not_ignored(&messages).await;
+        let ignored = running.rules(&turn.place.door).map(|rules| &rules.ignored_roles);
+        if let Some(ignored) = ignored.filter(|roles| !roles.is_empty()) {
+            let heard = self.not_ignored(&messages, ignored).await;
             messages.retain(|posted| heard.contains(&posted.author.person));
         }
         let now = parts.clock.now();
@@ -48,8 +49,8 @@ impl Thinking<'_> {
 
     /// The members among these authors who hold no ignored role. Messages that are read do not tell roles, so they are asked for, those
     /// of the newest authors alone; whose roles cannot be known is left out.
-    async fn not_ignored(&self, messages: &[Posted]) -> HashSet<Person> {
-        let Self { parts, running, turn, .. } = *self;
+    async fn not_ignored(&self, messages: &[Posted], ignored: &HashSet<String>) -> HashSet<Person> {
+        let Self { parts, turn, .. } = *self;
         let mut asked = HashSet::new();
         let mut heard = HashSet::new();
         let members = messages.iter().rev().filter(|posted| posted.author.kind == AuthorKind::Member);
@@ -61,7 +62,7 @@ impl Thinking<'_> {
             let request = PostRequest::Roles(Member { guild, person: person.clone() });
             let ask = |reply| OutboxMsg::Read(request, reply);
             let ignored = match parts.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await {
-                Ok(Ok(PostResult::Roles(roles))) => roles.iter().any(|role| running.rules.ignored_roles.contains(role)),
+                Ok(Ok(PostResult::Roles(roles))) => roles.iter().any(|role| ignored.contains(role)),
                 Ok(Ok(PostResult::Absent)) => false,
                 Ok(_) | Err(_) => true,
             };

@@ -1,10 +1,11 @@
 //! The addresses of all actors.
 
-use super::{Parts, RootMsg};
+use super::RootMsg;
 use crate::actors::commands::CommandsMsg;
 use crate::actors::config_watcher::ConfigWatcherMsg;
 use crate::actors::conversations::ConversationsMsg;
 use crate::actors::discord::DiscordMsg;
+use crate::actors::door::Doors;
 use crate::actors::gateway::GatewayMsg;
 use crate::actors::handle::Handle;
 use crate::actors::identify_queue::IdentifyQueueMsg;
@@ -12,13 +13,12 @@ use crate::actors::intake::GatewayIntake;
 use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcherMsg;
 use crate::actors::ops::OpsMsg;
-use crate::actors::outbox::{OutboxMsg, Outboxes};
+use crate::actors::outbox::Outboxes;
 use crate::actors::presence_scheduler::PresenceMsg;
 use crate::actors::rate_limiter::RateLimiterMsg;
 use crate::actors::reporter::ReporterMsg;
 use crate::actors::restriction_sweeper::SweeperMsg;
 use crate::actors::tree::{ActorKind, Scope, TREE};
-use crate::domain::ids::Door;
 
 /// The addresses of all actors that are not made while the program runs.
 #[derive(Clone)]
@@ -26,8 +26,7 @@ pub struct Handles {
     pub(super) root: Handle<RootMsg>,
     pub(super) ops: Handle<OpsMsg>,
     pub(super) journal: Handle<JournalMsg>,
-    pub(super) outbox: Handle<OutboxMsg>,
-    pub(super) terminal_outbox: Handle<OutboxMsg>,
+    pub(super) outboxes: Outboxes,
     pub(super) rate_limiter: Handle<RateLimiterMsg>,
     pub(super) restriction_sweeper: Handle<SweeperMsg>,
     pub(super) llm_dispatcher: Handle<LlmDispatcherMsg>,
@@ -42,15 +41,18 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Addresses of actors that do not run yet, with an outbox for each of the two doors.
+    /// Addresses of actors that do not run yet, with an outbox for each door.
     #[must_use]
-    pub fn new(door: Door, terminal: Door) -> Self {
+    pub fn new(doors: &Doors) -> Self {
+        let outboxes = doors.names(|_| true).into_iter().map(|door| {
+            let outbox = of(ActorKind::Outbox, Scope::Door(door.clone()));
+            (door, outbox)
+        });
         Self {
+            outboxes: Outboxes::new(outboxes.collect()),
             root: one(ActorKind::Root),
             ops: one(ActorKind::Ops),
             journal: one(ActorKind::Journal),
-            outbox: of(ActorKind::Outbox, Scope::Door(door)),
-            terminal_outbox: of(ActorKind::Outbox, Scope::Door(terminal)),
             rate_limiter: one(ActorKind::RateLimiter),
             restriction_sweeper: one(ActorKind::RestrictionSweeper),
             llm_dispatcher: one(ActorKind::LlmDispatcher),
@@ -69,11 +71,6 @@ impl Handles {
     #[must_use]
     pub fn intake(&self) -> GatewayIntake {
         GatewayIntake { gateway: self.gateway.clone() }
-    }
-
-    /// The way out of each door.
-    pub(super) fn outboxes(&self, parts: &Parts) -> Outboxes {
-        Outboxes::new(self.outbox.clone(), vec![(parts.terminal_door.clone(), self.terminal_outbox.clone())])
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod failures;
 mod simulation;
+mod third_door;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
+use self::third_door::{CLUB, Club};
 use super::*;
 use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
@@ -57,29 +59,44 @@ struct World {
     store: Arc<MemoryStore>,
     roster: Arc<Roster>,
     connections: Connections,
+    events: TurnEvents,
 }
 
 async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
+    life_with(outside, faults, &[], Arc::new(Club::default())).await
+}
+
+async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&str, &str)], club: Arc<Club>) -> World {
     let (source, connections) = ScriptedSource::new();
     let models = Arc::new(ScriptedModels::new(&["main"]));
     let roster = Arc::new(Roster::default());
+    let platform = DoorRecord {
+        door: DOOR,
+        source: Source::Shards(Arc::new(source)),
+        poster: Arc::clone(&outside.poster) as _,
+        attachments: Arc::new(NoFiles),
+        pacing: Pacing { requests_per_second: 50, refusals: 1_000 },
+        read_along: false,
+        registers_commands: true,
+    };
+    let mut running = crate::actors::testing::running(variables, Arc::clone(&models) as _);
+    running.doors.insert(CLUB, third_door::rules());
+    let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock) as _);
     let parts = Parts {
-        terminal_door: Door::new("terminal"),
-        terminal: Arc::new(ScriptedPoster::new()),
         renderer: Arc::new(Sketches),
-        handles: Handles::new(DOOR, Door::new("terminal")),
+        handles: Handles::new(&doors),
         timeline: Arc::default(),
-        events: TurnEvents::default(),
-        live: crate::actors::testing::live(&[], Arc::clone(&models) as _),
+        events: events.clone(),
+        live: Live::new(running),
         files: Arc::new(Still),
-        clock: Arc::new(ManualClock::new()),
+        clock,
         dice: Arc::new(FixedDice::new(0.5)),
         faults,
         store: Arc::clone(&outside.store) as _,
-        door: DOOR,
-        source: Arc::new(source),
-        poster: Arc::clone(&outside.poster) as _,
-        attachments: Arc::new(NoFiles),
+        doors,
+        home: DOOR,
         listener: Arc::new(ScriptedListener::default()),
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
@@ -87,7 +104,7 @@ async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
         exit: Arc::new(tokio::sync::watch::channel(None).0),
     };
     let tree = Tree::start(parts).await.unwrap();
-    World { tree, models, store: Arc::clone(&outside.store), roster, connections }
+    World { tree, models, store: Arc::clone(&outside.store), roster, connections, events }
 }
 
 impl World {
@@ -121,9 +138,8 @@ fn from_start(row: &'static Row, above: &str) -> Vec<String> {
     let of = |scope: Scope| row.path(above, &scope);
     match row.name {
         Name::Fixed(_) => vec![of(Scope::One)],
-        Name::Template { of: Instances::Door, .. } => {
-            [DOOR, Door::new("terminal")].map(|door| of(Scope::Door(door))).into()
-        }
+        Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
+        Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
         Name::Template { of: Instances::Place | Instances::Number, .. } => Vec::new(),
     }
 }

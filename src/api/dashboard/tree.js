@@ -53,7 +53,11 @@ function walk(view, flat, node, { guides, last, depth }) {
 /** The children as they are drawn: single ones, sums of one kind, and how many more there are. */
 function groups(view, node) {
   const kinds = new Map();
-  for (const child of node.children) kinds.set(kindOf(child), [...(kinds.get(kindOf(child)) ?? []), child]);
+  for (const child of node.children) {
+    const kind = kindOf(child);
+    if (kinds.has(kind)) kinds.get(kind).push(child);
+    else kinds.set(kind, [child]);
+  }
   const out = [];
   for (const [kind, children] of kinds) {
     const key = `${node.path}/${kind}:*`;

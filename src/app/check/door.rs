@@ -2,7 +2,7 @@
 
 use super::places;
 use super::report::{CheckStatus, Report};
-use crate::app::assemble;
+use crate::app::doors;
 use crate::config::Settings;
 use crate::discord::rest::Rest;
 use crate::discord::rest::account::{Account, Content, GUILDS_PAGE, Guilds};
@@ -25,7 +25,7 @@ pub async fn check(settings: &Settings, report: &mut Report) {
         report.skipped("discord", "not contacted: there is no token");
         return;
     }
-    let rest = match Rest::new(&assemble::access(settings)) {
+    let rest = match Rest::new(&doors::access(settings)) {
         Ok(rest) => rest,
         Err(error) => return report.wrong_with("discord", error.to_string()),
     };

@@ -13,6 +13,7 @@ use super::tools;
 use crate::app::files;
 use crate::app::reload::{self, Lookup};
 use crate::config::Settings;
+use crate::config::address::is_remote;
 use crate::domain::attachment::Enclosed;
 use crate::domain::completion::{Completion, Finish, Item, Request, Role};
 use crate::domain::ids::{Door, Place};
@@ -42,6 +43,10 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
         Ok((registry, _)) => {
             let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
             report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
+            for key in names.into_iter().filter(|key| registry.endpoint(key).is_some_and(|at| is_readable(&at.base))) {
+                let why = "is asked over plain http through another network: what members write can be read on the way; use https";
+                report.push(&format!("model {key}"), CheckStatus::Note, why);
+            }
             Some(registry)
         }
         Err(mistakes) => {
@@ -51,6 +56,12 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
             None
         }
     }
+}
+
+/// Whether others can read what is sent to this address.
+fn is_readable(base: &str) -> bool {
+    let address = base.parse::<http::Uri>().unwrap_or_default();
+    address.scheme_str() == Some("http") && address.host().is_some_and(is_remote)
 }
 
 /// Asks the default row; with `all` every row, or the models that `LITELLM_MODELS` names.

@@ -50,7 +50,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
             store.close().await;
         }
         Ok(Err(OpenError::InUse(error))) if offline => report.push(STORE, CheckStatus::Note, error),
-        Ok(Err(OpenError::InUse(error))) => match commands::ask_health(settings).await {
+        Ok(Err(OpenError::InUse(error))) => match commands::ask_health(settings.http.addr).await {
             Ok(()) => report.ok(STORE, format!("embedded; {} is in use by the running service", dir.display())),
             Err(_) => report.wrong_with(STORE, error),
         },

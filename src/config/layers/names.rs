@@ -43,7 +43,11 @@ impl Gathering<'_> {
             let Some((value, origin)) = values.get(name.as_str()) else {
                 continue;
             };
-            if value.trim().is_empty() || self.is_ignored(&key) {
+            if value.trim().is_empty() {
+                continue;
+            }
+            if self.is_ignored(&key) {
+                self.ignored.insert(name);
                 continue;
             }
             if rank == Rank::Fallback {
@@ -67,16 +71,22 @@ impl Gathering<'_> {
         rows.chain(general).collect()
     }
 
+    /// A name of our own that is not known, and one that is a slip away from a known one.
     fn warn_of_unknown<'n>(&mut self, place: &str, present: impl Iterator<Item = &'n str>) {
-        let known = self.names();
-        let is_known = |name: &str| known.iter().any(|(known, ..)| known == name);
-        for name in present.filter(|name| name.starts_with("STAFFAI_")) {
-            if is_known(name) || is_known(name.strip_suffix("_FILE").unwrap_or(name)) {
-                continue;
+        let names = self.names().into_iter().flat_map(|(name, ..)| [format!("{name}_FILE"), name]);
+        let known: Vec<String> = names.collect();
+        for name in present.filter(|name| !known.iter().any(|known| known == name)) {
+            let ours = name.starts_with("STAFFAI_");
+            let near = if ours {
+                defaults::nearest(name, known.iter().map(String::as_str))
+            } else {
+                defaults::slip_of(name, known.iter().map(String::as_str))
+            };
+            // The environment is full of names for others.
+            if ours || near.is_some() {
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}"));
+                self.warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
             }
-            let near = defaults::nearest(name, known.iter().map(|(known, ..)| known.as_str()));
-            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}"));
-            self.warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
         }
     }
 
@@ -84,10 +94,16 @@ impl Gathering<'_> {
     pub fn secret_files(&mut self, dotenv: &DotEnv) {
         let mut taken: Vec<String> = Vec::new();
         for (name, key, rank) in self.names() {
-            if self.is_ignored(&key) || (rank == Rank::Ordinary && taken.contains(&key)) {
+            let variable = format!("{name}_FILE");
+            if self.is_ignored(&key) {
+                if self.sources.environment.contains_key(&variable) || dotenv.values.contains_key(&variable) {
+                    self.ignored.insert(variable);
+                }
                 continue;
             }
-            let variable = format!("{name}_FILE");
+            if rank == Rank::Ordinary && taken.contains(&key) {
+                continue;
+            }
             let chosen = self.sources.environment.get(&variable).filter(|path| !path.trim().is_empty());
             let chosen = chosen.or_else(|| dotenv.values.get(&variable).map(|(path, _)| path));
             let chosen = chosen.map(|path| path.trim()).filter(|path| !path.is_empty());

@@ -263,7 +263,31 @@ fn a_run_needs_a_token_and_a_model_and_says_both() {
     let places: Vec<&str> = missing.iter().map(|problem| problem.place.as_str()).collect();
     assert_eq!(places, ["DISCORD_BOT_TOKEN", "LITELLM_MODEL"]);
     assert!(missing[0].to_string().contains("staffai playground"));
-    assert_eq!(settings(&[("DISCORD_BOT_TOKEN", "t"), ("LITELLM_MODEL", "m")]).require_for_run(), []);
+    let token = format!("{}.GaBcDe.{}", "MTIzNDU2Nzg5MDEyMzQ1Njc4", "x".repeat(38));
+    assert_eq!(settings(&[("DISCORD_BOT_TOKEN", &token), ("LITELLM_MODEL", "m")]).require_for_run(), []);
+}
+
+#[test]
+fn a_token_of_a_wrong_form_is_named_but_not_shown() {
+    let mistakes = |token: &str, more: &[(&str, &str)]| {
+        let variables = [&[("DISCORD_BOT_TOKEN", token), ("LITELLM_MODEL", "m")], more].concat();
+        settings(&variables).require_for_run()
+    };
+    let elsewhere = [("DISCORD_API_URL", "http://127.0.0.1:1")];
+    for (token, more, words) in [
+        ("abc", &[][..], "three parts"),
+        ("a..c", &[], "three parts"),
+        ("Bot hunter22.a.b", &[], "begins with"),
+        ("bot hunter22", &elsewhere, "begins with"),
+        ("hunter22 abc", &elsewhere, "a blank in it"),
+    ] {
+        let found = mistakes(token, more);
+        let [mistake] = &found[..] else { panic!("{token}: {found:?}") };
+        let text = mistake.to_string();
+        assert!(text.starts_with("discord.token (DISCORD_BOT_TOKEN): ") && text.contains(words), "{text}");
+        assert!(!text.contains("hunter22"), "{text}");
+    }
+    assert_eq!(mistakes("token-of-another-service", &elsewhere), []);
 }
 
 #[test]

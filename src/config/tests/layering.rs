@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
+use super::super::address::secrets_of_address;
 use super::super::edges::{LogFormat, Shards, Verdict};
 use super::super::load;
 use super::super::problem::Layer;
+use super::super::show::MASK;
 use super::{good, settings, sources};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -165,7 +167,62 @@ fn the_playground_leaves_the_real_discord_and_redis_out() {
     assert_eq!((settings.rate_limiter.messages, settings.turn.lane), (3, 3));
     assert_eq!(settings.store.dir, PathBuf::from("data/playground"));
     assert_eq!((settings.tools.mcp_config.clone(), loaded.llm_configured()), (None, false));
-    assert_eq!(loaded.warnings, [""; 0]);
+    let ignored = "DISCORD_API_URL, DISCORD_BOT_TOKEN, REDIS_PORT, REDIS_URL, STAFFAI_MCP_CONFIG, STAFFAI_REDIS__PORT, \
+                   discord.token, redis.host";
+    assert_eq!(loaded.warnings, [format!("the playground ignores {ignored}")]);
+    let servers = load(&sources(&[], &[("mcp.json", "{}")]).for_playground()).expect("it is not read");
+    assert_eq!(servers.warnings, ["the playground ignores mcp.json"]);
+}
+
+#[test]
+fn a_slip_in_any_name_is_named_where_it_is() {
+    let dotenv =
+        "DISCORD_BOT_TOKEN_FIEL=x\nLITELLM_MODLE=gpt\nRATE_LIMIT_COUNTS=3\nSOMETHING_ELSE=1\nCOMPOSE_PROJECT_NAME=y\n";
+    let loaded = good(&[("REDIS_URI", "redis://db"), ("HOME", "/root"), ("LOGNAME", "me")], &[(".env", dotenv)]);
+    let named = |wrong: &str, place: &str, right: &str| {
+        format!("{wrong} in {place} is not a name staffai knows; did you mean {right}")
+    };
+    let wanted = [
+        named("DISCORD_BOT_TOKEN_FIEL", ".env", "DISCORD_BOT_TOKEN_FILE"),
+        named("LITELLM_MODLE", ".env", "LITELLM_MODEL"),
+        named("RATE_LIMIT_COUNTS", ".env", "RATE_LIMIT_COUNT"),
+        named("REDIS_URI", "the environment", "REDIS_URL"),
+    ];
+    assert_eq!(loaded.warnings, wanted);
+}
+
+#[test]
+fn a_secret_address_is_shown_without_its_login() {
+    let loaded = good(&[("REDIS_URL", "redis://:hunter22@db:6379/0"), ("STAFFAI_NATS_URL", "hunter22")], &[]);
+    assert_eq!(loaded.shown["redis.url"], "redis://***@db:6379/0");
+    assert_eq!(loaded.shown["tools.nats_url"], MASK);
+    let secrets = |address: &str| -> Vec<String> {
+        let secrets = secrets_of_address(&address.into());
+        secrets.iter().map(|secret| secret.expose_secret().to_owned()).collect()
+    };
+    assert_eq!(secrets("redis://db:6379/0"), [""; 0]);
+    assert!(secrets("redis://me:p%40ss@db/0").contains(&"p@ss".to_owned()));
+    assert!(secrets("redis://me:p%40ss@db/0").contains(&"p%40ss".to_owned()));
+    assert!(secrets("nats://token@host").contains(&"token".to_owned()));
+    assert!(secrets("redis-cluster://:one@a:1,:two@b:2").iter().any(|secret| secret == "two"));
+    assert!(!secrets("redis://me:secret@db:6379/0").iter().any(|secret| secret.contains("db")));
+}
+
+#[test]
+fn plain_http_to_another_network_is_warned_of() {
+    for (url, warned) in [
+        ("http://localhost:4000", false),
+        ("http://litellm:4000", false),
+        ("http://10.1.2.3:4000", false),
+        ("http://models.default.svc.cluster.local", false),
+        ("https://api.example.com", false),
+        ("http://api.example.com", true),
+        ("http://93.184.216.34", true),
+        ("http://[2606:2800::1]:4000", true),
+    ] {
+        let warnings = good(&[("LITELLM_API_URL", url)], &[]).warnings;
+        assert_eq!(warnings.iter().any(|text| text.contains("plain http")), warned, "{url}: {warnings:?}");
+    }
 }
 
 #[test]

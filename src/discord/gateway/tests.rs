@@ -12,8 +12,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message};
 use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
-    Advice, AfterClose, Arc, Closed, Duration, EventSource, EventStream, Gateway, IdentifyPermit, Incoming, Interests,
-    Mutex, PresenceUpdates, Rest, Session, Shard, SourceError, StreamEvent, close,
+    Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, IdentifyPermit, Incoming, Interests, Mutex,
+    PresenceUpdates, Rest, Session, Shard, ShardedSource, SourceError, StreamEvent, close,
 };
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::presence::{ActivityKind, Line, Mood, Presence};

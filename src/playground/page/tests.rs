@@ -233,6 +233,19 @@ async fn other_origins_and_other_hosts_are_turned_away() {
     let form =
         place.request(Method::POST, "/playground/messages").header("content-type", "text/plain").body(body.to_string());
     assert_eq!(form.send().await.expect("an answer").status(), 415);
+    for (name, value) in [
+        ("origin", "http://evil.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        for path in ["/playground/state", "/playground/events"] {
+            let response = place.client.get(place.url(path)).header(name, value).send().await.expect("an answer");
+            assert_eq!(response.status(), 403, "{path}, {name}: {value}");
+        }
+    }
+    let link = place.client.get(place.url("/")).header("sec-fetch-site", "cross-site").send().await.expect("an answer");
+    assert_eq!(link.status(), 200, "a link from elsewhere opens the page");
     for host in
         ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "localhost@evil.example", "10.0.0.7", ""]
     {

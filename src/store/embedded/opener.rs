@@ -129,13 +129,33 @@ fn make_tables(database: &Database) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// What is kept here is what people wrote, so nobody else on the machine may read a directory that we make.
+/// What is kept here is what people wrote, so nobody else on the machine may read the directory. One that was there before us, or
+/// that others may read, is tightened where it is ours; where it is not, that is told and the start goes on.
 fn make_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    builder.create(dir)?;
+    #[cfg(unix)]
+    tighten(dir);
+    Ok(())
+}
+
+#[cfg(unix)]
+fn tighten(dir: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(about) = fs::metadata(dir) else { return };
+    let mode = about.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return;
+    }
+    match fs::set_permissions(dir, fs::Permissions::from_mode(mode & !0o077)) {
+        Ok(()) => tracing::info!(dir = %dir.display(), "others could read the data directory; now only its owner can"),
+        // A directory that is ours through its group, as volumes of a cluster are, is no business of others.
+        Err(_) if mode & 0o007 == 0 => {}
+        Err(error) => tracing::warn!(dir = %dir.display(), %error, "others can read the data directory"),
+    }
 }
 
 fn open_private(path: &Path) -> io::Result<File> {

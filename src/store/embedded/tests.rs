@@ -116,6 +116,19 @@ async fn nobody_else_may_read_what_we_make() {
     store.close().await;
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_directory_that_others_could_read_is_tightened() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
+    let store = opener(&data).0.open().unwrap();
+    assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    store.close().await;
+}
+
 async fn is_put_aside(content: &[u8]) {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join(FILE), content).unwrap();

@@ -66,3 +66,29 @@ fn sessions_and_messages_are_bounded_and_ids_rise() {
     }
     assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), &HistoryRange::Newest, 1_000).len(), MESSAGES_MAX);
 }
+
+#[tokio::test]
+async fn all_sessions_together_are_bounded() {
+    let sessions = Sessions::new(Arc::new(Still));
+    let text = "x".repeat(32 * 1024);
+    // More than a hundred sessions of more than a megabyte each.
+    for number in 0..130 {
+        let name = format!("s{number}");
+        for _ in 0..40 {
+            sessions.says(&name, &text).unwrap();
+        }
+    }
+    let asked = sessions.says("last", "hello").unwrap();
+    for number in 0..80 {
+        sessions.perform(&create(&asked.place, &number.to_string(), &text)).await.unwrap();
+    }
+    let inner = sessions.inner.lock();
+    let bytes = |session: &Session| -> usize {
+        let texts: usize = session.messages.iter().map(|kept| kept.posted.text.len()).sum();
+        assert_eq!(texts, session.bytes, "what is counted is what is there");
+        texts
+    };
+    let all: Vec<usize> = inner.sessions.values().map(bytes).collect();
+    assert!(all.iter().all(|bytes| *bytes <= SESSION_BYTES), "{all:?}");
+    assert!(all.iter().sum::<usize>() <= ALL_BYTES && inner.sessions.contains_key("last"), "{all:?}");
+}

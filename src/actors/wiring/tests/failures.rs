@@ -7,7 +7,7 @@ use crate::domain::restart::Restart;
 use crate::ports::Fault;
 
 /// Breaks the actor at one path.
-struct Breaks {
+pub(super) struct Breaks {
     path: String,
     fault: Fault,
     /// How many of its next messages break it.
@@ -17,11 +17,11 @@ struct Breaks {
 }
 
 impl Breaks {
-    fn new(path: &str, fault: Fault) -> Arc<Self> {
+    pub(super) fn new(path: &str, fault: Fault) -> Arc<Self> {
         Arc::new(Self { path: path.to_owned(), fault, left: AtomicUsize::new(0), met: AtomicUsize::new(0) })
     }
 
-    fn next(&self, times: usize) {
+    pub(super) fn next(&self, times: usize) {
         self.left.store(times, Ordering::SeqCst);
     }
 

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Tries what the image promises on a machine without a container engine: a root file system of Debian's packages, the binary in
+# it as the image's user, read-only, without capabilities, in namespaces of its own; then health check, talk and drain.
+#
+#   deploy/try.sh [BINARY]      needs root, mmdebstrap and python3; takes about a minute. Without BINARY: target/release/staffai
+#
+# Exits 0 when all holds, 1 when something does not, 77 when this machine cannot try it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly USER_ID=65534 BINARY="${1:-target/release/staffai}" RELEASE=bookworm
+
+cannot() { echo "skipped: $*" >&2; exit 77; }
+wrong() { echo "wrong: $*" >&2; [ -f "${log:-}" ] && tail -n 20 "$log" >&2; exit 1; }
+well() { echo "ok: $*"; }
+
+[ "$(id -u)" = 0 ] || cannot "namespaces and a root file system need root"
+for tool in mmdebstrap unshare nsenter python3; do command -v "$tool" >/dev/null || cannot "$tool is missing"; done
+unshare --mount --pid --net --ipc --uts --fork true 2>/dev/null || cannot "the system allows no namespaces"
+[ -x "$BINARY" ] || cannot "$BINARY is missing; build it or name another one"
+
+work=$(mktemp -d); chmod 0755 "$work"
+inner=
+finish() {
+    [ -z "$inner" ] || kill -KILL "$inner" 2>/dev/null || true
+    wait 2>/dev/null || true
+    rm -rf --one-file-system "$work"
+}
+trap finish EXIT
+
+mmdebstrap --quiet --variant=minbase --include=ca-certificates "$RELEASE" "$work/root" >"$work/mmdebstrap.log" 2>&1 ||
+    cannot "no root file system could be made: $(tail -n 1 "$work/mmdebstrap.log")"
+install -D -m 0755 "$BINARY" "$work/root/usr/local/bin/staffai"
+install -d -m 0755 "$work/root/etc/staffai"
+install -d -m 0700 -o "$USER_ID" -g "$USER_ID" "$work/data" "$work/root/data"
+well "root file system of $RELEASE, $(du -sh "$work/root" | cut -f1)"
+
+# What an engine does for the image: everything read-only but /data and /tmp, and no way to more rights.
+cat >"$work/enter" <<'INNER'
+set -euo pipefail
+work=$1; user=$2; shift 2
+mount --bind "$work/root" "$work/root"
+mount --bind "$work/data" "$work/root/data"
+mount -t tmpfs -o size=64m,mode=1777 tmpfs "$work/root/tmp"
+mount -t proc -o nosuid,nodev,noexec proc "$work/root/proc"
+mount -o remount,bind,ro "$work/root"
+ip link set lo up 2>/dev/null || python3 -c 'import fcntl, socket, struct
+s = socket.socket(); fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x41))'
+ulimit -c 0
+exec chroot "$work/root" /usr/bin/env -i -C /etc/staffai PATH=/usr/local/bin:/usr/bin:/bin \
+    STAFFAI_DATA_DIR=/data STAFFAI_HTTP_ADDR=0.0.0.0:8420 LOG_FORMAT=json "$@"
+INNER
+
+# start COMMAND [NAME=VALUE...]: the program as the image starts it; its log goes to $log.
+start() {
+    local command=$1; shift
+    log=$work/$command.log
+    unshare --mount --pid --net --ipc --uts --fork --kill-child bash "$work/enter" "$work" "$USER_ID" "$@" \
+        setpriv --reuid "$USER_ID" --regid "$USER_ID" --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
+        staffai "$command" >"$log" 2>"$log.err" &
+    inner=$!
+    # The program is the child of unshare.
+    for _ in $(seq 100); do program=$(pgrep -P "$inner" || true); [ -n "$program" ] && break; sleep 0.1; done
+    [ -n "$program" ] || wrong "$command did not start: $(cat "$log.err")"
+}
+
+# within COMMAND...: runs it beside the program, with the same namespaces, root and user.
+within() { nsenter --target "$program" --mount --pid --net --ipc --uts --root --wd=/ setpriv --reuid "$USER_ID" --regid "$USER_ID" \
+    --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs env PATH=/usr/local/bin:/usr/bin:/bin STAFFAI_HTTP_ADDR=0.0.0.0:8420 "$@"; }
+
+healthy() {
+    for _ in $(seq 150); do within staffai health >/dev/null 2>&1 && return; sleep 0.2; done
+    wrong "never healthy: $(within staffai health 2>&1 || true); $(cat "$log.err")"
+}
+
+# drained: SIGTERM ends the program in order, within 30 s.
+drained() {
+    local begun=$SECONDS code=0
+    kill -TERM "$program"
+    wait "$inner" || code=$?
+    inner=
+    [ "$code" = 0 ] || wrong "SIGTERM ended in $code: $(cat "$log.err")"
+    [ $((SECONDS - begun)) -le 30 ] || wrong "the end took $((SECONDS - begun)) s"
+    grep -q '"event":"drain.finished"' "$log" || wrong "no drain.finished in the log"
+}
+
+start run DISCORD_BOT_TOKEN=token LITELLM_MODEL=none DISCORD_API_URL=http://127.0.0.1:1
+healthy
+well "run: healthy while Discord cannot be reached"
+status=/proc/$program/status
+[ "$(awk '/^Uid:/ {print $2}' "$status")" = "$USER_ID" ] || wrong "it runs as another user"
+[ "$(awk '/^CapEff:|^CapBnd:/ {print $2}' "$status" | sort -u)" = 0000000000000000 ] || wrong "it has capabilities"
+[ "$(awk '/^NoNewPrivs:/ {print $2}' "$status")" = 1 ] || wrong "it may gain rights"
+grep -q '^Max core file size *0 ' "/proc/$program/limits" || wrong "it may dump its memory"
+if within touch /etc/staffai/x 2>/dev/null; then wrong "the root file system can be written to"; fi
+[ "$(stat -c %a "$work/data")" = 700 ] || wrong "others may read the data directory"
+well "run: user $USER_ID, no capabilities, read-only root, no memory dumps"
+drained
+well "run: SIGTERM ends it in order"
+
+start playground
+healthy
+nsenter --target "$program" --net python3 - <<'TALK' || wrong "no answer in the playground"
+import json, time, urllib.request
+site = "http://127.0.0.1:8420"
+state = lambda: json.load(urllib.request.urlopen(site + "/playground/state", timeout=10))
+now = state()
+member = next(one for one in now["members"] if not one.get("bot"))
+channel = now["channels"][0]["id"]
+body = {"member": member["id"], "channel": channel, "text": f"<@{now['bot']}> hello"}
+ask = urllib.request.Request(site + "/playground/messages", json.dumps(body).encode(), {"Content-Type": "application/json"})
+until = time.time() + 30
+# A mention from before the session began is not lost; it is answered when the session is there.
+urllib.request.urlopen(ask, timeout=10)
+while not any(one["author"] == now["bot"] for one in state()["messages"][channel]):
+    assert time.time() < until, "nothing was answered"
+    time.sleep(0.2)
+TALK
+well "playground: a member is answered"
+drained
+well "playground: SIGTERM ends it in order"

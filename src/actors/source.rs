@@ -1,0 +1,104 @@
+//! source: keeps the connection of one door whose platform needs no more than one.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: the end of its connection, its timer.
+//! Sends: events to the gateway, through the intake that it lends its connection.
+//! A restart loses: the connection, which begins anew; the platform or the source hands over again what was not accepted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::board::{Board, PartKind};
+use super::running::{Exit, ExitSender};
+use super::supervisor::{Actor, ActorContext, Crash};
+use crate::domain::ids::{self, Door};
+use crate::domain::restart::Backoff;
+use crate::ports::{Dice, EventSource, Intake, SourceError};
+
+/// Waits before a connection is begun again.
+const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// How long a connection must last for the wait to start over.
+const LASTED: Duration = Duration::from_secs(10);
+
+/// What a source is told; only by itself.
+pub enum SourceMsg {
+    /// Time to connect.
+    Connect,
+    /// The connection ended.
+    Ended(SourceError),
+}
+
+/// The behaviour and its arguments.
+pub struct SourceActor {
+    /// The door.
+    pub door: Door,
+    /// Its events.
+    pub source: Arc<dyn EventSource>,
+    /// Where they go.
+    pub intake: Arc<dyn Intake>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// Readiness reads there how the connection is.
+    pub board: Arc<Board>,
+    /// Told when the platform refuses us for good.
+    pub exit: ExitSender,
+}
+
+/// What a source holds.
+pub struct SourceState {
+    since: Instant,
+    /// Connections in a row that did not last.
+    failures: u32,
+}
+
+impl Actor for SourceActor {
+    type Msg = SourceMsg;
+    type State = SourceState;
+
+    fn start(&self, ctx: &mut ActorContext<SourceMsg>) -> Result<SourceState, Crash> {
+        self.board.starting(PartKind::Door, self.door.as_str());
+        self.connect(ctx);
+        Ok(SourceState { since: Instant::now(), failures: 0 })
+    }
+
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<SourceMsg>,
+        message: SourceMsg,
+        state: &mut SourceState,
+    ) -> Result<(), Crash> {
+        match message {
+            SourceMsg::Connect => {
+                state.since = Instant::now();
+                self.connect(ctx);
+            }
+            SourceMsg::Ended(SourceError::Refused(reason)) => {
+                tracing::error!(event = "source.refused", door = %self.door, reason, "the platform refuses us for good");
+                self.board.down(PartKind::Door, self.door.as_str(), &reason);
+                self.exit.send_replace(Some(Exit::Refused(reason)));
+            }
+            SourceMsg::Ended(SourceError::Unreachable(reason)) => {
+                state.failures = if state.since.elapsed() >= LASTED { 1 } else { state.failures.saturating_add(1) };
+                let wait = RECONNECT.delay(state.failures, self.dice.roll());
+                let again_in_ms = ids::millis(wait);
+                tracing::warn!(event = "source.lost", door = %self.door, reason, again_in_ms, "the connection of a door ended");
+                self.board.down(PartKind::Door, self.door.as_str(), &reason);
+                ctx.after(wait, SourceMsg::Connect);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SourceActor {
+    fn connect(&self, ctx: &mut ActorContext<SourceMsg>) {
+        let (source, intake) = (Arc::clone(&self.source), Arc::clone(&self.intake));
+        let (board, door) = (Arc::clone(&self.board), self.door.clone());
+        let serving = Box::new(move || board.up(PartKind::Door, door.as_str()));
+        ctx.task(async move { SourceMsg::Ended(source.run(intake, serving).await) }, |panic| {
+            SourceMsg::Ended(SourceError::Unreachable(format!("its task panicked: {panic}")))
+        });
+    }
+}

@@ -1,0 +1,89 @@
+//! Bodies of requests and answers: the first have a deadline, the second keep their connection busy.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use serde_json::json;
+use tokio::time::{Sleep, sleep};
+
+use crate::api::places::Busy;
+
+/// Gives the body of each request so long to arrive; after that the request is answered with 408.
+pub async fn within(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    let late = Arc::new(AtomicBool::new(false));
+    let timed = |body| Body::new(Timed { body, deadline: Box::pin(sleep(limit)), late: Arc::clone(&late) });
+    let request = request.map(|body| if body.is_end_stream() { body } else { timed(body) });
+    let response = next.run(request).await;
+    if late.load(Ordering::Relaxed) {
+        let error = Json(json!({"error": "the body took too long"}));
+        return (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], error).into_response();
+    }
+    response
+}
+
+struct Timed {
+    body: Body,
+    deadline: Pin<Box<Sleep>>,
+    late: Arc<AtomicBool>,
+}
+
+impl HttpBody for Timed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.deadline.as_mut().poll(cx).is_ready() {
+            self.late.store(true, Ordering::Relaxed);
+            return Poll::Ready(Some(Err(axum::Error::new("the body took too long"))));
+        }
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer; its connection is busy until the body was sent.
+pub struct Answer {
+    body: Body,
+    _busy: Busy,
+}
+
+impl Answer {
+    /// Keeps the connection busy while `body` is sent.
+    pub fn new(body: Body, busy: Busy) -> Self {
+        Self { body, _busy: busy }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,33 @@
+//! Tries whether the addresses of the pages can be listened on.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+
+use super::report::Report;
+use crate::app::commands;
+use crate::config::Settings;
+
+/// Binds each address for a moment. One that is in use by our own running service is well.
+pub async fn check(settings: &Settings, report: &mut Report) {
+    let http = &settings.http;
+    let health = http.health_addr.map(|address| ("health", address, "STAFFAI_HEALTH_ADDR"));
+    for (part, address, variable) in [("pages", http.addr, "STAFFAI_HTTP_ADDR")].into_iter().chain(health) {
+        match free(address) {
+            Ok(()) => report.ok(part, format!("{address} is free")),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match commands::ask_health(address).await {
+                Ok(()) => report.ok(part, format!("{address} is in use by the running service")),
+                Err(_) => report.wrong_with(
+                    part,
+                    format!(
+                        "{address} is in use by another program; stop that one, or set {variable} to a free address"
+                    ),
+                ),
+            },
+            Err(error) => report.wrong_with(part, format!("cannot listen on {address}: {error}; check {variable}")),
+        }
+    }
+}
+
+fn free(address: SocketAddr) -> std::io::Result<()> {
+    TcpListener::bind(address).map(drop)
+}

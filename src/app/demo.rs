@@ -1,0 +1,76 @@
+//! The demo model, which answers where no model is configured; it belongs to the playground.
+
+#[cfg(feature = "playground")]
+pub use with_playground::Demo;
+#[cfg(not(feature = "playground"))]
+pub use without_playground::Demo;
+
+/// Why there is no demo model: a sentence, and the exit code.
+pub struct NoDemo(pub String, pub u8);
+
+#[cfg(feature = "playground")]
+mod with_playground {
+    use std::time::Duration;
+
+    use super::NoDemo;
+    use crate::app::exit;
+    use crate::config::Settings;
+    use crate::playground::demo_model::{DemoModel, MODEL};
+
+    /// A running demo model.
+    pub struct Demo(DemoModel);
+
+    impl Demo {
+        /// Starts it; it pretends to think for about this long.
+        pub async fn start(thinking: Duration) -> Result<Self, NoDemo> {
+            let started = DemoModel::start(thinking).await;
+            started.map(Self).map_err(|error| NoDemo(format!("the demo model cannot start: {error}"), exit::GAVE_UP))
+        }
+
+        /// Lets these settings ask it.
+        pub fn configure(&self) -> impl Fn(&mut Settings) + Send + Sync + use<> {
+            let url = self.0.base_url();
+            move |settings| {
+                settings.llm.url.clone_from(&url);
+                settings.llm.model = Some(MODEL.to_owned());
+            }
+        }
+
+        /// Ends it.
+        pub async fn stop(self) {
+            self.0.stop().await;
+        }
+    }
+}
+
+#[cfg(not(feature = "playground"))]
+mod without_playground {
+    use std::time::Duration;
+
+    use super::NoDemo;
+    use crate::app::exit;
+    use crate::config::Settings;
+
+    /// There is none in this build.
+    pub enum Demo {}
+
+    impl Demo {
+        /// Says so.
+        pub async fn start(_thinking: Duration) -> Result<Self, NoDemo> {
+            let why =
+                "no model is configured and the demo model is not in this build: set LITELLM_API_URL and LITELLM_MODEL";
+            std::future::ready(Err(NoDemo(why.to_owned(), exit::USAGE))).await
+        }
+
+        /// Never called.
+        pub fn configure(&self) -> fn(&mut Settings) {
+            match *self {}
+        }
+
+        /// Never called.
+        pub async fn stop(self) {
+            std::future::ready(()).await;
+            match self {}
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The doors of this program: for each a record of what it is made of, and what the settings decide about it. A further door
+//! is one more entry in both.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use crate::actors::door::{DoorRecord, Pacing, Source};
+use crate::actors::running::{DoorRules, LimitScope, Live};
+use crate::config::Settings;
+use crate::config::edges::{AllowedMentions as Allowed, DirectMessages};
+use crate::discord::attachments::ContentServers;
+use crate::discord::gateway::{Gateway, Interests};
+use crate::discord::message::AllowedMentions;
+use crate::discord::prefilter::Lottery;
+use crate::discord::rest::Rest;
+use crate::discord::{self, Access};
+use crate::domain::ids::Door;
+use crate::domain::restriction;
+use crate::domain::triage::Rules;
+use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::ports::Dice;
+use crate::terminal::sessions::Sessions;
+use crate::terminal::{self, NoFiles};
+
+/// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
+const REFUSALS_MAX: u32 = 1_000;
+
+/// What the settings decide about each door.
+pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
+    BTreeMap::from([
+        (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
+        (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Base }),
+    ])
+}
+
+/// Who is answered, and what a door wants of an answer.
+fn triage(settings: &Settings) -> Rules {
+    let set = |ids: &[String]| ids.iter().cloned().collect::<HashSet<_>>();
+    let channel = settings.restriction.channel.clone();
+    Rules {
+        aliases: settings.members.aliases.clone(),
+        ignored_roles: set(&settings.members.ignored_roles),
+        allowed_bots: set(&settings.bots.allowed),
+        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        communities: set(&settings.discord.guilds),
+        operators: set(&settings.discord.operators),
+        super_roles: set(&settings.members.super_roles),
+        restriction: settings.restriction.role.clone().map(|role| restriction::Rules { role, channel }),
+        policy: Policy {
+            reply: ReplyContract::Typed,
+            history: HistoryScope::PersonInPlace,
+            lane: LaneRule::Queue,
+            model: None,
+        },
+    }
+}
+
+/// The same at a door whose members have no roles and belong to no guild.
+fn without_roles(rules: Rules) -> Rules {
+    Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
+}
+
+/// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.
+pub(super) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
+    DoorRecord {
+        door: terminal::DOOR,
+        source: Source::Requests,
+        poster: Arc::clone(sessions) as _,
+        attachments: Arc::new(NoFiles),
+        pacing: Pacing::default(),
+        read_along: true,
+        registers_commands: false,
+    }
+}
+
+/// Discord: shards in, REST out.
+pub(super) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<DoorRecord, String> {
+    let access = access(settings);
+    let Allowed { replied_user, users } = settings.discord.allowed_mentions;
+    let rest = Rest::new(&access).map_err(|error| error.to_string())?;
+    let rest = Arc::new(rest.pinging(AllowedMentions { answered: replied_user, mentioned: users }));
+    let interests = Interests {
+        names: settings.members.aliases.clone(),
+        direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        reactions: settings.interjection.backoff_after > 0,
+        lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
+    };
+    let attachments = ContentServers::new(&access, &rest).map_err(|error| error.to_string())?;
+    let source = Gateway::new(access, interests, Arc::clone(&rest));
+    Ok(DoorRecord {
+        door: discord::DOOR,
+        source: Source::Shards(Arc::new(source)),
+        poster: rest,
+        attachments: Arc::new(attachments),
+        pacing: Pacing { requests_per_second: settings.discord.requests_per_second, refusals: REFUSALS_MAX },
+        read_along: false,
+        registers_commands: true,
+    })
+}
+
+/// How to reach Discord.
+pub(super) fn access(settings: &Settings) -> Access {
+    let discord = &settings.discord;
+    Access {
+        api_url: discord.api_url.clone(),
+        token: discord.token.clone().unwrap_or_default(),
+        allow_insecure: discord.allow_insecure,
+    }
+}
+
+/// Draws for messages that are not addressed to us, with the chances that are in force at that moment.
+fn lottery(live: Live, dice: Arc<dyn Dice>) -> Lottery {
+    let chances = move || {
+        let running = live.now();
+        let interjection = &running.settings.interjection;
+        (interjection.response_chance, interjection.delivery_chance)
+    };
+    Lottery { dice, chances: Arc::new(chances) }
+}
