@@ -7,6 +7,7 @@ pub mod wiring;
 pub mod supervisor;
 
 pub mod handle;
+pub mod messages;
 
 pub mod bounded_set;
 pub mod busy;

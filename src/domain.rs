@@ -64,6 +64,8 @@ pub mod ledger;
 
 pub mod breaker;
 
+pub mod refusals;
+
 pub mod budget;
 
 pub mod fair_queue;

@@ -1,20 +1,22 @@
-//! The model edge: OpenAI-compatible chat completions behind [`crate::ports::Models`].
+//! The model edge: configured models behind [`crate::ports::Models`].
 //!
-//! `registry` reads which models there are, `client` asks one of them, `http` carries the request and names each failure,
-//! `body` writes
-//! it, `stream` reads an answer that comes in pieces and `merge` puts them together, `wire` reads whatever came back. Nothing here
-//! retries a failure or reads the environment.
+//! `registry` reads which models there are, `client` asks one of them over its `wire`. The wire of a provider is a seam: `chat`
+//! (chat completions) writes requests, reads answers and puts streamed ones together; another one would stand beside it. Below
+//! that nothing knows a wire: `http` carries the request and parses what comes back, once; `sse` cuts a stream into frames;
+//! `complaint` names each failure. Nothing here retries a failure or reads the environment.
 
 pub mod registry;
 
 pub mod client;
 
-pub mod http;
+mod wire;
 
-pub mod stream;
+mod chat;
 
-pub mod merge;
+mod account;
 
-pub mod wire;
+mod http;
 
-mod body;
+mod sse;
+
+mod complaint;

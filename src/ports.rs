@@ -101,7 +101,7 @@ pub trait Models: Send + Sync {
     /// See [`ModelError`].
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError>;
 
-    /// The same, telling the answer's text as it grows where the row and its provider can stream. What was told before a
+    /// The same, telling of the answer as it grows where the row and its provider can stream. What was told before a
     /// failure is not taken back; what was told is the beginning of the completion's content.
     ///
     /// # Errors
@@ -111,9 +111,29 @@ pub trait Models: Send + Sync {
     }
 }
 
-/// Who is told the text of a growing answer, piece by piece and in order. Called between two reads from the network, so it
-/// must not take long.
-pub type DeltaSink = Arc<dyn Fn(&str) + Send + Sync>;
+/// Who is told of a growing answer, piece by piece and in order. Called between two reads from the network, so it must not take
+/// long.
+pub type DeltaSink = Arc<dyn Fn(Delta<'_>) + Send + Sync>;
+
+/// A piece of a growing answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delta<'a> {
+    /// Text that people may read.
+    Text(&'a str),
+    /// So many characters that they may not: thoughts, arguments of tools.
+    Hidden(usize),
+}
+
+impl Delta<'_> {
+    /// Its length in characters.
+    #[must_use]
+    pub fn chars(&self) -> usize {
+        match self {
+            Self::Text(text) => text.chars().count(),
+            Self::Hidden(chars) => *chars,
+        }
+    }
+}
 
 // === Tools ===
 

@@ -8,6 +8,9 @@ mod source;
 #[path = "tidy/imports.rs"]
 mod imports;
 
+#[path = "tidy/circles.rs"]
+mod circles;
+
 #[path = "tidy/rules.rs"]
 mod rules;
 
@@ -72,6 +75,12 @@ fn the_walk_finds_the_source() {
 #[test]
 fn imports_go_one_way() {
     enforce(imports::directions);
+}
+
+#[test]
+fn actors_import_each_other_in_no_circle() {
+    let found: Vec<String> = circles::circles(&files()).iter().map(ToString::to_string).collect();
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
 #[test]

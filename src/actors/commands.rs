@@ -24,13 +24,15 @@ use tokio::time::Instant;
 
 use self::desk::Desk;
 use super::bounded_set::BoundedSet;
-use super::config_watcher::ConfigWatcherMsg;
 use super::forgotten::Forgotten;
 use super::handle::Handle;
-use super::journal::JournalMsg;
-use super::outbox::{OutboxMsg, Outboxes};
-use super::presence_scheduler::PresenceMsg;
-use super::rate_limiter::RateLimiterMsg;
+use super::messages::commands::CommandsMsg;
+use super::messages::config_watcher::ConfigWatcherMsg;
+use super::messages::journal::JournalMsg;
+use super::messages::outbox::OutboxMsg;
+use super::messages::presence_scheduler::PresenceMsg;
+use super::messages::rate_limiter::RateLimiterMsg;
+use super::outbox::Outboxes;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::InFlight;
@@ -63,22 +65,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 const REGISTER_WITHIN: Duration = Duration::from_secs(60);
 /// Waits between such tries.
 const REGISTER_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(300) };
-
-/// What commands is told.
-pub enum CommandsMsg {
-    /// The gateway: somebody ran a command. A task answers it, unless it was seen before.
-    Run(Box<Command>),
-    /// The gateway: somebody types a command. Choices are offered, if there is room.
-    Suggest(Box<Typing>),
-    /// A task: this person's command ended.
-    Ended(Person, &'static str, Ending),
-    /// A task panicked. Its member is told.
-    Panicked(Box<Command>, String),
-    /// Time to offer the commands, where they are not offered as they should be.
-    Register,
-    /// A task: what came of offering these.
-    Registered(Vec<Spec>, Result<PostResult, PostError>),
-}
 
 /// How a command ended.
 pub struct Ending {
@@ -127,6 +113,18 @@ impl CommandParts {
     }
 }
 
+/// What its timer and its tasks tell it.
+pub enum CommandsEvent {
+    /// A task: this person's command ended.
+    Ended(Person, &'static str, Ending),
+    /// A task panicked. Its member is told.
+    Panicked(Box<Command>, String),
+    /// Time to offer the commands, where they are not offered as they should be.
+    Register,
+    /// A task: what came of offering these.
+    Registered(Vec<Spec>, Result<PostResult, PostError>),
+}
+
 /// The behaviour and its arguments.
 pub struct Commands {
     /// What commands work with.
@@ -146,10 +144,11 @@ pub struct CommandsState {
 
 impl Actor for Commands {
     type Msg = CommandsMsg;
+    type Event = CommandsEvent;
     type State = CommandsState;
 
-    fn start(&self, ctx: &mut ActorContext<CommandsMsg>) -> Result<CommandsState, Crash> {
-        ctx.after(REGISTER_AFTER, CommandsMsg::Register);
+    fn start(&self, ctx: &mut ActorContext<Commands>) -> Result<CommandsState, Crash> {
+        ctx.after(REGISTER_AFTER, CommandsEvent::Register);
         Ok(CommandsState {
             seen: BoundedSet::default(),
             running: HashMap::new(),
@@ -161,18 +160,29 @@ impl Actor for Commands {
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<CommandsMsg>,
+        ctx: &mut ActorContext<Self>,
         message: CommandsMsg,
         state: &mut CommandsState,
     ) -> Result<(), Crash> {
         match message {
             CommandsMsg::Run(command) => self.run(ctx, state, command),
             CommandsMsg::Suggest(typing) => self.suggest(ctx, state, *typing),
-            CommandsMsg::Ended(person, name, ending) => {
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: CommandsEvent,
+        state: &mut CommandsState,
+    ) -> Result<(), Crash> {
+        match event {
+            CommandsEvent::Ended(person, name, ending) => {
                 state.ended(&person);
                 report(name, ending.outcome, ending.took);
             }
-            CommandsMsg::Panicked(command, panic) => {
+            CommandsEvent::Panicked(command, panic) => {
                 tracing::error!(event = "command.panicked", command = known(&command), panic, "a command panicked");
                 state.ended(&command.caller.person);
                 report(known(&command), "panicked", Duration::ZERO);
@@ -181,15 +191,15 @@ impl Actor for Commands {
                     Desk::new(&parts, &command).respond(Piece::text(words::broken(command.caller.locale()))).await;
                 });
             }
-            CommandsMsg::Register => self.register(ctx, state),
-            CommandsMsg::Registered(specs, result) => self.registered(ctx, state, specs, result),
+            CommandsEvent::Register => self.register(ctx, state),
+            CommandsEvent::Registered(specs, result) => self.registered(ctx, state, specs, result),
         }
         Ok(())
     }
 }
 
 impl Commands {
-    fn run(&self, ctx: &mut ActorContext<CommandsMsg>, state: &mut CommandsState, command: Box<Command>) {
+    fn run(&self, ctx: &mut ActorContext<Commands>, state: &mut CommandsState, command: Box<Command>) {
         if !state.seen.insert(&command.callback.id) {
             tracing::debug!(event = "gateway.dropped", reason = "seen before", "command dropped");
             return;
@@ -210,16 +220,16 @@ impl Commands {
         ctx.task(
             async move {
                 let outcome = serve(&parts, &command).await;
-                CommandsMsg::Ended(person, name, Ending { outcome, took: begun.elapsed() })
+                CommandsEvent::Ended(person, name, Ending { outcome, took: begun.elapsed() })
             },
-            move |panic| CommandsMsg::Panicked(kept, panic),
+            move |panic| CommandsEvent::Panicked(kept, panic),
         );
     }
 
     /// Says why a command is not run, if there is room for that.
     fn refuse(
         &self,
-        ctx: &mut ActorContext<CommandsMsg>,
+        ctx: &mut ActorContext<Commands>,
         state: &CommandsState,
         command: Box<Command>,
         sentence: &'static str,
@@ -235,7 +245,7 @@ impl Commands {
         });
     }
 
-    fn suggest(&self, ctx: &mut ActorContext<CommandsMsg>, state: &CommandsState, typing: Typing) {
+    fn suggest(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState, typing: Typing) {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
         let choices = handlers::choices(&self.parts, &typing);
         let outbox = self.parts.outboxes.of(&typing.callback.id.door).clone();
@@ -248,7 +258,7 @@ impl Commands {
     }
 
     /// Offers what the settings of now lead to, unless that is what was offered last.
-    fn register(&self, ctx: &mut ActorContext<CommandsMsg>, state: &CommandsState) {
+    fn register(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState) {
         let running = self.parts.live.now();
         let at_any =
             |holds: fn(&Rules) -> bool| self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds);
@@ -259,7 +269,7 @@ impl Commands {
             direct: at_any(|rules| rules.direct_messages),
         });
         if state.offered.as_ref() == Some(&specs) {
-            return ctx.after(LOOK_EVERY, CommandsMsg::Register);
+            return ctx.after(LOOK_EVERY, CommandsEvent::Register);
         }
         let outboxes: Vec<_> = self.parts.registers.iter().map(|door| self.parts.outboxes.of(door).clone()).collect();
         let (there, back) = (specs.clone(), specs.clone());
@@ -278,15 +288,15 @@ impl Commands {
                         }
                     }
                 }
-                CommandsMsg::Registered(there, result)
+                CommandsEvent::Registered(there, result)
             },
-            move |panic| CommandsMsg::Registered(back, Err(PostError::Transient(panic))),
+            move |panic| CommandsEvent::Registered(back, Err(PostError::Transient(panic))),
         );
     }
 
     fn registered(
         &self,
-        ctx: &mut ActorContext<CommandsMsg>,
+        ctx: &mut ActorContext<Commands>,
         state: &mut CommandsState,
         specs: Vec<Spec>,
         result: Result<PostResult, PostError>,
@@ -307,7 +317,7 @@ impl Commands {
                 wait
             }
         };
-        ctx.after(next, CommandsMsg::Register);
+        ctx.after(next, CommandsEvent::Register);
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::messages::config_watcher::ConfigWatcherMsg;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
 
@@ -35,14 +36,12 @@ pub trait Files: Send + Sync {
     fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>);
 }
 
-/// What the watcher is told.
-pub enum ConfigWatcherMsg {
+/// What its timer and its tasks tell it.
+pub enum ConfigWatcherEvent {
     /// Time to look at the files.
     Look,
     /// The files look like this now.
     Looked(Option<FileFingerprints>),
-    /// The operator wants the files to be read, changed or not.
-    Reload,
     /// The files were read; just before that they looked like this.
     Read(Option<FileFingerprints>, Result<Box<Running>, Vec<String>>),
 }
@@ -66,22 +65,35 @@ pub struct ConfigWatcherState {
 
 impl Actor for ConfigWatcher {
     type Msg = ConfigWatcherMsg;
+    type Event = ConfigWatcherEvent;
     type State = ConfigWatcherState;
 
-    fn start(&self, ctx: &mut ActorContext<ConfigWatcherMsg>) -> Result<ConfigWatcherState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<ConfigWatcher>) -> Result<ConfigWatcherState, Crash> {
         self.look(ctx);
         Ok(ConfigWatcherState::default())
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<ConfigWatcherMsg>,
+        ctx: &mut ActorContext<Self>,
         message: ConfigWatcherMsg,
-        state: &mut ConfigWatcherState,
+        _state: &mut ConfigWatcherState,
     ) -> Result<(), Crash> {
         match message {
-            ConfigWatcherMsg::Look => self.look(ctx),
-            ConfigWatcherMsg::Looked(seen) => {
+            ConfigWatcherMsg::Reload => self.read(ctx),
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ConfigWatcherEvent,
+        state: &mut ConfigWatcherState,
+    ) -> Result<(), Crash> {
+        match event {
+            ConfigWatcherEvent::Look => self.look(ctx),
+            ConfigWatcherEvent::Looked(seen) => {
                 if seen.is_some() && state.known.is_some() && seen != state.known {
                     self.read(ctx);
                 }
@@ -89,10 +101,9 @@ impl Actor for ConfigWatcher {
                     state.in_force.get_or_insert_with(|| seen.clone());
                     state.known = Some(seen);
                 }
-                ctx.after(LOOK_EVERY, ConfigWatcherMsg::Look);
+                ctx.after(LOOK_EVERY, ConfigWatcherEvent::Look);
             }
-            ConfigWatcherMsg::Reload => self.read(ctx),
-            ConfigWatcherMsg::Read(seen, result) => {
+            ConfigWatcherEvent::Read(seen, result) => {
                 let files = changed(state.in_force.as_ref(), seen.as_ref());
                 if result.is_ok() {
                     state.in_force.clone_from(&seen);
@@ -109,23 +120,23 @@ impl Actor for ConfigWatcher {
 }
 
 impl ConfigWatcher {
-    fn look(&self, ctx: &mut ActorContext<ConfigWatcherMsg>) {
+    fn look(&self, ctx: &mut ActorContext<ConfigWatcher>) {
         let files = Arc::clone(&self.files);
         let looked = tokio::task::spawn_blocking(move || files.looks());
-        ctx.task(async move { ConfigWatcherMsg::Looked(looked.await.ok()) }, |_| ConfigWatcherMsg::Looked(None));
+        ctx.task(async move { ConfigWatcherEvent::Looked(looked.await.ok()) }, |_| ConfigWatcherEvent::Looked(None));
     }
 
-    fn read(&self, ctx: &mut ActorContext<ConfigWatcherMsg>) {
+    fn read(&self, ctx: &mut ActorContext<ConfigWatcher>) {
         let files = Arc::clone(&self.files);
         let read = tokio::task::spawn_blocking(move || files.read());
         ctx.task(
             async move {
                 match read.await {
-                    Ok((seen, result)) => ConfigWatcherMsg::Read(Some(seen), result.map(Box::new)),
-                    Err(error) => ConfigWatcherMsg::Read(None, Err(vec![error.to_string()])),
+                    Ok((seen, result)) => ConfigWatcherEvent::Read(Some(seen), result.map(Box::new)),
+                    Err(error) => ConfigWatcherEvent::Read(None, Err(vec![error.to_string()])),
                 }
             },
-            |panic| ConfigWatcherMsg::Read(None, Err(vec![panic])),
+            |panic| ConfigWatcherEvent::Read(None, Err(vec![panic])),
         );
     }
 

@@ -14,13 +14,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::conversations::{ConversationsMsg, Offered};
 use super::draft::Slot;
 use super::handle::Handle;
-use super::journal::JournalMsg;
-use super::rate_limiter::RateLimiterMsg;
+use super::messages::conversation::ConversationMsg;
+use super::messages::conversations::{ConversationsMsg, Offered};
+use super::messages::journal::JournalMsg;
+use super::messages::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
-use super::turn::{self, Flight, Started, TurnParts};
+use super::turn::{self, Flight, Started, Tally, TurnParts};
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
@@ -31,12 +32,8 @@ use crate::domain::turn_event::TurnUpdate;
 /// kilobytes.
 const IDLE_AFTER: Duration = Duration::from_secs(10);
 
-/// What a conversation is told.
-pub enum ConversationMsg {
-    /// The router has a turn for it; a turn that it already holds is ignored.
-    Offer(Box<Offered>),
-    /// The trigger of this turn was deleted: it ends without an answer.
-    Cancel(TurnId),
+/// What its timer and its tasks tell it.
+pub enum ConversationEvent {
     /// A task ended: with an answer, or without one because it was cancelled. The turn counts as in flight until the journal
     /// has the answer.
     Ended(Lane, TurnId, Option<Box<Answer>>, Flight),
@@ -44,8 +41,6 @@ pub enum ConversationMsg {
     Panicked(Lane, Box<Started>, String),
     /// Time to see whether anybody still needs this conversation.
     CheckIdle,
-    /// No waiting turn begins from now on.
-    Drain,
 }
 
 /// The behaviour and its arguments.
@@ -75,16 +70,17 @@ struct LaneState {
 
 impl Actor for Conversation {
     type Msg = ConversationMsg;
+    type Event = ConversationEvent;
     type State = ConversationState;
 
-    fn start(&self, ctx: &mut ActorContext<ConversationMsg>) -> Result<ConversationState, Crash> {
-        ctx.after(IDLE_AFTER, ConversationMsg::CheckIdle);
+    fn start(&self, ctx: &mut ActorContext<Conversation>) -> Result<ConversationState, Crash> {
+        ctx.after(IDLE_AFTER, ConversationEvent::CheckIdle);
         Ok(ConversationState { lanes: HashMap::new(), seen: 0, busy_at: Instant::now(), draining: false })
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<ConversationMsg>,
+        ctx: &mut ActorContext<Self>,
         message: ConversationMsg,
         state: &mut ConversationState,
     ) -> Result<(), Crash> {
@@ -100,22 +96,35 @@ impl Actor for Conversation {
                     let _ = self.parts.rate_limiter.cast(RateLimiterMsg::Cancel(Box::new(never_begun)));
                 }
             }
-            ConversationMsg::Ended(lane, id, answer, flight) => {
+            ConversationMsg::Drain => state.draining = true,
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ConversationEvent,
+        state: &mut ConversationState,
+    ) -> Result<(), Crash> {
+        match event {
+            ConversationEvent::Ended(lane, id, answer, flight) => {
                 if let Some(answer) = answer {
                     self.answer(id, *answer);
                 }
                 drop(flight);
                 self.next(ctx, state, &lane);
             }
-            ConversationMsg::Panicked(lane, started, panic) => {
-                let Started { turn, slot, .. } = *started;
+            ConversationEvent::Panicked(lane, started, panic) => {
+                let Started { turn, slot, tally, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
                 let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), Ending::Panicked);
+                let apology = Answer { effort: tally.effort(), ..apology };
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
                 self.next(ctx, state, &lane);
             }
-            ConversationMsg::CheckIdle => {
+            ConversationEvent::CheckIdle => {
                 let idle_for = state.busy_at.elapsed();
                 let mut again = IDLE_AFTER;
                 if state.lanes.is_empty() && idle_for >= IDLE_AFTER {
@@ -124,16 +133,15 @@ impl Actor for Conversation {
                 } else if state.lanes.is_empty() {
                     again -= idle_for;
                 }
-                ctx.after(again, ConversationMsg::CheckIdle);
+                ctx.after(again, ConversationEvent::CheckIdle);
             }
-            ConversationMsg::Drain => state.draining = true,
         }
         Ok(())
     }
 }
 
 impl Conversation {
-    fn offer(&self, ctx: &mut ActorContext<ConversationMsg>, state: &mut ConversationState, offered: Box<Offered>) {
+    fn offer(&self, ctx: &mut ActorContext<Conversation>, state: &mut ConversationState, offered: Box<Offered>) {
         state.busy_at = Instant::now();
         let turn = &offered.turn;
         let whose = turn.lane();
@@ -170,7 +178,7 @@ impl Conversation {
     }
 
     /// Starts the next turn of a lane, or forgets the lane.
-    fn next(&self, ctx: &mut ActorContext<ConversationMsg>, state: &mut ConversationState, whose: &Lane) {
+    fn next(&self, ctx: &mut ActorContext<Conversation>, state: &mut ConversationState, whose: &Lane) {
         state.busy_at = Instant::now();
         let Some(lane) = state.lanes.get_mut(whose) else { return };
         lane.running = None;
@@ -185,16 +193,17 @@ impl Conversation {
         lane.running = Some((turn.id.clone(), token.clone()));
         let flight = self.parts.in_flight.enter();
         let parts = Arc::clone(&self.parts);
-        let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default() });
+        let started =
+            Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally: Tally::default() });
         let kept = started.clone();
         let (there, back) = (whose.clone(), whose.clone());
         ctx.task(
             async move {
                 let id = started.turn.id.clone();
                 let answer = turn::drive(&parts, *started, &token).await;
-                ConversationMsg::Ended(there, id, answer.map(Box::new), flight)
+                ConversationEvent::Ended(there, id, answer.map(Box::new), flight)
             },
-            move |panic| ConversationMsg::Panicked(back, kept, panic),
+            move |panic| ConversationEvent::Panicked(back, kept, panic),
         );
     }
 

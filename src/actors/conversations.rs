@@ -6,37 +6,18 @@
 //! A restart loses: the conversations below it; the journal offers their turns again.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::conversation::{Conversation, ConversationMsg};
-use super::handle::Handle;
+use super::conversation::Conversation;
+use super::handle::{Handle, Undelivered};
+use super::messages::conversation::ConversationMsg;
+use super::messages::conversations::{ConversationsMsg, Offered};
 use super::shrink;
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use super::tree::{Row, Scope};
 use super::turn::TurnParts;
-use crate::domain::ids::{Place, TurnId};
-use crate::domain::turn::Turn;
-
-/// What the router is told.
-pub enum ConversationsMsg {
-    /// The journal offers a turn; offering twice does no harm.
-    Offer(Box<Offered>),
-    /// The trigger of this turn was deleted.
-    Cancel(Place, TurnId),
-    /// A conversation has nothing to do after this many messages of ours.
-    Idle(Place, u64),
-    /// No new turn begins from now on.
-    Drain,
-}
-
-/// A turn that somebody shall find the answer to.
-#[derive(Clone)]
-pub struct Offered {
-    /// The turn.
-    pub turn: Turn,
-    /// It is not the first time: some of an answer may stand in the channel already.
-    pub again: bool,
-}
+use crate::domain::ids::Place;
 
 /// The behaviour and its arguments.
 pub struct Conversations {
@@ -61,15 +42,16 @@ struct Known {
 
 impl Actor for Conversations {
     type Msg = ConversationsMsg;
+    type Event = Infallible;
     type State = ConversationsState;
 
-    fn start(&self, _me: &mut ActorContext<ConversationsMsg>) -> Result<ConversationsState, Crash> {
+    fn start(&self, _me: &mut ActorContext<Conversations>) -> Result<ConversationsState, Crash> {
         Ok(ConversationsState::default())
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<ConversationsMsg>,
+        ctx: &mut ActorContext<Self>,
         message: ConversationsMsg,
         state: &mut ConversationsState,
     ) -> Result<(), Crash> {
@@ -101,27 +83,38 @@ impl Actor for Conversations {
         }
         Ok(())
     }
+
+    async fn event(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        event: Infallible,
+        _state: &mut ConversationsState,
+    ) -> Result<(), Crash> {
+        match event {}
+    }
 }
 
 impl Conversations {
     async fn offer(
         &self,
-        ctx: &mut ActorContext<ConversationsMsg>,
+        ctx: &mut ActorContext<Conversations>,
         state: &mut ConversationsState,
         offered: Box<Offered>,
     ) -> Result<(), Crash> {
         let place = offered.turn.place.clone();
+        let mut offer = ConversationMsg::Offer(offered);
         if let Some(known) = state.known.get_mut(&place) {
             known.sent += 1;
-            if known.handle.cast(ConversationMsg::Offer(offered.clone())).is_ok() {
-                return Ok(());
+            match known.handle.cast(offer) {
+                Ok(()) => return Ok(()),
+                Err(Undelivered(back)) => offer = back,
             }
         }
         let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
         let conversation =
             Conversation { place: place.clone(), router: ctx.handle().clone(), parts: Arc::clone(&self.parts) };
         ctx.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;
-        let _ = handle.cast(ConversationMsg::Offer(offered));
+        let _ = handle.cast(offer);
         state.known.insert(place, Known { handle, sent: 1 });
         Ok(())
     }

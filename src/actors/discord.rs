@@ -6,16 +6,12 @@
 //! A restart loses: its children; the new identify queue asks the platform again and the shards resume their stored sessions.
 
 use super::handle::Handle;
+use super::messages::discord::DiscordMsg;
 use super::shard::{ShardActor, ShardParts};
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use super::tree::{Row, Scope};
 use crate::ports::Shard;
-
-/// What the supervisor of the shards is told.
-pub enum DiscordMsg {
-    /// The identify queue knows how many shards there are; those that already live stay.
-    StartShards(u32),
-}
+use std::convert::Infallible;
 
 /// The behaviour and its arguments.
 pub struct Discord {
@@ -27,13 +23,14 @@ pub struct Discord {
 
 impl Actor for Discord {
     type Msg = DiscordMsg;
+    type Event = Infallible;
     type State = ();
 
-    fn start(&self, _me: &mut ActorContext<DiscordMsg>) -> Result<(), Crash> {
+    fn start(&self, _me: &mut ActorContext<Discord>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, ctx: &mut ActorContext<DiscordMsg>, message: DiscordMsg, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, ctx: &mut ActorContext<Self>, message: DiscordMsg, (): &mut ()) -> Result<(), Crash> {
         match message {
             DiscordMsg::StartShards(total) => {
                 for number in 0..total {
@@ -44,5 +41,9 @@ impl Actor for Discord {
             }
         }
         Ok(())
+    }
+
+    async fn event(&self, _ctx: &mut ActorContext<Self>, event: Infallible, (): &mut ()) -> Result<(), Crash> {
+        match event {}
     }
 }

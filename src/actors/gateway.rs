@@ -7,6 +7,7 @@
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +16,16 @@ use tokio::time::Instant;
 
 use super::board::Board;
 use super::busy::Busy;
-use super::commands::CommandsMsg;
-use super::handle::{Down, Handle};
+use super::handle::{Handle, Undelivered};
 use super::interjections::Interjections;
-use super::journal::{Accepted, JournalMsg};
-use super::outbox::{OutboxMsg, Outboxes};
+use super::messages::commands::CommandsMsg;
+use super::messages::gateway::GatewayMsg;
+use super::messages::journal::{Accepted, JournalMsg};
+use super::messages::outbox::OutboxMsg;
+use super::messages::restriction_sweeper::SweeperMsg;
+use super::outbox::Outboxes;
 use super::receipt::Receipt;
 use super::restricted::Restricted;
-use super::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::vitals;
@@ -46,12 +49,6 @@ const HINTS_MAX: u32 = 5;
 const HINTS_WITHIN: Duration = Duration::from_secs(60);
 /// How often a member of a community that is not served is told so.
 const NOT_SERVED_EVERY: Duration = Duration::from_secs(24 * 3_600);
-
-/// What the gateway is told.
-pub enum GatewayMsg {
-    /// A door saw something; the person is our own account there. The receipt is settled when nobody needs the event any more.
-    Received(Box<Incoming>, Person, Receipt),
-}
 
 /// The behaviour and its arguments.
 pub struct Gateway {
@@ -96,15 +93,16 @@ pub struct GatewayState {
 
 impl Actor for Gateway {
     type Msg = GatewayMsg;
+    type Event = Infallible;
     type State = GatewayState;
 
-    fn start(&self, _me: &mut ActorContext<GatewayMsg>) -> Result<GatewayState, Crash> {
+    fn start(&self, _me: &mut ActorContext<Gateway>) -> Result<GatewayState, Crash> {
         Ok(GatewayState::default())
     }
 
     async fn handle(
         &self,
-        _me: &mut ActorContext<GatewayMsg>,
+        _ctx: &mut ActorContext<Self>,
         message: GatewayMsg,
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
@@ -126,6 +124,15 @@ impl Actor for Gateway {
             },
         }
         Ok(())
+    }
+
+    async fn event(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        event: Infallible,
+        _state: &mut GatewayState,
+    ) -> Result<(), Crash> {
+        match event {}
     }
 }
 
@@ -256,7 +263,7 @@ impl Gateway {
 }
 
 /// An event is taken when its receiver lives; otherwise it comes back in a moment.
-fn settle(cast: Result<(), Down>, receipt: Receipt) {
+fn settle<M>(cast: Result<(), Undelivered<M>>, receipt: Receipt) {
     if cast.is_ok() {
         receipt.settle();
     }

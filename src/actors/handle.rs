@@ -1,13 +1,16 @@
 //! Handles: addresses that are made before any actor and outlive every restart of it.
 //!
-//! A handle whose actor is down refuses at once; it never buffers. The mailbox depth is exact, because the guard that counts
+//! A handle whose actor is down gives the message back at once; it never buffers. It takes the messages that others may send;
+//! what an actor tells itself (timers, results of its tasks) goes another way, which only its own context has. The mailbox depth is exact, because the guard that counts
 //! a message travels with it and is dropped with it, also when a crash throws a whole mailbox away.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use ractor::MessagingErr;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -16,10 +19,14 @@ use super::tree::{ActorKind, Row, Scope};
 /// Where an answer goes. Dropping it answers "nobody".
 pub type Reply<T> = oneshot::Sender<T>;
 
-/// The actor is not running; nothing was kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the actor is down")]
-pub struct Down;
+/// The actor is not running. The message comes back.
+pub struct Undelivered<M>(pub M);
+
+impl<M> fmt::Debug for Undelivered<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Undelivered")
+    }
+}
 
 /// Why a call got no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,15 +40,24 @@ pub enum CallError {
 }
 
 /// What an actor's mailbox holds.
-pub enum Envelope<M> {
-    /// A message and its place in the depth count.
+pub(super) enum Envelope<M, E> {
+    /// A message of another actor, and its place in the depth count.
     Message(M, Slot),
+    /// An event of the actor's own timers and tasks, and its place in the depth count.
+    Event(E, Slot),
     /// The supervisor's own timer: start the child of this name again.
     Revive(Arc<str>),
 }
 
 /// One message's place in the mailbox depth.
-pub struct Slot(Arc<Stats>);
+pub(super) struct Slot(Arc<Stats>);
+
+impl Slot {
+    pub(super) fn take(stats: &Arc<Stats>) -> Self {
+        stats.depth.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(stats))
+    }
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
@@ -49,13 +65,30 @@ impl Drop for Slot {
     }
 }
 
-/// The address of one actor, valid across its restarts. Cheap to clone.
+/// One life of an actor, as those see it who may send it messages: what it tells itself is not their matter.
+trait Mailbox<M>: Send + Sync {
+    fn put(&self, message: M, slot: Slot) -> Result<(), Undelivered<M>>;
+}
+
+struct Messages<M: Send + 'static, E: Send + 'static>(ractor::ActorRef<Envelope<M, E>>);
+
+impl<M: Send + 'static, E: Send + 'static> Mailbox<M> for Messages<M, E> {
+    fn put(&self, message: M, slot: Slot) -> Result<(), Undelivered<M>> {
+        match self.0.cast(Envelope::Message(message, slot)) {
+            Err(MessagingErr::SendErr(Envelope::Message(message, _))) => Err(Undelivered(message)),
+            // A mailbox refuses nothing else, and nothing else was put.
+            Err(_) | Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// The address of one actor, valid across its restarts. Cheap to clone. It takes the actor's messages and nothing else.
 pub struct Handle<M: Send + 'static> {
     inner: Arc<Inner<M>>,
 }
 
 struct Inner<M: Send + 'static> {
-    actor: RwLock<Option<ractor::ActorRef<Envelope<M>>>>,
+    actor: RwLock<Option<Arc<dyn Mailbox<M>>>>,
     stats: Arc<Stats>,
 }
 
@@ -76,13 +109,14 @@ impl<M: Send + 'static> Handle<M> {
     /// Puts a message into the mailbox.
     ///
     /// # Errors
-    /// [`Down`] when the actor is not running; the message is dropped.
-    pub fn cast(&self, message: M) -> Result<(), Down> {
-        // A refused message is dropped in here, and its drop may cast elsewhere: no lock is held meanwhile.
-        let actor = self.inner.actor.read().clone().ok_or(Down)?;
-        self.inner.stats.depth.fetch_add(1, Ordering::Relaxed);
-        let slot = Slot(Arc::clone(&self.inner.stats));
-        actor.cast(Envelope::Message(message, slot)).map_err(|_| Down)
+    /// The actor is not running; the message comes back.
+    pub fn cast(&self, message: M) -> Result<(), Undelivered<M>> {
+        // What comes back may be dropped by the caller, and its drop may cast elsewhere: no lock is held meanwhile.
+        let actor = self.inner.actor.read().clone();
+        match actor {
+            Some(actor) => actor.put(message, Slot::take(&self.inner.stats)),
+            None => Err(Undelivered(message)),
+        }
     }
 
     /// Asks, and waits for the answer at most `within`.
@@ -91,7 +125,7 @@ impl<M: Send + 'static> Handle<M> {
     /// See [`CallError`].
     pub async fn call<T>(&self, question: impl FnOnce(Reply<T>) -> M, within: Duration) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
-        self.cast(question(reply)).map_err(|Down| CallError::Down)?;
+        self.cast(question(reply)).map_err(|_| CallError::Down)?;
         match tokio::time::timeout(within, answer).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(_)) => Err(CallError::Down),
@@ -105,8 +139,8 @@ impl<M: Send + 'static> Handle<M> {
         &self.inner.stats
     }
 
-    pub(super) fn connect(&self, actor: ractor::ActorRef<Envelope<M>>) {
-        *self.inner.actor.write() = Some(actor);
+    pub(super) fn connect<E: Send + 'static>(&self, actor: ractor::ActorRef<Envelope<M, E>>) {
+        *self.inner.actor.write() = Some(Arc::new(Messages(actor)));
         self.inner.stats.enter(LifeState::Running);
     }
 }

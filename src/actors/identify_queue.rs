@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::discord::DiscordMsg;
 use super::handle::{Handle, Reply};
+use super::messages::discord::DiscordMsg;
+use super::messages::identify_queue::IdentifyQueueMsg;
 use super::running::{Exit, ExitSender};
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids;
@@ -26,14 +27,12 @@ const ADVICE_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Durat
 /// Below this many identifies left, a warning is logged with each.
 const FEW_LEFT: u32 = 100;
 
-/// What the queue is told and asked.
-pub enum IdentifyQueueMsg {
+/// What its timers and its task tell it.
+pub enum IdentifyQueueEvent {
     /// The platform answered, or not.
     Advised(Result<Advice, SourceError>),
     /// Time to ask the platform.
     Ask,
-    /// A shard wants to identify; the answer comes when it may.
-    Identify(Shard, Reply<bool>),
     /// Time to see who may identify.
     Grant,
 }
@@ -65,52 +64,64 @@ pub struct IdentifyQueueState {
 
 impl Actor for IdentifyQueue {
     type Msg = IdentifyQueueMsg;
+    type Event = IdentifyQueueEvent;
     type State = IdentifyQueueState;
 
-    fn start(&self, ctx: &mut ActorContext<IdentifyQueueMsg>) -> Result<IdentifyQueueState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<IdentifyQueue>) -> Result<IdentifyQueueState, Crash> {
         self.ask(ctx);
         Ok(IdentifyQueueState::default())
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<IdentifyQueueMsg>,
+        ctx: &mut ActorContext<Self>,
         message: IdentifyQueueMsg,
         state: &mut IdentifyQueueState,
     ) -> Result<(), Crash> {
         match message {
-            IdentifyQueueMsg::Ask => self.ask(ctx),
-            IdentifyQueueMsg::Advised(Ok(advice)) => self.advised(ctx, state, advice),
-            IdentifyQueueMsg::Advised(Err(SourceError::Refused(reason))) => {
-                tracing::error!(event = "gateway.closed", reason, "the platform refuses us for good");
-                self.exit.send_replace(Some(Exit::Refused(reason)));
-            }
-            IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(reason))) => {
-                let delay = ADVICE_AGAIN.base + ADVICE_AGAIN.delay(state.asked, self.dice.roll());
-                state.asked += 1;
-                let ms = ids::millis(delay);
-                tracing::warn!(event = "gateway.closed", reason, again_in_ms = ms, "the platform cannot be reached");
-                ctx.after(delay, IdentifyQueueMsg::Ask);
-            }
             IdentifyQueueMsg::Identify(shard, reply) => {
                 state.waiting.push_back((shard, reply));
                 state.grant(ctx);
             }
-            IdentifyQueueMsg::Grant => state.grant(ctx),
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: IdentifyQueueEvent,
+        state: &mut IdentifyQueueState,
+    ) -> Result<(), Crash> {
+        match event {
+            IdentifyQueueEvent::Ask => self.ask(ctx),
+            IdentifyQueueEvent::Advised(Ok(advice)) => self.advised(ctx, state, advice),
+            IdentifyQueueEvent::Advised(Err(SourceError::Refused(reason))) => {
+                tracing::error!(event = "gateway.closed", reason, "the platform refuses us for good");
+                self.exit.send_replace(Some(Exit::Refused(reason)));
+            }
+            IdentifyQueueEvent::Advised(Err(SourceError::Unreachable(reason))) => {
+                let delay = ADVICE_AGAIN.base + ADVICE_AGAIN.delay(state.asked, self.dice.roll());
+                state.asked += 1;
+                let ms = ids::millis(delay);
+                tracing::warn!(event = "gateway.closed", reason, again_in_ms = ms, "the platform cannot be reached");
+                ctx.after(delay, IdentifyQueueEvent::Ask);
+            }
+            IdentifyQueueEvent::Grant => state.grant(ctx),
         }
         Ok(())
     }
 }
 
 impl IdentifyQueue {
-    fn ask(&self, ctx: &mut ActorContext<IdentifyQueueMsg>) {
+    fn ask(&self, ctx: &mut ActorContext<IdentifyQueue>) {
         let source = Arc::clone(&self.source);
-        ctx.task(async move { IdentifyQueueMsg::Advised(source.advice().await) }, |panic| {
-            IdentifyQueueMsg::Advised(Err(SourceError::Unreachable(panic)))
+        ctx.task(async move { IdentifyQueueEvent::Advised(source.advice().await) }, |panic| {
+            IdentifyQueueEvent::Advised(Err(SourceError::Unreachable(panic)))
         });
     }
 
-    fn advised(&self, ctx: &mut ActorContext<IdentifyQueueMsg>, state: &mut IdentifyQueueState, advice: Advice) {
+    fn advised(&self, ctx: &mut ActorContext<IdentifyQueue>, state: &mut IdentifyQueueState, advice: Advice) {
         state.asked = 0;
         state.left = advice.remaining;
         state.refilled_at = Some(Instant::now() + advice.reset_after);
@@ -124,7 +135,7 @@ impl IdentifyQueue {
 
 impl IdentifyQueueState {
     /// Lets everybody identify who may, and comes back when the next one may.
-    fn grant(&mut self, ctx: &mut ActorContext<IdentifyQueueMsg>) {
+    fn grant(&mut self, ctx: &mut ActorContext<IdentifyQueue>) {
         let Some(advice) = self.advice else { return };
         let now = Instant::now();
         if self.refilled_at.is_some_and(|at| at <= now) {
@@ -153,7 +164,7 @@ impl IdentifyQueueState {
             let _ = reply.send(true);
         }
         if let Some(at) = soonest {
-            ctx.after(at - now, IdentifyQueueMsg::Grant);
+            ctx.after(at - now, IdentifyQueueEvent::Grant);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
-use super::gateway::GatewayMsg;
 use super::handle::Handle;
+use super::messages::gateway::GatewayMsg;
 use super::receipt::{Outcome, Receipt};
 use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;

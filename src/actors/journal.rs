@@ -18,23 +18,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use self::entry::{Entry, record};
-pub use self::report::Left;
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
-use super::handle::{Handle, Reply};
-use super::outbox::{Delivery, Outboxes};
-use super::rate_limiter::RateLimiterMsg;
-use super::receipt::Receipt;
+use super::handle::Handle;
+use super::messages::journal::{Accepted, JournalMsg, Left, Recovered};
+use super::messages::rate_limiter::RateLimiterMsg;
+use super::outbox::Outboxes;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
-use super::tree::{ActorKind, Scope};
 use super::turn_events::TurnEvents;
-use crate::domain::ids::{Person, Timestamp, TurnId};
-use crate::domain::turn::{Answer, Turn};
+use crate::domain::ids::TurnId;
 use crate::ports::{Clock, Store, StoreStatus};
 
 /// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
@@ -45,60 +40,14 @@ const CLOSED_MAX: usize = 100_000;
 /// How often deadlines are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// What the journal is told and asked.
-pub enum JournalMsg {
-    /// The gateway accepted a turn. It is recorded and offered; the receipt is settled once the record is durable.
-    Accept(Box<Accepted>),
+/// What its timer and its task tell it.
+pub enum JournalEvent {
     /// The records of an earlier life were read.
     Loaded(Vec<(String, String)>),
     /// They could not be read. Without them open turns would be forgotten and answered ones answered again.
     Unreadable(String),
-    /// A conversation found the answer. It is recorded and handed to the outbox.
-    Answered(TurnId, Box<Answer>),
-    /// The outbox posted an answer. The turn is closed.
-    Delivered(TurnId, Delivery),
-    /// The outbox will never be able to post this answer. The turn is closed.
-    Undeliverable(TurnId, String),
-    /// The trigger was deleted. The turn is closed without an answer.
-    Cancel(TurnId),
-    /// The turn is closed without an answer, for this reason: the person was told enough already.
-    Dropped(TurnId, &'static str),
-    /// Nobody was there for an offered turn: it is offered again with the next look at deadlines.
-    Undelivered(TurnId),
-    /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
-    /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
-    Forget(Person, Timestamp, Reply<usize>),
-    /// An actor that failed runs anew or is gone: what it may have held is offered again.
-    ActorRecovered(Recovered),
     /// Time to look at deadlines.
     Sweep,
-    /// From now on nothing is offered; what comes is only recorded.
-    Drain,
-    /// How much is left to do.
-    Left(Reply<Left>),
-    /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
-    TellWhenClosed(TurnId, Reply<()>),
-}
-
-/// An actor that failed, after it was started again or given up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovered {
-    /// What it is.
-    pub kind: ActorKind,
-    /// Which one of its kind it is.
-    pub scope: Scope,
-}
-
-/// A turn on its way into custody.
-pub struct Accepted {
-    /// The turn.
-    pub turn: Turn,
-    /// Its answer, when it needs no model.
-    pub answer: Option<Answer>,
-    /// Its place among all open turns.
-    pub permit: OwnedSemaphorePermit,
-    /// Settled when the turn is durably recorded.
-    pub receipt: Receipt,
 }
 
 /// The behaviour and its arguments.
@@ -134,11 +83,12 @@ pub struct JournalState {
 
 impl Actor for Journal {
     type Msg = JournalMsg;
+    type Event = JournalEvent;
     type State = JournalState;
 
-    fn start(&self, ctx: &mut ActorContext<JournalMsg>) -> Result<JournalState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<Journal>) -> Result<JournalState, Crash> {
         self.read_records(ctx);
-        ctx.after(SWEEP_EVERY, JournalMsg::Sweep);
+        ctx.after(SWEEP_EVERY, JournalEvent::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
             closed: BoundedSet::default(),
@@ -150,12 +100,12 @@ impl Actor for Journal {
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<JournalMsg>,
+        ctx: &mut ActorContext<Journal>,
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
         match &mut state.early {
-            Some(early) if message.needs_records() => {
+            Some(early) if needs_records(&message) => {
                 if early.len() < EARLY_MAX {
                     early.push(message);
                 } else {
@@ -168,47 +118,50 @@ impl Actor for Journal {
                 }
                 Ok(())
             }
-            Some(_) | None => self.apply(ctx, state, message),
+            Some(_) | None => {
+                self.apply(ctx, state, message);
+                Ok(())
+            }
         }
     }
-}
 
-impl JournalMsg {
-    /// Whether it is about turns that may stand in records of an earlier life.
-    const fn needs_records(&self) -> bool {
-        match self {
-            Self::Accept(_)
-            | Self::Answered(..)
-            | Self::Delivered(..)
-            | Self::Undeliverable(..)
-            | Self::Cancel(_)
-            | Self::Dropped(..)
-            | Self::Undelivered(_)
-            | Self::Forget(..)
-            | Self::Left(_)
-            | Self::TellWhenClosed(..) => true,
-            Self::Loaded(_) | Self::Unreadable(_) | Self::ActorRecovered(_) | Self::Sweep | Self::Drain => false,
-        }
-    }
-}
-
-impl Journal {
-    fn apply(
+    async fn event(
         &self,
-        ctx: &mut ActorContext<JournalMsg>,
+        ctx: &mut ActorContext<Self>,
+        event: JournalEvent,
         state: &mut JournalState,
-        message: JournalMsg,
     ) -> Result<(), Crash> {
-        match message {
-            JournalMsg::Accept(accepted) => self.accept(ctx, state, *accepted),
-            JournalMsg::Loaded(records) => {
+        match event {
+            JournalEvent::Loaded(records) => {
                 state.partial = self.store.status() != StoreStatus::Ready;
                 self.load(state, records);
                 for early in state.early.take().unwrap_or_default() {
-                    self.apply(ctx, state, early)?;
+                    self.apply(ctx, state, early);
                 }
             }
-            JournalMsg::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
+            JournalEvent::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
+            JournalEvent::Sweep => {
+                self.sweep(state);
+                if state.partial && self.store.status() == StoreStatus::Ready {
+                    state.partial = false;
+                    self.read_records(ctx);
+                }
+                ctx.after(SWEEP_EVERY, JournalEvent::Sweep);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a message is about turns that may stand in records of an earlier life.
+const fn needs_records(message: &JournalMsg) -> bool {
+    !matches!(message, JournalMsg::ActorRecovered(_) | JournalMsg::Drain)
+}
+
+impl Journal {
+    fn apply(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, message: JournalMsg) {
+        match message {
+            JournalMsg::Accept(accepted) => self.accept(ctx, state, *accepted),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
@@ -227,14 +180,6 @@ impl Journal {
                 }
             }
             JournalMsg::ActorRecovered(recovered) => self.offer_again(state, &recovered),
-            JournalMsg::Sweep => {
-                self.sweep(state);
-                if state.partial && self.store.status() == StoreStatus::Ready {
-                    state.partial = false;
-                    self.read_records(ctx);
-                }
-                ctx.after(SWEEP_EVERY, JournalMsg::Sweep);
-            }
             JournalMsg::Drain => state.draining = true,
             JournalMsg::Left(reply) => {
                 let undelivered = state.open.values().filter(|entry| entry.answer.is_some()).count();
@@ -248,10 +193,9 @@ impl Journal {
                 }
             }
         }
-        Ok(())
     }
 
-    fn accept(&self, ctx: &mut ActorContext<JournalMsg>, state: &mut JournalState, accepted: Accepted) {
+    fn accept(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, accepted: Accepted) {
         let Accepted { turn, answer, permit, receipt } = accepted;
         if state.open.contains_key(&turn.id) || state.closed.contains(&turn.id) {
             tracing::debug!(event = "gateway.dropped", reason = "seen before", turn = %turn.id, "message dropped");

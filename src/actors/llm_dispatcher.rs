@@ -3,10 +3,10 @@
 //! Supervised by: staffai (permanent).
 //! Receives: requests for a permit and reports of calls, both from turns and from the presence scheduler.
 //! Sends: answers to those requests only.
-//! A restart loses: what the breakers had learned, and who waited; they ask again. Permits live outside and survive.
+//! A restart loses: what the breakers and the counts of refusals had learned, and the requests that waited; they come again.
+//! Permits live outside and survive.
 //!
-//! While there are not enough permits, the first question of everybody comes before the second of anybody, in whatever places
-//! they were asked.
+//! While permits are short, the first request of each person comes before the second of any, in whatever places they were asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,16 +16,17 @@ use tokio::time::Instant;
 
 use super::board::{Board, PartKind};
 use super::handle::Reply;
+use super::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::{Called, Timeline};
 use crate::domain::breaker::{Breaker, Change};
-use crate::domain::completion::Completion;
+use crate::domain::completion::Usage;
 use crate::domain::fair_queue::FairQueue;
 use crate::domain::ids;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
-use crate::ports::ModelError;
+use crate::domain::refusals::Refusals;
 
 /// The most permits that are kept for questions when something less urgent asks.
 const KEPT_MAX: usize = 2;
@@ -36,82 +37,10 @@ const fn kept(permits: usize) -> usize {
     if quarter < KEPT_MAX { quarter } else { KEPT_MAX }
 }
 
-/// What the dispatcher is told and asked.
-pub enum LlmDispatcherMsg {
-    /// Somebody wants to ask a model. The answer comes when a permit is free, or at once where the priority does not wait.
-    Acquire {
-        /// The row asked for; none means the default row.
-        row: Option<String>,
-        /// Rows that this turn has tried in vain.
-        tried: Vec<String>,
-        /// How much it matters.
-        priority: Priority,
-        /// The permit, or why there is none.
-        reply: Reply<Result<Lease, NoModel>>,
-    },
-    /// They tell how the call went.
-    Report(Report),
-    /// A permit came back while somebody waited.
+/// What its task tells it.
+pub enum LlmDispatcherEvent {
+    /// A permit came back while requests waited.
     Freed(OwnedSemaphorePermit),
-}
-
-/// How much a call matters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Priority {
-    /// This person waits for it: it waits for a permit, and permits go round by person.
-    Waits(Person),
-    /// Nobody waits for it: it takes a permit only if one is free and nobody else wants it.
-    IfFree,
-    /// It can wait: the same, and never one of the last permits.
-    Spare,
-}
-
-/// The right to make one call to one model. Dropping it gives the permit back.
-pub struct Lease {
-    /// The model.
-    pub row: Row,
-    permit: OwnedSemaphorePermit,
-}
-
-/// Why no model can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoModel {
-    /// Every row was tried in vain.
-    Exhausted,
-    /// The breakers of all remaining rows are open.
-    Open,
-    /// There is no permit for a call that nobody waits for.
-    Busy,
-}
-
-/// How one call went.
-pub struct Report {
-    /// For which turn; none for a line of status.
-    pub turn: Option<TurnId>,
-    /// Which row was asked.
-    pub row: String,
-    /// Which try of this row it was, from one.
-    pub tries: u32,
-    /// How long it took.
-    pub took: std::time::Duration,
-    /// What came of it: the completion without its text, or the error.
-    pub result: Result<Summary, ModelError>,
-}
-
-/// What is logged of a completion.
-pub struct Summary {
-    /// Why it stopped.
-    pub finish: String,
-    /// Its tokens.
-    pub usage: crate::domain::completion::Usage,
-    /// How many tools it wants to have run.
-    pub calls: usize,
-}
-
-impl From<&Completion> for Summary {
-    fn from(completion: &Completion) -> Self {
-        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage, calls: completion.calls.len() }
-    }
 }
 
 /// The behaviour and its arguments.
@@ -128,11 +57,12 @@ pub struct LlmDispatcher {
 
 /// What the dispatcher holds.
 pub struct LlmDispatcherState {
-    breakers: HashMap<String, Breaker>,
+    breakers: HashMap<String, Breaker<Option<TurnId>, Option<Person>>>,
+    refusals: HashMap<String, Refusals<Option<TurnId>, Option<Person>>>,
     origin: Instant,
     /// Who waits for a permit; bounded by the open turns.
     waiting: FairQueue<Person, Waiting>,
-    /// Somebody waits for the next permit to come back.
+    /// A task waits for the next permit to come back.
     looking: bool,
 }
 
@@ -144,14 +74,16 @@ struct Waiting {
 
 impl Actor for LlmDispatcher {
     type Msg = LlmDispatcherMsg;
+    type Event = LlmDispatcherEvent;
     type State = LlmDispatcherState;
 
-    fn start(&self, _me: &mut ActorContext<LlmDispatcherMsg>) -> Result<LlmDispatcherState, Crash> {
+    fn start(&self, _me: &mut ActorContext<LlmDispatcher>) -> Result<LlmDispatcherState, Crash> {
         for row in self.live.now().models.rows() {
             self.board.up(PartKind::Model, &row.key);
         }
         Ok(LlmDispatcherState {
             breakers: HashMap::new(),
+            refusals: HashMap::new(),
             origin: Instant::now(),
             waiting: FairQueue::default(),
             looking: false,
@@ -160,7 +92,7 @@ impl Actor for LlmDispatcher {
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<LlmDispatcherMsg>,
+        ctx: &mut ActorContext<Self>,
         message: LlmDispatcherMsg,
         state: &mut LlmDispatcherState,
     ) -> Result<(), Crash> {
@@ -178,18 +110,29 @@ impl Actor for LlmDispatcher {
                 }
                 self.hand_out(ctx, state, None);
             }
-            LlmDispatcherMsg::Freed(permit) => {
+            LlmDispatcherMsg::Report(report) => self.report(state, &report),
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: LlmDispatcherEvent,
+        state: &mut LlmDispatcherState,
+    ) -> Result<(), Crash> {
+        match event {
+            LlmDispatcherEvent::Freed(permit) => {
                 state.looking = false;
                 self.hand_out(ctx, state, Some(permit));
             }
-            LlmDispatcherMsg::Report(report) => self.report(state, &report),
         }
         Ok(())
     }
 }
 
 impl LlmDispatcher {
-    /// A permit that nobody else wants, while more than `kept` are free.
+    /// A permit that no request waits for, while more than `kept` are free.
     fn spare(&self, state: &LlmDispatcherState, row: Row, kept: usize) -> Result<Lease, NoModel> {
         if !state.waiting.is_empty() || self.permits.available_permits() <= kept {
             return Err(NoModel::Busy);
@@ -201,7 +144,7 @@ impl LlmDispatcher {
     /// Gives permits to those who wait, as long as there are both.
     fn hand_out(
         &self,
-        ctx: &mut ActorContext<LlmDispatcherMsg>,
+        ctx: &mut ActorContext<LlmDispatcher>,
         state: &mut LlmDispatcherState,
         mut free: Option<OwnedSemaphorePermit>,
     ) {
@@ -217,15 +160,15 @@ impl LlmDispatcher {
     }
 
     /// Waits for the next permit that comes back. Every holder gives it back by its own deadline.
-    fn look(&self, ctx: &mut ActorContext<LlmDispatcherMsg>, state: &mut LlmDispatcherState) {
+    fn look(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
         if std::mem::replace(&mut state.looking, true) {
             return;
         }
-        let (permits, handle) = (Arc::clone(&self.permits), ctx.handle().clone());
+        let (permits, events) = (Arc::clone(&self.permits), ctx.events());
         ctx.background(async move {
             if let Ok(permit) = permits.acquire_owned().await {
                 // A dispatcher that went down has nobody who waits.
-                let _ = handle.cast(LlmDispatcherMsg::Freed(permit));
+                let _ = events.send(LlmDispatcherEvent::Freed(permit));
             }
         });
     }
@@ -251,16 +194,65 @@ impl LlmDispatcher {
     }
 
     fn report(&self, state: &mut LlmDispatcherState, report: &Report) {
-        let Report { turn, row, tries, took, result } = report;
+        self.tell(report);
+        let Report { turn, person, row, result, .. } = report;
+        let refusals = state.refusals.entry(row.clone()).or_default();
         let breaker = state.breakers.entry(row.clone()).or_default();
+        let change = match result {
+            Ok(_) => {
+                if refusals.succeeded() {
+                    tracing::info!(
+                        event = "llm.accepted",
+                        model = row,
+                        "the provider takes the calls of this row again"
+                    );
+                    self.board.up(PartKind::Model, row);
+                }
+                breaker.succeeded()
+            }
+            Err(error) => {
+                let words = &error.safe_message;
+                if refusals.failed(error.kind, words, turn.clone(), person.clone()) {
+                    tracing::error!(
+                        event = "llm.refused",
+                        model = row,
+                        reason = words,
+                        "every turn is refused like this"
+                    );
+                    self.board.down(PartKind::Model, row, words);
+                }
+                let about_the_model = error.kind.is_about_the_model() && report.streamed.is_none();
+                let now = state.origin.elapsed();
+                about_the_model.then(|| breaker.failed(turn.clone(), person.clone(), now)).flatten()
+            }
+        };
+        match change {
+            Some(Change::Opened) => {
+                let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
+                tracing::error!(event = "breaker.opened", model = row, reason, "the model is left alone for a while");
+                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(1.0);
+                self.board.down(PartKind::Model, row, &reason);
+            }
+            Some(Change::Closed) => {
+                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(0.0);
+                tracing::info!(event = "breaker.closed", model = row, "the model answers again");
+                self.board.up(PartKind::Model, row);
+            }
+            None => {}
+        }
+    }
+
+    /// Says in the log, the time line and the metrics how a call went.
+    fn tell(&self, report: &Report) {
+        let Report { turn, row, tries, took, streamed, result, .. } = report;
         let ms = ids::millis(*took);
         let usage = result.as_ref().map(|summary| summary.usage).map_err(|error| error.kind.as_str());
-        let cost = usage.ok().and_then(|usage| self.cost(row, usage));
+        let cost = usage.ok().or(*streamed).and_then(|usage| self.cost(row, usage));
         let turn = turn.as_ref();
         self.timeline.called(&Called { turn, row, result: usage, cost });
         let purpose = if turn.is_some() { "turn" } else { "status" };
         let turn = turn.map(tracing::field::display);
-        let change = match result {
+        match result {
             Ok(summary) => {
                 let usage = summary.usage;
                 tracing::info!(
@@ -279,8 +271,6 @@ impl LlmDispatcher {
                     duration_ms = ms,
                     "model called"
                 );
-                count_tokens(row, usage);
-                breaker.succeeded()
             }
             Err(error) => {
                 tracing::warn!(
@@ -291,40 +281,30 @@ impl LlmDispatcher {
                     error = error.kind.as_str(),
                     reason = error.safe_message,
                     text = error.quoted(),
+                    prompt_tokens = streamed.map(|usage| usage.prompt),
+                    completion_tokens = streamed.map(|usage| usage.completion),
                     tries,
                     duration_ms = ms,
                     "model call failed"
                 );
-                error.kind.is_about_the_model().then(|| breaker.failed(state.origin.elapsed())).flatten()
             }
-        };
+        }
+        if let Some(usage) = usage.ok().or(*streamed) {
+            count_tokens(row, usage);
+        }
         let mut labels = vec![("gen_ai_operation_name", "chat".to_owned()), ("gen_ai_request_model", row.clone())];
         labels.extend(result.as_ref().err().map(|error| ("error_type", error.kind.as_str().to_owned())));
         metrics::histogram!("gen_ai_client_operation_duration_seconds", &labels).record(*took);
-        match change {
-            Some(Change::Opened) => {
-                let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
-                tracing::error!(event = "breaker.opened", model = row, reason, "the model is left alone for a while");
-                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(1.0);
-                self.board.down(PartKind::Model, row, &reason);
-            }
-            Some(Change::Closed) => {
-                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(0.0);
-                tracing::info!(event = "breaker.closed", model = row, "the model answers again");
-                self.board.up(PartKind::Model, row);
-            }
-            None => {}
-        }
     }
 
     /// Dollars, when the row has prices.
-    fn cost(&self, row: &str, usage: crate::domain::completion::Usage) -> Option<f64> {
+    fn cost(&self, row: &str, usage: Usage) -> Option<f64> {
         Some(self.live.now().price(row)?.dollars(usage))
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-fn count_tokens(row: &str, usage: crate::domain::completion::Usage) {
+fn count_tokens(row: &str, usage: Usage) {
     for (kind, tokens) in [("input", usage.prompt), ("output", usage.completion)] {
         let labels = [
             ("gen_ai_operation_name", "chat".to_owned()),

@@ -8,6 +8,7 @@
 mod gauges;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -43,8 +44,8 @@ macro_rules! health_line {
     };
 }
 
-/// What ops is told.
-pub enum OpsMsg {
+/// What its timers and its listener tell it.
+pub enum OpsEvent {
     /// Time to log how the actors are.
     Health,
     /// Time to look at mailboxes, states and gauges.
@@ -74,39 +75,49 @@ pub struct OpsState {
 }
 
 impl Actor for Ops {
-    type Msg = OpsMsg;
+    type Msg = Infallible;
+    type Event = OpsEvent;
     type State = OpsState;
 
-    fn start(&self, ctx: &mut ActorContext<OpsMsg>) -> Result<OpsState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<Ops>) -> Result<OpsState, Crash> {
         let stop = CancellationToken::new();
         let state = OpsState { seen: BTreeMap::new(), _stop_on_drop: stop.clone().drop_guard(), stop };
         self.listen(ctx, &state);
-        ctx.after(HEALTH_EVERY, OpsMsg::Health);
-        ctx.after(MEASURE_EVERY, OpsMsg::Measure);
+        ctx.after(HEALTH_EVERY, OpsEvent::Health);
+        ctx.after(MEASURE_EVERY, OpsEvent::Measure);
         Ok(state)
     }
 
-    async fn handle(&self, ctx: &mut ActorContext<OpsMsg>, message: OpsMsg, state: &mut OpsState) -> Result<(), Crash> {
-        match message {
-            OpsMsg::Health => {
+    async fn handle(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut OpsState,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(&self, ctx: &mut ActorContext<Self>, event: OpsEvent, state: &mut OpsState) -> Result<(), Crash> {
+        match event {
+            OpsEvent::Health => {
                 let sums = sums(&self.roster.all());
                 for (kind, sum) in &sums {
                     health_line!(debug, kind, sum);
                 }
                 tell_tree(&sums);
-                ctx.after(HEALTH_EVERY, OpsMsg::Health);
+                ctx.after(HEALTH_EVERY, OpsEvent::Health);
             }
-            OpsMsg::Measure => {
+            OpsEvent::Measure => {
                 let sums = sums(&self.roster.all());
                 tell_changes(&sums, &mut state.seen);
                 gauges::set(&sums, &*self.vitals);
-                ctx.after(MEASURE_EVERY, OpsMsg::Measure);
+                ctx.after(MEASURE_EVERY, OpsEvent::Measure);
             }
-            OpsMsg::Listen => self.listen(ctx, state),
-            OpsMsg::ListenerEnded(Ok(())) => {}
-            OpsMsg::ListenerEnded(Err(reason)) => {
+            OpsEvent::Listen => self.listen(ctx, state),
+            OpsEvent::ListenerEnded(Ok(())) => {}
+            OpsEvent::ListenerEnded(Err(reason)) => {
                 tracing::error!(event = "ops.unreachable", reason, "health and pages cannot be served; trying again");
-                ctx.after(LISTEN_AGAIN, OpsMsg::Listen);
+                ctx.after(LISTEN_AGAIN, OpsEvent::Listen);
             }
         }
         Ok(())
@@ -114,11 +125,11 @@ impl Actor for Ops {
 }
 
 impl Ops {
-    fn listen(&self, ctx: &mut ActorContext<OpsMsg>, state: &OpsState) {
+    fn listen(&self, ctx: &mut ActorContext<Ops>, state: &OpsState) {
         let listener = Arc::clone(&self.listener);
         let stop = state.stop.clone();
-        ctx.task(async move { OpsMsg::ListenerEnded(listener.serve(stop).await) }, |panic| {
-            OpsMsg::ListenerEnded(Err(panic))
+        ctx.task(async move { OpsEvent::ListenerEnded(listener.serve(stop).await) }, |panic| {
+            OpsEvent::ListenerEnded(Err(panic))
         });
     }
 }

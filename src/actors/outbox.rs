@@ -37,16 +37,15 @@ use tokio::time::Instant;
 
 use self::courier::Courier;
 pub use self::doors::Outboxes;
-pub use self::drafts::Draft;
 use self::drafts::{Drafts, Drawn};
-pub use self::job::Delivery;
 use self::job::{Job, Task};
 use self::pace::Pace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
 use super::bounded_set::BoundedSet;
 use super::handle::{Handle, Reply};
-use super::journal::JournalMsg;
+use super::messages::journal::JournalMsg;
+use super::messages::outbox::{Delivery, OutboxMsg};
 use super::shrink;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn_events::TurnEvents;
@@ -66,56 +65,8 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// The most answered turns remembered, to pass over drafts that come late: more than can be open at once by default.
 const ANSWERED_MAX: usize = 4_000;
 
-/// What the outbox is told and asked.
-pub enum OutboxMsg {
-    /// The journal has an answer; its delivery must be reported back.
-    Deliver {
-        /// The turn, also the nonce.
-        turn: TurnId,
-        /// What to post.
-        outgoing: Outgoing,
-        /// Look into the channel first: an earlier life may have posted some of it.
-        check: bool,
-        /// Some of it was shown while it was being written.
-        drafted: bool,
-    },
-    /// The gateway has a word for somebody that belongs to no turn. Nobody waits for it.
-    Notify {
-        /// The message that it is about, also the nonce.
-        about: MessageId,
-        /// Where.
-        place: Place,
-        /// The sentence.
-        text: String,
-    },
-    /// Somebody has something to post that answers nobody, and waits for what becomes of it.
-    Post {
-        /// What it is: at most 22 characters, the same for the same post, and by that the nonce.
-        name: String,
-        /// What to post.
-        outgoing: Outgoing,
-        /// What became of it.
-        reply: Reply<Result<Delivery, String>>,
-    },
-    /// A turn began to think: typing is shown until it is answered, quiet, or late.
-    Typing {
-        /// Where.
-        place: Place,
-        /// Which turn.
-        turn: TurnId,
-        /// When it ends in any case.
-        until: Instant,
-    },
-    /// The answer of a turn is being written, and there is something of it to show. Said again every now and then.
-    Draft(Draft),
-    /// A turn stopped thinking.
-    Quiet(Place, TurnId),
-    /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
-    Forget(Place, TurnId),
-    /// Somebody wants to read from the platform or to change a role there, within its budgets. It may be tried a few times.
-    Read(PostRequest, Reply<Result<PostResult, PostError>>),
-    /// Commands: an answer to a command, which takes nothing from the door's budget of requests. One attempt.
-    Interact(PostRequest, Reply<Result<PostResult, PostError>>),
+/// What its timers and its couriers tell it.
+pub enum OutboxEvent {
     /// A courier is done with the job at the head of its place's queue.
     CourierReturned(Place, job::Returned),
     /// A courier is done with a draft.
@@ -166,16 +117,17 @@ type Answered = BoundedSet<TurnId, ANSWERED_MAX>;
 
 impl Actor for Outbox {
     type Msg = OutboxMsg;
+    type Event = OutboxEvent;
     type State = OutboxState;
 
-    fn start(&self, ctx: &mut ActorContext<OutboxMsg>) -> Result<OutboxState, Crash> {
-        ctx.after(TYPING_EVERY, OutboxMsg::ShowTyping);
+    fn start(&self, ctx: &mut ActorContext<Outbox>) -> Result<OutboxState, Crash> {
+        ctx.after(TYPING_EVERY, OutboxEvent::ShowTyping);
         Ok(OutboxState::default())
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Self>,
         message: OutboxMsg,
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
@@ -202,32 +154,43 @@ impl Actor for Outbox {
                 state.drafts.note(draft);
                 self.sample(ctx, state);
                 if !std::mem::replace(&mut state.sampling, true) {
-                    ctx.after(SAMPLE_EVERY, OutboxMsg::Sample);
+                    ctx.after(SAMPLE_EVERY, OutboxEvent::Sample);
                 }
             }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
             OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
-            OutboxMsg::CourierReturned(place, returned) => self.courier_returned(ctx, state, place, returned),
-            OutboxMsg::Drew(drew) => self.drew(ctx, state, drew),
-            OutboxMsg::Sample => {
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: OutboxEvent,
+        state: &mut OutboxState,
+    ) -> Result<(), Crash> {
+        match event {
+            OutboxEvent::CourierReturned(place, returned) => self.courier_returned(ctx, state, place, returned),
+            OutboxEvent::Drew(drew) => self.drew(ctx, state, drew),
+            OutboxEvent::Sample => {
                 self.sample(ctx, state);
                 state.sampling = !state.drafts.is_empty();
                 if state.sampling {
-                    ctx.after(SAMPLE_EVERY, OutboxMsg::Sample);
+                    ctx.after(SAMPLE_EVERY, OutboxEvent::Sample);
                 }
             }
-            OutboxMsg::ShowTyping => {
+            OutboxEvent::ShowTyping => {
                 let now = Instant::now();
                 state.tidy(now);
                 state.mute.retain(|_, until| *until > now);
                 for place in state.still_typing(now) {
                     self.show_typing(ctx, state, place);
                 }
-                ctx.after(TYPING_EVERY, OutboxMsg::ShowTyping);
+                ctx.after(TYPING_EVERY, OutboxEvent::ShowTyping);
             }
-            OutboxMsg::NoTyping(place, until) => drop(state.mute.insert(place, until)),
+            OutboxEvent::NoTyping(place, until) => drop(state.mute.insert(place, until)),
         }
         Ok(())
     }
@@ -236,7 +199,7 @@ impl Actor for Outbox {
 impl Outbox {
     fn notify(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
         about: MessageId,
         place: Place,
@@ -258,7 +221,7 @@ impl Outbox {
 
     fn post(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
         name: String,
         outgoing: Outgoing,
@@ -281,7 +244,7 @@ impl Outbox {
 
     fn interact(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Outbox>,
         request: PostRequest,
         reply: Reply<Result<PostResult, PostError>>,
     ) {
@@ -292,12 +255,7 @@ impl Outbox {
         });
     }
 
-    fn read(
-        &self,
-        ctx: &mut ActorContext<OutboxMsg>,
-        request: PostRequest,
-        reply: Reply<Result<PostResult, PostError>>,
-    ) {
+    fn read(&self, ctx: &mut ActorContext<Outbox>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
         let mut courier = self.courier(Pace::default());
         ctx.background(async move {
             // The reader may have stopped waiting.

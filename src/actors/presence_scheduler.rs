@@ -17,7 +17,8 @@ use tokio::time::Instant;
 
 use super::board::Board;
 use super::handle::Handle;
-use super::llm_dispatcher::LlmDispatcherMsg;
+use super::messages::llm_dispatcher::LlmDispatcherMsg;
+use super::messages::presence_scheduler::PresenceMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::vitals;
@@ -37,16 +38,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How soon a line is asked for again when no permit was to spare.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// What the scheduler is told.
-pub enum PresenceMsg {
-    /// Time to look at what should be shown.
-    Look,
-    /// A task wrote a line, or not, and this is what it took.
-    Written(Written, Box<Effort>),
-    /// Somebody wants another line now.
-    Refresh,
-}
-
 /// What came of writing a line.
 pub enum Written {
     /// The line.
@@ -59,6 +50,14 @@ pub enum Written {
 
 /// The slot of what is to be shown; none until there is anything.
 pub type Slot = Arc<watch::Sender<Option<Presence>>>;
+
+/// What its timer and its task tell it.
+pub enum PresenceEvent {
+    /// Time to look at what should be shown.
+    Look,
+    /// A task wrote a line, or not, and this is what it took.
+    Written(Written, Box<Effort>),
+}
 
 /// The behaviour and its arguments.
 pub struct PresenceScheduler {
@@ -92,10 +91,11 @@ pub struct PresenceState {
 
 impl Actor for PresenceScheduler {
     type Msg = PresenceMsg;
+    type Event = PresenceEvent;
     type State = PresenceState;
 
-    fn start(&self, ctx: &mut ActorContext<PresenceMsg>) -> Result<PresenceState, Crash> {
-        ctx.after(LOOK_EVERY, PresenceMsg::Look);
+    fn start(&self, ctx: &mut ActorContext<PresenceScheduler>) -> Result<PresenceState, Crash> {
+        ctx.after(LOOK_EVERY, PresenceEvent::Look);
         // A line that another life had written goes on.
         let line =
             self.slot.borrow().as_ref().filter(|shown| shown.mood == Mood::Online).and_then(|it| it.line.clone());
@@ -104,22 +104,33 @@ impl Actor for PresenceScheduler {
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<PresenceMsg>,
+        ctx: &mut ActorContext<Self>,
         message: PresenceMsg,
         state: &mut PresenceState,
     ) -> Result<(), Crash> {
         match message {
-            PresenceMsg::Look => {
-                self.look(ctx, state);
-                ctx.after(LOOK_EVERY, PresenceMsg::Look);
-            }
-            PresenceMsg::Written(written, effort) => {
-                self.spent(&effort);
-                self.written(state, written);
-                self.look(ctx, state);
-            }
             PresenceMsg::Refresh => {
                 state.due = Instant::now();
+                self.look(ctx, state);
+            }
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: PresenceEvent,
+        state: &mut PresenceState,
+    ) -> Result<(), Crash> {
+        match event {
+            PresenceEvent::Look => {
+                self.look(ctx, state);
+                ctx.after(LOOK_EVERY, PresenceEvent::Look);
+            }
+            PresenceEvent::Written(written, effort) => {
+                self.spent(&effort);
+                self.written(state, written);
                 self.look(ctx, state);
             }
         }
@@ -128,7 +139,7 @@ impl Actor for PresenceScheduler {
 }
 
 impl PresenceScheduler {
-    fn look(&self, ctx: &mut ActorContext<PresenceMsg>, state: &mut PresenceState) {
+    fn look(&self, ctx: &mut ActorContext<PresenceScheduler>, state: &mut PresenceState) {
         let running = self.live.now();
         let settings = &running.settings.presence;
         if settings.interval.is_zero() && !settings.schedule_enabled {
@@ -171,7 +182,7 @@ impl PresenceScheduler {
         !settings.schedule_enabled || schedule.is_active(self.clock.now())
     }
 
-    fn write_when_due(&self, ctx: &mut ActorContext<PresenceMsg>, state: &mut PresenceState) {
+    fn write_when_due(&self, ctx: &mut ActorContext<PresenceScheduler>, state: &mut PresenceState) {
         if state.writing || state.due > Instant::now() {
             return;
         }
@@ -182,9 +193,9 @@ impl PresenceScheduler {
         ctx.task(
             async move {
                 let (written, effort) = writing::write(&running, &dispatcher, kind, &earlier).await;
-                PresenceMsg::Written(written, Box::new(effort))
+                PresenceEvent::Written(written, Box::new(effort))
             },
-            |_| PresenceMsg::Written(Written::Nothing, Box::default()),
+            |_| PresenceEvent::Written(Written::Nothing, Box::default()),
         );
     }
 

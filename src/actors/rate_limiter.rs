@@ -19,20 +19,21 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use self::refusal::Notices;
-use super::conversations::{ConversationsMsg, Offered};
-use super::handle::{Handle, Reply};
-use super::journal::JournalMsg;
-use super::restriction_sweeper::SweeperMsg;
+use super::handle::{Handle, Reply, Undelivered};
+use super::messages::conversations::{ConversationsMsg, Offered};
+use super::messages::journal::JournalMsg;
+use super::messages::rate_limiter::{Asker, RateLimiterMsg};
+use super::messages::restriction_sweeper::SweeperMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::attachment;
-use crate::domain::ids::{self, Person, Place, Timestamp, TurnId};
+use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge, spent};
 use crate::domain::limits::estimate::Learned;
 use crate::domain::limits::rules::Applied;
 use crate::domain::limits::{Answer, Member, Request, Reservation, Standing, Step};
-use crate::domain::turn::{self, Effort, Turn};
+use crate::domain::turn::{self, Turn};
 use crate::ports::{Clock, Store};
 
 /// How long one step may take. The store bounds itself more tightly.
@@ -41,47 +42,12 @@ const STEP_WITHIN: Duration = Duration::from_secs(10);
 /// permits of open turns.
 const QUESTIONS_MAX: usize = 8;
 
-/// What the limiter is told and asked.
-pub enum RateLimiterMsg {
-    /// The journal offers a turn; offering twice does no harm. It goes to conversations, or back as refused.
-    Admit(Box<Offered>),
-    /// The answer to a turn is known, and this is what it took.
-    Settle {
-        /// The turn.
-        turn: Box<Turn>,
-        /// What it took.
-        effort: Effort,
-    },
-    /// There will be no answer to a turn but an apology, or none at all: it costs nothing.
-    Cancel(Box<Turn>),
-    /// The trigger of a turn was deleted: if it is not admitted yet it costs nothing, else whoever has it is told.
-    Withdraw(Box<Turn>),
-    /// Somebody wants to know how a member stands.
-    Usage {
-        /// About whom.
-        asker: Box<Asker>,
-        /// How they stand.
-        reply: Reply<Standing>,
-    },
+/// What its tasks tell it.
+pub enum RateLimiterEvent {
     /// The store has done the step about a member that was under way.
     Ruled(Member, Answer),
     /// It has not: for this reason.
     Unruled(Member, String),
-}
-
-/// About whom and where a standing is asked for.
-#[derive(Debug, Clone)]
-pub struct Asker {
-    /// The member.
-    pub person: Person,
-    /// The community.
-    pub guild: Option<String>,
-    /// Ids of their roles.
-    pub roles: Vec<String>,
-    /// The place whose limits hold.
-    pub place: Place,
-    /// The place above it.
-    pub parent: Option<Place>,
 }
 
 /// The behaviour and its arguments.
@@ -125,15 +91,16 @@ enum Job {
 
 impl Actor for RateLimiter {
     type Msg = RateLimiterMsg;
+    type Event = RateLimiterEvent;
     type State = RateLimiterState;
 
-    fn start(&self, _me: &mut ActorContext<RateLimiterMsg>) -> Result<RateLimiterState, Crash> {
+    fn start(&self, _me: &mut ActorContext<RateLimiter>) -> Result<RateLimiterState, Crash> {
         Ok(RateLimiterState::default())
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<RateLimiterMsg>,
+        ctx: &mut ActorContext<Self>,
         message: RateLimiterMsg,
         state: &mut RateLimiterState,
     ) -> Result<(), Crash> {
@@ -154,13 +121,24 @@ impl Actor for RateLimiter {
             RateLimiterMsg::Cancel(turn) => self.enqueue(ctx, state, &member(&turn), Job::Cancel(turn.id)),
             RateLimiterMsg::Withdraw(turn) => self.withdraw(state, *turn),
             RateLimiterMsg::Usage { asker, reply } => self.usage(ctx, state, &asker, reply),
-            RateLimiterMsg::Ruled(member, answer) => {
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: RateLimiterEvent,
+        state: &mut RateLimiterState,
+    ) -> Result<(), Crash> {
+        match event {
+            RateLimiterEvent::Ruled(member, answer) => {
                 if let Some(job) = state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take()) {
                     self.decided(state, &member, job, answer);
                 }
                 self.next(ctx, state, &member);
             }
-            RateLimiterMsg::Unruled(member, reason) => {
+            RateLimiterEvent::Unruled(member, reason) => {
                 tracing::error!(reason, "a step about a limit was not done");
                 if let Some(Job::Admit { offered, .. }) =
                     state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take())
@@ -175,13 +153,13 @@ impl Actor for RateLimiter {
 }
 
 impl RateLimiter {
-    fn enqueue(&self, ctx: &mut ActorContext<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member, job: Job) {
+    fn enqueue(&self, ctx: &mut ActorContext<RateLimiter>, state: &mut RateLimiterState, member: &Member, job: Job) {
         state.lanes.entry(member.clone()).or_default().waiting.push_back(job);
         self.next(ctx, state, member);
     }
 
     /// Begins the steps of a lane, one after the other, until one has to be waited for or none is left.
-    fn next(&self, ctx: &mut ActorContext<RateLimiterMsg>, state: &mut RateLimiterState, member: &Member) {
+    fn next(&self, ctx: &mut ActorContext<RateLimiter>, state: &mut RateLimiterState, member: &Member) {
         loop {
             let Some(lane) = state.lanes.get_mut(member).filter(|lane| lane.under_way.is_none()) else { return };
             let Some(job) = lane.waiting.pop_front() else {
@@ -198,11 +176,11 @@ impl RateLimiter {
                     let (there, back) = (member.clone(), member.clone());
                     let decided = async move {
                         match tokio::time::timeout(STEP_WITHIN, step).await {
-                            Ok(answer) => RateLimiterMsg::Ruled(there, answer),
-                            Err(_) => RateLimiterMsg::Unruled(there, "the store did not answer in time".to_owned()),
+                            Ok(answer) => RateLimiterEvent::Ruled(there, answer),
+                            Err(_) => RateLimiterEvent::Unruled(there, "the store did not answer in time".to_owned()),
                         }
                     };
-                    ctx.task(decided, move |panic| RateLimiterMsg::Unruled(back, panic));
+                    ctx.task(decided, move |panic| RateLimiterEvent::Unruled(back, panic));
                     return;
                 }
             }
@@ -237,9 +215,9 @@ impl RateLimiter {
                 }
             }
             (Job::Admit { offered, .. }, Answer::Admitted) => {
-                let id = offered.turn.id.clone();
-                if self.conversations.cast(ConversationsMsg::Offer(offered)).is_err() {
-                    self.undelivered(id);
+                let offer = self.conversations.cast(ConversationsMsg::Offer(offered));
+                if let Err(Undelivered(ConversationsMsg::Offer(back))) = offer {
+                    self.undelivered(back.turn.id);
                 }
             }
             (Job::Admit { withdrawn: true, .. }, _) => {}
@@ -278,7 +256,7 @@ impl RateLimiter {
 
     fn usage(
         &self,
-        ctx: &mut ActorContext<RateLimiterMsg>,
+        ctx: &mut ActorContext<RateLimiter>,
         state: &mut RateLimiterState,
         asker: &Asker,
         reply: Reply<Standing>,

@@ -9,6 +9,7 @@
 //! Intervals begin at multiples of their length since 1970 in UTC, so a day's report comes at midnight and tells of the whole day,
 //! and several processes mean the same report by the same nonce. A report that was due while nobody ran comes at the next start.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 
 use super::handle::Handle;
 use super::ledger;
-use super::outbox::OutboxMsg;
+use super::messages::outbox::OutboxMsg;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
@@ -41,18 +42,6 @@ const TRIES: u32 = 5;
 /// How long the outbox may take with one.
 const POSTED_WITHIN: Duration = Duration::from_secs(700);
 
-/// What the reporter is told.
-pub enum ReporterMsg {
-    /// Time to look whether a report is due.
-    Look,
-    /// Time to sum up today for the pages.
-    Sum,
-    /// It took so long.
-    Summed(Duration),
-    /// What became of the report for the interval that ended then.
-    Reported(Timestamp, Result<Fate, String>),
-}
-
 /// What becomes of a report that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -62,6 +51,18 @@ pub enum Fate {
     Known,
     /// Nobody used anything.
     Empty,
+}
+
+/// What its timers and tasks tell it.
+pub enum ReporterEvent {
+    /// Time to look whether a report is due.
+    Look,
+    /// Time to sum up today for the pages.
+    Sum,
+    /// It took so long.
+    Summed(Duration),
+    /// What became of the report for the interval that ended then.
+    Reported(Timestamp, Result<Fate, String>),
 }
 
 /// The behaviour and its arguments.
@@ -99,37 +100,47 @@ struct Due {
 }
 
 impl Actor for Reporter {
-    type Msg = ReporterMsg;
+    type Msg = Infallible;
+    type Event = ReporterEvent;
     type State = ReporterState;
 
-    fn start(&self, ctx: &mut ActorContext<ReporterMsg>) -> Result<ReporterState, Crash> {
-        ctx.after(Duration::ZERO, ReporterMsg::Look);
-        ctx.after(Duration::ZERO, ReporterMsg::Sum);
+    fn start(&self, ctx: &mut ActorContext<Reporter>) -> Result<ReporterState, Crash> {
+        ctx.after(Duration::ZERO, ReporterEvent::Look);
+        ctx.after(Duration::ZERO, ReporterEvent::Sum);
         Ok(ReporterState::default())
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<ReporterMsg>,
-        message: ReporterMsg,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut ReporterState,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ReporterEvent,
         state: &mut ReporterState,
     ) -> Result<(), Crash> {
-        match message {
-            ReporterMsg::Look => self.look(ctx, state),
-            ReporterMsg::Sum => {
+        match event {
+            ReporterEvent::Look => self.look(ctx, state),
+            ReporterEvent::Sum => {
                 let reporter = self.clone();
-                let failed = |_| ReporterMsg::Summed(Duration::ZERO);
-                ctx.task(async move { ReporterMsg::Summed(reporter.sum().await) }, failed);
+                let failed = |_| ReporterEvent::Summed(Duration::ZERO);
+                ctx.task(async move { ReporterEvent::Summed(reporter.sum().await) }, failed);
             }
-            ReporterMsg::Summed(took) => ctx.after(SUM_EVERY.max(took * SUM_REST), ReporterMsg::Sum),
-            ReporterMsg::Reported(end, result) => ctx.after(reported(state, end, result), ReporterMsg::Look),
+            ReporterEvent::Summed(took) => ctx.after(SUM_EVERY.max(took * SUM_REST), ReporterEvent::Sum),
+            ReporterEvent::Reported(end, result) => ctx.after(reported(state, end, result), ReporterEvent::Look),
         }
         Ok(())
     }
 }
 
 impl Reporter {
-    fn look(&self, ctx: &mut ActorContext<ReporterMsg>, state: &mut ReporterState) {
+    fn look(&self, ctx: &mut ActorContext<Reporter>, state: &mut ReporterState) {
         let report = &self.live.now().settings.report;
         let interval = report.interval.max(SHORTEST);
         let now = self.clock.now();
@@ -139,13 +150,13 @@ impl Reporter {
             Some(channel) if end > state.done => {
                 let due = Due { channel, interval, top: report.top_users, end };
                 let reporter = self.clone();
-                ctx.task(async move { ReporterMsg::Reported(end, reporter.report(due).await) }, move |panic| {
-                    ReporterMsg::Reported(end, Err(panic))
+                ctx.task(async move { ReporterEvent::Reported(end, reporter.report(due).await) }, move |panic| {
+                    ReporterEvent::Reported(end, Err(panic))
                 });
             }
             Some(_) | None => {
                 let left = interval.saturating_sub(Duration::from_millis(passed));
-                ctx.after(LOOK_EVERY.min(left), ReporterMsg::Look);
+                ctx.after(LOOK_EVERY.min(left), ReporterEvent::Look);
             }
         }
     }

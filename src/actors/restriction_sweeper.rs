@@ -20,7 +20,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::actions::Came;
-use super::outbox::{OutboxMsg, Outboxes};
+use super::messages::outbox::OutboxMsg;
+use super::messages::restriction_sweeper::SweeperMsg;
+use super::outbox::Outboxes;
 use super::restricted::Restricted;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
@@ -53,27 +55,6 @@ const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The most communities remembered as warned about.
 const WARNED_MAX: usize = 1_000;
 
-/// What the sweeper is told.
-pub enum SweeperMsg {
-    /// A member broke this limit. The role is given, unless they hold it.
-    Breached {
-        /// The turn that was refused.
-        turn: Box<Turn>,
-        /// Which limit it was, as metrics name it.
-        tier: &'static str,
-    },
-    /// A restricted member addressed us where they are not answered. They are told where they are, once in a while.
-    Spoke(Box<Turn>),
-    /// A restricted member came back without the role.
-    CameBack(Member),
-    /// Time to see what has to be done.
-    Sweep,
-    /// The records were read, or could not be.
-    Read(Option<Box<Records>>),
-    /// A role was given or taken, or was not.
-    Came(Member, RoleChange, Came),
-}
-
 /// What was read.
 pub struct Records {
     /// When the reading began.
@@ -83,6 +64,16 @@ pub struct Records {
     restricted: HashMap<Member, Timestamp>,
     restricting: HashSet<Member>,
     told: HashMap<Member, Timestamp>,
+}
+
+/// What its timer and its tasks tell it.
+pub enum SweeperEvent {
+    /// Time to see what has to be done.
+    Sweep,
+    /// The records were read, or could not be.
+    Read(Option<Box<Records>>),
+    /// A role was given or taken, or was not.
+    Came(Member, RoleChange, Came),
 }
 
 /// The behaviour and its arguments.
@@ -116,9 +107,10 @@ pub struct SweeperState {
 
 impl Actor for RestrictionSweeper {
     type Msg = SweeperMsg;
+    type Event = SweeperEvent;
     type State = SweeperState;
 
-    fn start(&self, ctx: &mut ActorContext<SweeperMsg>) -> Result<SweeperState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<RestrictionSweeper>) -> Result<SweeperState, Crash> {
         let mut state = SweeperState {
             book: Restrictions::default(),
             told: HashMap::new(),
@@ -129,13 +121,13 @@ impl Actor for RestrictionSweeper {
             reports: (self.clock.now(), 0),
         };
         self.read(ctx, &mut state);
-        ctx.after(SWEEP_EVERY, SweeperMsg::Sweep);
+        ctx.after(SWEEP_EVERY, SweeperEvent::Sweep);
         Ok(state)
     }
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<SweeperMsg>,
+        ctx: &mut ActorContext<Self>,
         message: SweeperMsg,
         state: &mut SweeperState,
     ) -> Result<(), Crash> {
@@ -154,16 +146,27 @@ impl Actor for RestrictionSweeper {
                     self.act(ctx, state);
                 }
             }
-            SweeperMsg::Sweep => {
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: SweeperEvent,
+        state: &mut SweeperState,
+    ) -> Result<(), Crash> {
+        match event {
+            SweeperEvent::Sweep => {
                 self.read_again(ctx, state);
                 self.act(ctx, state);
-                ctx.after(SWEEP_EVERY, SweeperMsg::Sweep);
+                ctx.after(SWEEP_EVERY, SweeperEvent::Sweep);
             }
-            SweeperMsg::Read(records) => {
+            SweeperEvent::Read(records) => {
                 self.take_over(state, records);
                 self.act(ctx, state);
             }
-            SweeperMsg::Came(member, change, finished) => {
+            SweeperEvent::Came(member, change, finished) => {
                 self.finished(state, &member, change, finished);
                 self.act(ctx, state);
             }
@@ -174,19 +177,19 @@ impl Actor for RestrictionSweeper {
 
 impl RestrictionSweeper {
     /// Reads the records beside the mailbox.
-    fn read(&self, ctx: &mut ActorContext<SweeperMsg>, state: &mut SweeperState) {
+    fn read(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         state.reading = true;
         let (store, begun) = (Arc::clone(&self.store), self.clock.now());
         ctx.task(
             async move {
                 let records = tokio::time::timeout(LOAD_WITHIN, read(&*store, begun)).await;
-                SweeperMsg::Read(records.ok().map(Box::new))
+                SweeperEvent::Read(records.ok().map(Box::new))
             },
-            |_| SweeperMsg::Read(None),
+            |_| SweeperEvent::Read(None),
         );
     }
 
-    fn read_again(&self, ctx: &mut ActorContext<SweeperMsg>, state: &mut SweeperState) {
+    fn read_again(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         let interval = self.live.now().settings.restriction.check_interval;
         let interval = if interval.is_zero() { READ_EVERY } else { interval };
         if !state.reading && state.read_at.is_none_or(|at| at.elapsed() >= interval) {
@@ -269,7 +272,7 @@ impl RestrictionSweeper {
     }
 
     /// Begins what has to be done now, as much as may at once.
-    fn act(&self, ctx: &mut ActorContext<SweeperMsg>, state: &mut SweeperState) {
+    fn act(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         // Without a configured role nothing can be given or taken; the records stay.
         let Some(role) = self.live.now().settings.restriction.role.clone() else { return };
         while state.book.under_way() < DEEDS_AT_ONCE
@@ -282,9 +285,9 @@ impl RestrictionSweeper {
             ctx.task(
                 async move {
                     let finished = actions::perform(&*store, &outbox, &there, (change, role), until).await;
-                    SweeperMsg::Came(there, change, finished)
+                    SweeperEvent::Came(there, change, finished)
                 },
-                move |panic| SweeperMsg::Came(back, change, Came::Failed(panic)),
+                move |panic| SweeperEvent::Came(back, change, Came::Failed(panic)),
             );
         }
     }

@@ -17,6 +17,7 @@ mod surroundings;
 mod unsettled;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,10 +28,10 @@ use self::lanes::Lanes;
 use self::surroundings::Surroundings;
 use self::unsettled::Pending;
 use super::board::{Board, PartKind};
-use super::gateway::GatewayMsg;
 use super::handle::Handle;
-use super::identify_queue::IdentifyQueueMsg;
-use super::outbox::OutboxMsg;
+use super::messages::gateway::GatewayMsg;
+use super::messages::identify_queue::IdentifyQueueMsg;
+use super::messages::outbox::OutboxMsg;
 use super::running::{ExitSender, Live};
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{Door, Timestamp};
@@ -42,30 +43,6 @@ use crate::ports::{Clock, Dice, PresenceUpdates, Session, Shard, ShardedSource, 
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
 /// How often the session is written down.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-
-/// What a shard is told.
-pub enum ShardMsg {
-    /// The stored session was read.
-    Loaded(Option<Session>),
-    /// Time to connect.
-    Connect,
-    /// The connection of this generation brought something.
-    Happened(u64, StreamEvent),
-    /// An event is safely taken.
-    Settled(u64),
-    /// An event was lost on the way.
-    Returned(u64),
-    /// Time to hand a returned event on again.
-    HandOn(u64),
-    /// The reading back of a guild's gap went on.
-    CaughtUp(String, CatchUp),
-    /// What could be read about a community was read.
-    Learnt(String),
-    /// What an event replies to was looked up.
-    LookedUp(u64, Option<Box<Seen>>),
-    /// Time to write the session down.
-    Save,
-}
 
 /// What every shard needs.
 #[derive(Clone)]
@@ -96,6 +73,30 @@ pub struct ShardParts {
     pub identify_queue: Handle<IdentifyQueueMsg>,
     /// Told when the platform refuses us for good.
     pub exit: ExitSender,
+}
+
+/// What its connection, its timers, its tasks and its receipts tell it.
+pub enum ShardEvent {
+    /// The stored session was read.
+    Loaded(Option<Session>),
+    /// Time to connect.
+    Connect,
+    /// The connection of this generation brought something.
+    Happened(u64, StreamEvent),
+    /// An event is safely taken.
+    Settled(u64),
+    /// An event was lost on the way.
+    Returned(u64),
+    /// Time to hand a returned event on again.
+    HandOn(u64),
+    /// The reading back of a guild's gap went on.
+    CaughtUp(String, CatchUp),
+    /// What could be read about a community was read.
+    Learnt(String),
+    /// What an event replies to was looked up.
+    LookedUp(u64, Option<Box<Seen>>),
+    /// Time to write the session down.
+    Save,
 }
 
 /// The behaviour and its arguments.
@@ -157,10 +158,11 @@ impl Drop for DownAtEnd {
 }
 
 impl Actor for ShardActor {
-    type Msg = ShardMsg;
+    type Msg = Infallible;
+    type Event = ShardEvent;
     type State = ShardState;
 
-    fn start(&self, ctx: &mut ActorContext<ShardMsg>) -> Result<ShardState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<ShardActor>) -> Result<ShardState, Crash> {
         let (parts, key) = (self.parts.clone(), self.session_key());
         ctx.task(
             async move {
@@ -171,11 +173,11 @@ impl Actor for ShardActor {
                     // Whatever the store does, somebody has to listen.
                     let _ = tokio::time::timeout(LOAD_WITHIN, noting).await;
                 }
-                ShardMsg::Loaded(session)
+                ShardEvent::Loaded(session)
             },
-            |_| ShardMsg::Loaded(None),
+            |_| ShardEvent::Loaded(None),
         );
-        ctx.after(SAVE_EVERY, ShardMsg::Save);
+        ctx.after(SAVE_EVERY, ShardEvent::Save);
         self.parts.board.starting(PartKind::Shard, &self.name());
         let end = DownAtEnd { board: Arc::clone(&self.parts.board), name: self.name(), reason: "the shard failed" };
         Ok(ShardState { end: Some(end), ..ShardState::default() })
@@ -183,25 +185,36 @@ impl Actor for ShardActor {
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<ShardMsg>,
-        message: ShardMsg,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut ShardState,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ShardEvent,
         state: &mut ShardState,
     ) -> Result<(), Crash> {
-        match message {
-            ShardMsg::Loaded(session) => {
+        match event {
+            ShardEvent::Loaded(session) => {
                 state.session = session.filter(|session| session.total == self.shard.total);
                 state.inherited = state.session.is_some();
                 state.latest = state.session.as_ref().map_or(0, |session| session.sequence);
                 self.connect(ctx, state);
             }
-            ShardMsg::Connect => self.connect(ctx, state),
-            ShardMsg::Happened(generation, event) if generation == state.generation => self.happened(ctx, state, event),
+            ShardEvent::Connect => self.connect(ctx, state),
+            ShardEvent::Happened(generation, event) if generation == state.generation => {
+                self.happened(ctx, state, event)
+            }
             // A connection that was already given up may still have had a word on the way.
-            ShardMsg::Happened(..) => {}
-            ShardMsg::Settled(ticket) => state.settle(ticket),
-            ShardMsg::Returned(ticket) => state.returned(ctx, ticket),
-            ShardMsg::HandOn(ticket) => self.hand_on(ctx, state, ticket),
-            ShardMsg::CaughtUp(guild, CatchUp::Read { place, up_to, messages }) => {
+            ShardEvent::Happened(..) => {}
+            ShardEvent::Settled(ticket) => state.settle(ticket),
+            ShardEvent::Returned(ticket) => state.returned(ctx, ticket),
+            ShardEvent::HandOn(ticket) => self.hand_on(ctx, state, ticket),
+            ShardEvent::CaughtUp(guild, CatchUp::Read { place, up_to, messages }) => {
                 tracing::debug!(guild, messages = messages.len(), "a place was read back");
                 let told_at = state.catching_up.get(&guild).copied().flatten();
                 state.read_up_to.entry(guild).or_default().insert(place, up_to);
@@ -209,7 +222,7 @@ impl Actor for ShardActor {
                     self.take(ctx, state, Incoming::Posted(posted), told_at);
                 }
             }
-            ShardMsg::CaughtUp(guild, CatchUp::Done) => {
+            ShardEvent::CaughtUp(guild, CatchUp::Done) => {
                 let read = state.read_up_to.remove(&guild).unwrap_or_default();
                 match state.further.remove(&guild) {
                     Some(newest) => state.gaps.push_back((guild, Gap { newest, read, again: false })),
@@ -217,19 +230,19 @@ impl Actor for ShardActor {
                 }
                 self.catch_up(ctx, state);
             }
-            ShardMsg::CaughtUp(guild, CatchUp::Unknown(newest)) => {
+            ShardEvent::CaughtUp(guild, CatchUp::Unknown(newest)) => {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
                 // What lies before that, back to the watermark, has yet to be read.
                 state.read_up_to.remove(&guild);
                 state.gaps.push_back((guild, Gap { newest, read: ReadUpTo::new(), again: true }));
                 self.catch_up(ctx, state);
             }
-            ShardMsg::Learnt(community) => {
+            ShardEvent::Learnt(community) => {
                 for ticket in state.surroundings.ended(&community) {
                     self.hand_on(ctx, state, ticket);
                 }
             }
-            ShardMsg::LookedUp(ticket, seen) => {
+            ShardEvent::LookedUp(ticket, seen) => {
                 if let Some(pending) = state.unsettled.get_mut(&ticket) {
                     pending.saw(seen.map(|seen| *seen));
                 }
@@ -238,15 +251,15 @@ impl Actor for ShardActor {
                     self.hand_on(ctx, state, ticket);
                 }
             }
-            ShardMsg::Save => {
+            ShardEvent::Save => {
                 drop(self.save(state));
-                ctx.after(SAVE_EVERY, ShardMsg::Save);
+                ctx.after(SAVE_EVERY, ShardEvent::Save);
             }
         }
         Ok(())
     }
 
-    async fn stop(&self, _me: &mut ActorContext<ShardMsg>, state: &mut ShardState) {
+    async fn stop(&self, _me: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         if let Some(durable) = self.save(state) {
             // A store that takes longer writes it down when it closes.
             let _ = tokio::time::timeout(SAVE_EVERY, durable).await;

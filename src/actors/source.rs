@@ -5,6 +5,7 @@
 //! Sends: events to the gateway, through the intake that it lends its connection.
 //! A restart loses: the connection, which begins anew; the platform or the source hands over again what was not accepted.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration
 /// How long a connection must last for the wait to start over.
 const LASTED: Duration = Duration::from_secs(10);
 
-/// What a source is told; only by itself.
-pub enum SourceMsg {
+/// What its connection and its timer tell it.
+pub enum SourceEvent {
     /// Time to connect.
     Connect,
     /// The connection ended.
@@ -54,10 +55,11 @@ pub struct SourceState {
 }
 
 impl Actor for SourceActor {
-    type Msg = SourceMsg;
+    type Msg = Infallible;
+    type Event = SourceEvent;
     type State = SourceState;
 
-    fn start(&self, ctx: &mut ActorContext<SourceMsg>) -> Result<SourceState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<SourceActor>) -> Result<SourceState, Crash> {
         self.board.starting(PartKind::Door, self.door.as_str());
         self.connect(ctx);
         Ok(SourceState { since: Instant::now(), failures: 0 })
@@ -65,27 +67,36 @@ impl Actor for SourceActor {
 
     async fn handle(
         &self,
-        ctx: &mut ActorContext<SourceMsg>,
-        message: SourceMsg,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut SourceState,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: SourceEvent,
         state: &mut SourceState,
     ) -> Result<(), Crash> {
-        match message {
-            SourceMsg::Connect => {
+        match event {
+            SourceEvent::Connect => {
                 state.since = Instant::now();
                 self.connect(ctx);
             }
-            SourceMsg::Ended(SourceError::Refused(reason)) => {
+            SourceEvent::Ended(SourceError::Refused(reason)) => {
                 tracing::error!(event = "source.refused", door = %self.door, reason, "the platform refuses us for good");
                 self.board.down(PartKind::Door, self.door.as_str(), &reason);
                 self.exit.send_replace(Some(Exit::Refused(reason)));
             }
-            SourceMsg::Ended(SourceError::Unreachable(reason)) => {
+            SourceEvent::Ended(SourceError::Unreachable(reason)) => {
                 state.failures = if state.since.elapsed() >= LASTED { 1 } else { state.failures.saturating_add(1) };
                 let wait = RECONNECT.delay(state.failures, self.dice.roll());
                 let again_in_ms = ids::millis(wait);
                 tracing::warn!(event = "source.lost", door = %self.door, reason, again_in_ms, "the connection of a door ended");
                 self.board.down(PartKind::Door, self.door.as_str(), &reason);
-                ctx.after(wait, SourceMsg::Connect);
+                ctx.after(wait, SourceEvent::Connect);
             }
         }
         Ok(())
@@ -93,12 +104,12 @@ impl Actor for SourceActor {
 }
 
 impl SourceActor {
-    fn connect(&self, ctx: &mut ActorContext<SourceMsg>) {
+    fn connect(&self, ctx: &mut ActorContext<SourceActor>) {
         let (source, intake) = (Arc::clone(&self.source), Arc::clone(&self.intake));
         let (board, door) = (Arc::clone(&self.board), self.door.clone());
         let serving = Box::new(move || board.up(PartKind::Door, door.as_str()));
-        ctx.task(async move { SourceMsg::Ended(source.run(intake, serving).await) }, |panic| {
-            SourceMsg::Ended(SourceError::Unreachable(format!("its task panicked: {panic}")))
+        ctx.task(async move { SourceEvent::Ended(source.run(intake, serving).await) }, |panic| {
+            SourceEvent::Ended(SourceError::Unreachable(format!("its task panicked: {panic}")))
         });
     }
 }

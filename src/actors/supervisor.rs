@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use ractor::{ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{ActorCell, ActorProcessingErr, ActorRef, MessagingErr, SupervisionEvent};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::children::{Children, Siblings};
-use super::handle::{Address, Envelope, Handle, Stats};
+use super::handle::{Address, Envelope, Handle, Slot, Stats, Undelivered};
 use super::roster::Roster;
 use super::tree::Row;
 use crate::domain::{panic, restart};
@@ -32,8 +32,10 @@ pub type Crash = ActorProcessingErr;
 /// The behaviour of an actor. The value itself holds its arguments and is used again for each restart; all that changes lives
 /// in the state and is lost in a crash.
 pub trait Actor: Sized + Send + Sync + 'static {
-    /// What it can be sent.
+    /// What others may send it.
     type Msg: Send + 'static;
+    /// What its own timers and tasks tell it; nobody else can.
+    type Event: Send + 'static;
     /// What it holds between messages.
     type State: Send + 'static;
 
@@ -41,7 +43,7 @@ pub trait Actor: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// A [`Crash`] counts as a failure of the actor.
-    fn start(&self, ctx: &mut ActorContext<Self::Msg>) -> Result<Self::State, Crash>;
+    fn start(&self, ctx: &mut ActorContext<Self>) -> Result<Self::State, Crash>;
 
     /// Handles one message.
     ///
@@ -49,13 +51,24 @@ pub trait Actor: Sized + Send + Sync + 'static {
     /// A [`Crash`] ends this life of the actor.
     fn handle(
         &self,
-        ctx: &mut ActorContext<Self::Msg>,
+        ctx: &mut ActorContext<Self>,
         message: Self::Msg,
         state: &mut Self::State,
     ) -> impl Future<Output = Result<(), Crash>> + Send;
 
+    /// Handles one event of its own.
+    ///
+    /// # Errors
+    /// A [`Crash`] ends this life of the actor.
+    fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: Self::Event,
+        state: &mut Self::State,
+    ) -> impl Future<Output = Result<(), Crash>> + Send;
+
     /// Called on an orderly stop, after the mailbox was drained and the children were stopped; never after a crash.
-    fn stop(&self, _me: &mut ActorContext<Self::Msg>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
+    fn stop(&self, _me: &mut ActorContext<Self>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
@@ -72,19 +85,52 @@ pub struct Shared {
     pub recovered: Box<dyn Fn(&Stats) + Send + Sync>,
 }
 
+/// The way of an actor's own timers and tasks into its mailbox, for one life of it.
+pub struct EventSender<A: Actor> {
+    actor: ActorRef<Envelope<A::Msg, A::Event>>,
+    stats: Arc<Stats>,
+}
+
+impl<A: Actor> Clone for EventSender<A> {
+    fn clone(&self) -> Self {
+        Self { actor: self.actor.clone(), stats: Arc::clone(&self.stats) }
+    }
+}
+
+impl<A: Actor> EventSender<A> {
+    /// Puts an event into the mailbox.
+    ///
+    /// # Errors
+    /// The life of the actor that made this is over; the event comes back.
+    pub fn send(&self, event: A::Event) -> Result<(), Undelivered<A::Event>> {
+        match self.actor.cast(Envelope::Event(event, Slot::take(&self.stats))) {
+            Err(MessagingErr::SendErr(Envelope::Event(event, _))) => Err(Undelivered(event)),
+            // A mailbox refuses nothing else, and nothing else was put.
+            Err(_) | Ok(()) => Ok(()),
+        }
+    }
+}
+
 /// What an actor may do besides handling messages: reach itself, run monitored tasks, have children.
-pub struct ActorContext<M: Send + 'static> {
-    handle: Handle<M>,
+pub struct ActorContext<A: Actor> {
+    handle: Handle<A::Msg>,
+    events: EventSender<A>,
     tasks: JoinSet<()>,
     children: Children,
     stop_self: bool,
 }
 
-impl<M: Send + 'static> ActorContext<M> {
-    /// Its own address.
+impl<A: Actor> ActorContext<A> {
+    /// Its own address, for actors that it makes.
     #[must_use]
-    pub fn handle(&self) -> &Handle<M> {
+    pub fn handle(&self) -> &Handle<A::Msg> {
         &self.handle
+    }
+
+    /// For tasks and receipts of its own that have more than one thing to tell.
+    #[must_use]
+    pub fn events(&self) -> EventSender<A> {
+        self.events.clone()
     }
 
     /// Its path in the tree.
@@ -93,30 +139,30 @@ impl<M: Send + 'static> ActorContext<M> {
         &self.handle.stats().path
     }
 
-    /// Sends itself a message after a while.
-    pub fn after(&mut self, delay: Duration, message: M) {
-        let handle = self.handle.clone();
+    /// Tells itself something after a while.
+    pub fn after(&mut self, delay: Duration, event: A::Event) {
+        let events = self.events.clone();
         self.spawn(async move {
             tokio::time::sleep(delay).await;
-            // An actor that went down meanwhile starts its timers anew.
-            let _ = handle.cast(message);
+            // The next life starts its timers anew.
+            let _ = events.send(event);
         });
     }
 
-    /// Runs work beside the mailbox; its result comes back as a message, a panic as the message made of its text. The work
+    /// Runs work beside the mailbox; its result comes back as an event, a panic as the event made of its text. The work
     /// is aborted when this actor ends.
     pub fn task<F, P>(&mut self, work: F, on_panic: P)
     where
-        F: Future<Output = M> + Send + 'static,
-        P: FnOnce(String) -> M + Send + 'static,
+        F: Future<Output = A::Event> + Send + 'static,
+        P: FnOnce(String) -> A::Event + Send + 'static,
     {
-        let handle = self.handle.clone();
+        let events = self.events.clone();
         self.spawn(async move {
-            let message = match AssertUnwindSafe(work).catch_unwind().await {
-                Ok(message) => message,
+            let event = match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(event) => event,
                 Err(payload) => on_panic(panic::text(payload.as_ref())),
             };
-            let _ = handle.cast(message);
+            let _ = events.send(event);
         });
     }
 
@@ -142,6 +188,18 @@ impl<M: Send + 'static> ActorContext<M> {
     /// Asks for an orderly stop of this actor once the present message is handled.
     pub fn stop_self(&mut self) {
         self.stop_self = true;
+    }
+
+    /// Something is about to be handled: it is counted, unless a fault is injected in its place.
+    async fn begin(&self) -> Result<(), Crash> {
+        match self.children.shared.faults.before(self.path()) {
+            None => {}
+            Some(Fault::Panic) => panic!("injected panic"),
+            Some(Fault::Error) => return Err("injected error".into()),
+            Some(Fault::Hang) => std::future::pending().await,
+        }
+        self.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
@@ -205,7 +263,7 @@ pub async fn start_root<A: Actor>(
 #[expect(clippy::disallowed_methods, reason = "this is the one place where actors are spawned")]
 async fn spawn_child<A: Actor>(
     node: Node<A>,
-    args: StartArgs<A::Msg>,
+    args: StartArgs<A>,
     supervisor: Option<ActorCell>,
 ) -> Result<(ActorCell, tokio::task::JoinHandle<()>), ractor::SpawnErr> {
     let (actor, join) = match supervisor {
@@ -221,23 +279,23 @@ struct Node<A: Actor> {
     actor: Arc<A>,
 }
 
-struct StartArgs<M: Send + 'static> {
+struct StartArgs<A: Actor> {
     row: &'static Row,
-    handle: Handle<M>,
+    handle: Handle<A::Msg>,
     children: Vec<ChildSpec>,
     shared: Arc<Shared>,
 }
 
 struct NodeState<A: Actor> {
-    ctx: ActorContext<A::Msg>,
+    ctx: ActorContext<A>,
     state: A::State,
     span: tracing::Span,
 }
 
 impl<A: Actor> ractor::Actor for Node<A> {
-    type Msg = Envelope<A::Msg>;
+    type Msg = Envelope<A::Msg, A::Event>;
     type State = NodeState<A>;
-    type Arguments = StartArgs<A::Msg>;
+    type Arguments = StartArgs<A>;
 
     async fn pre_start(
         &self,
@@ -246,6 +304,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
     ) -> Result<Self::State, ActorProcessingErr> {
         let stats = Arc::clone(args.handle.stats());
         args.handle.connect(myself.clone());
+        let events = EventSender { actor: myself.clone(), stats: Arc::clone(&stats) };
         let span = tracing::info_span!("actor", actor = %stats.path);
         let children = Children {
             row: args.row,
@@ -259,7 +318,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
             history: restart::History::default(),
             born: Instant::now(),
         };
-        let mut ctx = ActorContext { handle: args.handle, tasks: JoinSet::new(), children, stop_self: false };
+        let mut ctx = ActorContext { handle: args.handle, events, tasks: JoinSet::new(), children, stop_self: false };
         let state = span.in_scope(|| self.actor.start(&mut ctx))?;
         for spec in args.children {
             ctx.children.add(spec).await?;
@@ -274,18 +333,17 @@ impl<A: Actor> ractor::Actor for Node<A> {
         node: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let NodeState { ctx, state, span } = node;
-        let (message, _slot) = match envelope {
-            Envelope::Message(message, slot) => (message, slot),
+        match envelope {
             Envelope::Revive(path) => return ctx.children.revive(&path).await,
-        };
-        match ctx.children.shared.faults.before(ctx.path()) {
-            None => {}
-            Some(Fault::Panic) => panic!("injected panic"),
-            Some(Fault::Error) => return Err("injected error".into()),
-            Some(Fault::Hang) => std::future::pending().await,
+            Envelope::Message(message, _slot) => {
+                ctx.begin().await?;
+                self.actor.handle(ctx, message, state).instrument(span.clone()).await?;
+            }
+            Envelope::Event(event, _slot) => {
+                ctx.begin().await?;
+                self.actor.event(ctx, event, state).instrument(span.clone()).await?;
+            }
         }
-        ctx.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
-        self.actor.handle(ctx, message, state).instrument(span.clone()).await?;
         if ctx.stop_self {
             myself.stop(None);
         }

@@ -5,6 +5,7 @@ pub mod log;
 pub mod pictures;
 pub mod ports;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,19 +141,21 @@ pub fn below<M: Send + 'static>(above: &str, name: &str) -> Handle<M> {
 /// An actor that is told nothing.
 pub struct Nobody;
 
-/// Nothing that could be told.
-pub enum Nothing {}
-
 impl Actor for Nobody {
-    type Msg = Nothing;
+    type Msg = Infallible;
+    type Event = Infallible;
     type State = ();
 
-    fn start(&self, _me: &mut ActorContext<Nothing>) -> Result<(), Crash> {
+    fn start(&self, _me: &mut ActorContext<Self>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, _me: &mut ActorContext<Nothing>, message: Nothing, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, _me: &mut ActorContext<Self>, message: Infallible, (): &mut ()) -> Result<(), Crash> {
         match message {}
+    }
+
+    async fn event(&self, _me: &mut ActorContext<Self>, event: Infallible, (): &mut ()) -> Result<(), Crash> {
+        match event {}
     }
 }
 
@@ -162,15 +165,20 @@ struct Probe<M> {
 
 impl<M: Send + 'static> Actor for Probe<M> {
     type Msg = M;
+    type Event = Infallible;
     type State = ();
 
-    fn start(&self, _me: &mut ActorContext<M>) -> Result<(), Crash> {
+    fn start(&self, _me: &mut ActorContext<Self>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, _me: &mut ActorContext<M>, message: M, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, _me: &mut ActorContext<Self>, message: M, (): &mut ()) -> Result<(), Crash> {
         let _ = self.heard.send(message);
         Ok(())
+    }
+
+    async fn event(&self, _me: &mut ActorContext<Self>, event: Infallible, (): &mut ()) -> Result<(), Crash> {
+        match event {}
     }
 }
 

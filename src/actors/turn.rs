@@ -10,6 +10,7 @@ mod ask;
 mod files;
 mod memory;
 mod overheard;
+mod tally;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,17 +20,18 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::ask::Asked;
+pub use self::tally::Tally;
 use super::busy::Busy;
 use super::door::Doors;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
 use super::interjections::Interjections;
-use super::journal::JournalMsg;
-use super::llm_dispatcher::LlmDispatcherMsg;
-use super::outbox::{OutboxMsg, Outboxes};
-use super::rate_limiter::RateLimiterMsg;
+use super::messages::journal::JournalMsg;
+use super::messages::llm_dispatcher::LlmDispatcherMsg;
+use super::messages::outbox::OutboxMsg;
+use super::messages::rate_limiter::RateLimiterMsg;
+use super::outbox::Outboxes;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use super::turn_events::TurnEvents;
@@ -38,14 +40,13 @@ use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::ending::Ending;
 use crate::domain::history::History;
-use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question, Scene};
 use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use crate::ports::{Clock, Dice, Store};
+use crate::ports::{Clock, Dice, Store, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
@@ -124,11 +125,13 @@ pub struct Started {
     pub waited_since: Instant,
     /// Where its draft stands.
     pub slot: Slot,
+    /// What it has spent.
+    pub tally: Tally,
 }
 
 /// Finds the answer to one turn, within its deadline. None when it was cancelled.
 pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Option<Answer> {
-    let Started { mut turn, again, waited_since, slot } = started;
+    let Started { mut turn, again, waited_since, slot, tally } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
@@ -144,7 +147,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if turn.trigger.is_asked() && turn.policy.model.is_none() {
         turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
     }
-    let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, deadline };
+    let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, tally: &tally, deadline };
     let answer = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
@@ -153,12 +156,15 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
             Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Deadline),
         }),
     };
+    // Whatever was under way is dropped by now, and has told what it took.
+    let effort = tally.effort();
     let Some(answer) = answer else {
+        spent_in_vain(parts, &turn, effort);
         let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
         return None;
     };
     let _ = outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
-    let answer = with_draft(&turn, &slot, answer, parts.clock.now());
+    let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.clock.now());
     if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
         && turn.policy.history == HistoryScope::PersonInPlace
     {
@@ -174,6 +180,17 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         }
     }
     Some(answer)
+}
+
+/// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
+fn spent_in_vain(parts: &TurnParts, turn: &Turn, effort: Effort) {
+    if effort.usage.total() == 0 {
+        return;
+    }
+    let used = ledger::writes(turn, &effort, parts.clock.now());
+    drop(parts.store.write(used.into_iter().map(Write::from).collect()));
+    // A limiter that is down leaves the estimate, which ages out.
+    let _ = parts.rate_limiter.cast(RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort });
 }
 
 /// The answer to a turn of which something may have been shown: an apology keeps that text and stands below it.
@@ -210,6 +227,28 @@ fn scene(turn: &Turn, now: Timestamp) -> Scene<'_> {
     }
 }
 
+/// An answer that is longer than this, in bytes, is read on a thread of its own: no task holds a core for as long as that may take.
+const LONG_ANSWER: usize = 32 * 1024;
+
+/// Tells a dialogue what happened.
+async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
+    let long = matches!(&event, Event::Completed(completion) if completion.content.len() > LONG_ANSWER);
+    if !long {
+        let step = dialogue.next(event);
+        return (dialogue, step);
+    }
+    let reading = tokio::task::spawn_blocking(move || {
+        let step = dialogue.next(event);
+        (dialogue, step)
+    });
+    match reading.await {
+        Ok(read) => read,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime goes down, and this task with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// What a turn in flight works with.
 struct Thinking<'a> {
     parts: &'a TurnParts,
@@ -217,6 +256,7 @@ struct Thinking<'a> {
     turn: &'a Turn,
     again: bool,
     slot: &'a Slot,
+    tally: &'a Tally,
     deadline: Instant,
 }
 
@@ -265,37 +305,29 @@ impl Thinking<'_> {
             }
         };
         let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
-        let mut effort = Effort::default();
         let mut event = Event::Begin;
         loop {
-            match dialogue.next(event) {
+            let step;
+            (dialogue, step) = taken_in(dialogue, event).await;
+            match step {
                 Step::AskModel(request) => {
                     event = match self.ask(&request).await {
-                        Ok(Asked { completion, row, took }) => {
-                            ledger::charge(&mut effort, running.price(&row), completion.usage);
-                            effort.model = Some(row);
-                            effort.waited_ms += ids::millis(took);
-                            Event::Completed(completion)
-                        }
+                        Ok(completion) => Event::Completed(completion),
                         Err(why) => Event::Failed(why),
                     };
                 }
-                Step::Finish(Finished { reply, usage, repairs }) => {
+                Step::Finish(Finished { reply, repairs }) => {
                     if repairs > 0 {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
-                    effort.usage = usage;
-                    return self.finish(&reply, effort, history);
+                    return self.finish(&reply, history);
                 }
-                Step::GiveUp(why) => {
-                    effort.usage = dialogue.usage();
-                    return Answer { effort, ..turn.apology(notice::apology(Apology::of(why), turn.locale()), why) };
-                }
+                Step::GiveUp(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
             }
         }
     }
 
-    fn finish(&self, reply: &Reply, effort: Effort, history: (History, Moment)) -> Answer {
+    fn finish(&self, reply: &Reply, history: (History, Moment)) -> Answer {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {
@@ -303,6 +335,6 @@ impl Thinking<'_> {
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);
-        Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort }
+        Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort: Effort::default() }
     }
 }

@@ -1,12 +1,14 @@
 //! From rows to running actors, in two steps: first all handles are made, then each row of the tree is turned into a child that
 //! knows its neighbours by handle. Nobody looks a name up while the program runs.
 
+mod doors;
 mod handles;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -14,18 +16,17 @@ use tokio::time::Instant;
 pub use self::handles::Handles;
 use super::board::Board;
 use super::commands::{CommandParts, Commands};
-use super::config_watcher::{ConfigWatcher, ConfigWatcherMsg, Files};
-use super::conversations::{Conversations, ConversationsMsg};
-use super::discord::Discord;
-use super::door::{DoorRecord, Doors, Pacing, Source};
+use super::config_watcher::{ConfigWatcher, Files};
+use super::conversations::Conversations;
+use super::door::{DoorRecord, Doors};
 use super::forgotten::Forgotten;
 use super::gateway::Gateway;
-use super::handle::Handle;
-use super::identify_queue::IdentifyQueue;
-use super::journal::{Journal, JournalMsg, Recovered};
+use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
+use super::messages::config_watcher::ConfigWatcherMsg;
+use super::messages::conversations::ConversationsMsg;
+use super::messages::journal::{JournalMsg, Recovered};
 use super::ops::Ops;
-use super::outbox::{Outbox, Pacer};
 use super::presence_scheduler::{self, PresenceScheduler};
 use super::rate_limiter::RateLimiter;
 use super::reporter::Reporter;
@@ -33,17 +34,14 @@ use super::restricted::Restricted;
 use super::restriction_sweeper::RestrictionSweeper;
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
-use super::shard::ShardParts;
-use super::source::SourceActor;
 use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
-use super::tree::{ActorKind, Name, ROOT, Row, Scope, TREE};
+use super::tree::{ActorKind, Name, ROOT, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use super::turn_events::TurnEvents;
-use crate::config::edges::Shards;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, Faults, Listener, Renderer, ShardedSource, Store, Vitals};
+use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -182,19 +180,21 @@ impl Tree {
 /// The root does nothing but supervise.
 struct Root;
 
-/// The root is told nothing.
-pub enum RootMsg {}
-
 impl Actor for Root {
-    type Msg = RootMsg;
+    type Msg = Infallible;
+    type Event = Infallible;
     type State = ();
 
-    fn start(&self, _me: &mut ActorContext<RootMsg>) -> Result<(), Crash> {
+    fn start(&self, _ctx: &mut ActorContext<Self>) -> Result<(), Crash> {
         Ok(())
     }
 
-    async fn handle(&self, _me: &mut ActorContext<RootMsg>, message: RootMsg, (): &mut ()) -> Result<(), Crash> {
+    async fn handle(&self, _ctx: &mut ActorContext<Self>, message: Infallible, (): &mut ()) -> Result<(), Crash> {
         match message {}
+    }
+
+    async fn event(&self, _ctx: &mut ActorContext<Self>, event: Infallible, (): &mut ()) -> Result<(), Crash> {
+        match event {}
     }
 }
 
@@ -251,12 +251,12 @@ impl Wiring {
 
     /// The children of a row that it has from the start.
     fn children(&self, row: &'static Row) -> Vec<ChildSpec> {
-        row.children.iter().flat_map(|row| self.from_start(row)).collect()
+        row.children.iter().flat_map(|row| self.initial(row)).collect()
     }
 
     /// The actors of a row that run from the start, each with its own children: one, or of a template those instances that are
     /// known by then.
-    fn from_start(&self, row: &'static Row) -> Vec<ChildSpec> {
+    fn initial(&self, row: &'static Row) -> Vec<ChildSpec> {
         let below = self.children(row);
         let Handles {
             root,
@@ -334,37 +334,6 @@ impl Wiring {
             timeline: Arc::clone(&self.parts.timeline),
             events: self.parts.events.clone(),
         }
-    }
-
-    fn outbox(&self, record: &DoorRecord) -> Outbox {
-        let Pacing { requests_per_second, refusals } = record.pacing;
-        Outbox {
-            poster: Arc::clone(&record.poster),
-            pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
-            dice: Arc::clone(&self.parts.dice),
-            renderer: Arc::clone(&self.parts.renderer),
-            journal: self.handles.journal.clone(),
-            events: self.parts.events.clone(),
-        }
-    }
-
-    /// The actor that keeps the connection of a door, if it has one connection.
-    fn source(&self, row: &'static Row, record: &DoorRecord) -> Option<ChildSpec> {
-        let Source::Connection(source) = &record.source else { return None };
-        let actor = SourceActor {
-            door: record.door.clone(),
-            source: Arc::clone(source),
-            intake: Arc::new(self.handles.intake()),
-            dice: Arc::clone(&self.parts.dice),
-            board: Arc::clone(&self.parts.board),
-            exit: Arc::clone(&self.parts.exit),
-        };
-        Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
-    }
-
-    /// The door that has shards, and their source.
-    fn sharded(&self) -> Option<(&Door, &Arc<dyn ShardedSource>)> {
-        self.parts.doors.iter().find_map(|record| Some((&record.door, record.shards()?)))
     }
 
     fn rate_limiter(&self) -> RateLimiter {
@@ -465,40 +434,6 @@ impl Wiring {
             dispatcher: self.handles.llm_dispatcher.clone(),
             slot: Arc::clone(&self.presence),
         }
-    }
-
-    fn discord(&self, row: &'static Row) -> Option<Discord> {
-        let (door, source) = self.sharded()?;
-        let parts = ShardParts {
-            door: door.clone(),
-            source: Arc::clone(source),
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
-            began: self.parts.clock.now(),
-            dice: Arc::clone(&self.parts.dice),
-            live: self.parts.live.clone(),
-            presence: self.presence.subscribe(),
-            board: Arc::clone(&self.parts.board),
-            gateway: self.handles.gateway.clone(),
-            outbox: self.handles.outboxes.of(door).clone(),
-            identify_queue: self.handles.identify_queue.clone(),
-            exit: Arc::clone(&self.parts.exit),
-        };
-        Some(Discord { template: template(row), parts })
-    }
-
-    fn identify_queue(&self) -> Option<IdentifyQueue> {
-        let (_, source) = self.sharded()?;
-        Some(IdentifyQueue {
-            source: Arc::clone(source),
-            shards: match self.parts.live.now().settings.discord.shards {
-                Shards::Auto => None,
-                Shards::Count(count) => Some(count),
-            },
-            discord: self.handles.discord.clone(),
-            dice: Arc::clone(&self.parts.dice),
-            exit: Arc::clone(&self.parts.exit),
-        })
     }
 }
 

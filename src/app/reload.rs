@@ -119,10 +119,10 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
-    (format!("{settings:?}"), &prompts, schema.document().to_string(), rows).hash(&mut hasher);
+    (format!("{settings:?}"), &prompts, format!("{:?}", schema.form()), rows).hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
     let limits = limits(&settings);
-    let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.document().to_string().len();
+    let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
     Ok(Running { settings, prompts, schema, doors, limits, fixed_prompt, models: Arc::new(models), version })
 }

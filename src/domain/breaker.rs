@@ -1,17 +1,33 @@
-//! The law of a circuit breaker: after several failures in a row a model is left alone for a while, then tried once.
+//! The rule of a circuit breaker: after the failures of several turns of several people a model is left alone for a while, then
+//! tried once. One person whose questions make a provider fail never shuts it for others, and one turn counts once however often
+//! it tries.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::time::Duration;
 
-/// Failures in a row that open the breaker.
-pub const OPEN_AFTER: u32 = 5;
+/// Turns that fail in a row, without a success in between, before it opens.
+pub const OPEN_AFTER: usize = 3;
+/// Of how many different origins they must be.
+pub const ORIGINS: usize = 2;
 /// How long it stays open before one call may try again.
 pub const OPEN_FOR: Duration = Duration::from_secs(15);
+/// The most turns and origins that are told apart: more than it takes to open.
+const REMEMBERED: usize = 32;
 
-/// One breaker. Times are durations since an origin that the caller keeps.
-#[derive(Debug, Default)]
-pub struct Breaker {
-    failures: u32,
+/// One breaker. `T` names a turn and `O` its origin: the person who asked, or the bot itself. Times are durations since an origin
+/// that the caller keeps.
+#[derive(Debug)]
+pub struct Breaker<T, O> {
+    turns: HashSet<T>,
+    origins: HashSet<O>,
     open_until: Option<Duration>,
+}
+
+impl<T, O> Default for Breaker<T, O> {
+    fn default() -> Self {
+        Self { turns: HashSet::new(), origins: HashSet::new(), open_until: None }
+    }
 }
 
 /// A change worth telling.
@@ -23,7 +39,7 @@ pub enum Change {
     Closed,
 }
 
-impl Breaker {
+impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
     /// Whether a call may go now. When an open breaker's time is over, one call may go, and the next only if that one is not
     /// heard of again.
     pub fn allow(&mut self, now: Duration) -> bool {
@@ -39,14 +55,20 @@ impl Breaker {
 
     /// A call went well.
     pub fn succeeded(&mut self) -> Option<Change> {
-        self.failures = 0;
+        self.turns.clear();
+        self.origins.clear();
         self.open_until.take().map(|_| Change::Closed)
     }
 
-    /// A call failed in a way that speaks of the model, not of the request.
-    pub fn failed(&mut self, now: Duration) -> Option<Change> {
-        self.failures = self.failures.saturating_add(1);
-        if self.failures < OPEN_AFTER {
+    /// A call of this turn failed in a way that speaks of the model, not of the request.
+    pub fn failed(&mut self, turn: T, origin: O, now: Duration) -> Option<Change> {
+        if self.turns.len() < REMEMBERED {
+            self.turns.insert(turn);
+        }
+        if self.origins.len() < REMEMBERED {
+            self.origins.insert(origin);
+        }
+        if self.turns.len() < OPEN_AFTER || self.origins.len() < ORIGINS {
             return None;
         }
         let was_open = self.open_until.replace(now + OPEN_FOR).is_some();
@@ -64,28 +86,43 @@ impl Breaker {
 mod tests {
     use super::*;
 
+    fn opened(failures: &[(u32, &'static str)]) -> bool {
+        let mut breaker = Breaker::default();
+        for (turn, origin) in failures {
+            breaker.failed(*turn, *origin, Duration::ZERO);
+        }
+        breaker.is_open()
+    }
+
     #[test]
-    fn it_opens_after_failures_in_a_row_and_lets_one_call_try() {
+    fn it_opens_after_the_turns_of_several_people_and_lets_one_call_try() {
         let mut breaker = Breaker::default();
         let now = Duration::from_secs(100);
-        for _ in 1..OPEN_AFTER {
-            assert_eq!(breaker.failed(now), None);
-        }
+        assert_eq!((breaker.failed(1, "ada", now), breaker.failed(2, "ben", now)), (None, None));
         assert!(breaker.allow(now));
-        assert_eq!(breaker.failed(now), Some(Change::Opened));
-        assert!(!breaker.allow(now));
+        assert_eq!(breaker.failed(3, "ada", now), Some(Change::Opened));
+        assert!(!breaker.allow(now) && breaker.is_open());
         let later = now + OPEN_FOR;
         assert!(breaker.allow(later), "one call may try");
         assert!(!breaker.allow(later), "and only one");
+        assert_eq!(breaker.failed(4, "ada", later), None);
+        assert!(!breaker.allow(later + OPEN_FOR / 2));
         assert_eq!(breaker.succeeded(), Some(Change::Closed));
         assert!(breaker.allow(later));
     }
 
     #[test]
+    fn one_person_and_one_turn_never_open_it() {
+        assert!(!opened(&[(1, "ada"), (2, "ada"), (3, "ada"), (4, "ada"), (5, "ada")]));
+        assert!(!opened(&[(1, "ada"), (1, "ada"), (1, "ada"), (2, "ben"), (2, "ben"), (2, "ben")]));
+        assert!(opened(&[(1, "ada"), (2, "ada"), (3, "ben")]));
+    }
+
+    #[test]
     fn a_success_in_between_starts_the_count_anew() {
         let mut breaker = Breaker::default();
-        for _ in 0..10 {
-            assert_eq!(breaker.failed(Duration::ZERO), None);
+        for turn in 0..10 {
+            assert_eq!(breaker.failed(turn, turn, Duration::ZERO), None);
             assert_eq!(breaker.succeeded(), None);
         }
     }

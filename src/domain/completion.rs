@@ -1,4 +1,4 @@
-//! What is asked of a model and what it says, in the field's own words and free of any provider's wire types.
+//! What is asked of a model and what it says, in the field's own words and in the shape of no provider's wire.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,10 +12,60 @@ use serde_json::Value;
 pub struct Request {
     /// The transcript, oldest first.
     pub messages: Vec<Item>,
-    /// The whole `response_format` value to send; none asks for plain text.
-    pub response_format: Option<Arc<Value>>,
+    /// The form that the answer must have; none asks for plain text.
+    pub form: Option<Arc<AnswerForm>>,
     /// The tools that the model may call, in a stable order; none offers none.
     pub tools: Vec<ToolSpec>,
+}
+
+impl Request {
+    /// About how many characters are sent, for an estimate of its tokens. `sees`: pictures are sent along.
+    #[must_use]
+    pub fn chars(&self, sees: bool) -> usize {
+        let items = self.messages.iter().map(|item| match &item.raw {
+            Some(raw) => raw.to_string().chars().count(),
+            None if sees => item.content.chars().count() + item.pictures.len() * PICTURE_CHARS,
+            None => item.text_for(false).chars().count(),
+        });
+        let tools = self.tools.iter().map(|tool| {
+            tool.name.chars().count() + tool.description.chars().count() + tool.parameters.to_string().chars().count()
+        });
+        items.chain(tools).sum::<usize>() + self.form.as_ref().map_or(0, |form| form.chars())
+    }
+}
+
+/// The structured form of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerForm {
+    /// Its name; never empty.
+    pub name: String,
+    /// What it is for, for the model.
+    pub description: Option<String>,
+    /// The provider shall enforce it; none leaves that to the provider.
+    pub strict: Option<bool>,
+    /// The JSON schema of the answer.
+    pub schema: Value,
+}
+
+impl AnswerForm {
+    /// About how many characters of a prompt it takes.
+    #[must_use]
+    pub fn chars(&self) -> usize {
+        let description = self.description.as_ref().map_or(0, |text| text.chars().count());
+        self.name.chars().count() + description + self.schema.to_string().chars().count()
+    }
+}
+
+/// About how many characters of text cost as many tokens as one picture: providers count 85 to some thousand tokens.
+const PICTURE_CHARS: usize = 4_000;
+
+/// How many characters make a token when we have to estimate.
+const CHARS_PER_TOKEN: u64 = 4;
+
+/// About how many tokens a text of so many characters takes.
+#[must_use]
+pub fn estimated_tokens(chars: usize) -> u64 {
+    u64::try_from(chars).unwrap_or(u64::MAX).div_ceil(CHARS_PER_TOKEN)
 }
 
 /// A tool as a model is told of it.
@@ -47,7 +97,8 @@ pub struct Item {
     pub role: Role,
     /// The text.
     pub content: String,
-    /// The provider's own message, sent back unchanged instead of the view.
+    /// A message of the model's own, in the form of the wire that it came by, which sends it back unchanged instead of the view.
+    /// Opaque everywhere else.
     pub raw: Option<Value>,
     /// Pictures that belong to the text, for models that can see; others are told of them in words.
     pub pictures: Vec<Picture>,
@@ -144,7 +195,7 @@ pub struct Completion {
     pub finish: Finish,
     /// The tokens that it took.
     pub usage: Usage,
-    /// The assistant message as it came.
+    /// The assistant message in the form of the wire that it came by, for [`Item::echo`]. Opaque everywhere else.
     pub raw: Value,
 }
 
@@ -188,6 +239,21 @@ pub struct Usage {
     pub cached: u64,
     /// At least one figure is our own estimate, because the provider left it out or sent nonsense.
     pub estimated: bool,
+}
+
+impl Usage {
+    /// What a call took at least that was cut off before it told: the prompt that it was sent and the characters that came back.
+    #[must_use]
+    pub fn of_streamed(prompt_chars: usize, streamed_chars: usize) -> Self {
+        let (prompt, completion) = (estimated_tokens(prompt_chars), estimated_tokens(streamed_chars));
+        Self { prompt, completion, cached: 0, estimated: true }
+    }
+
+    /// Tokens in and out.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.prompt.saturating_add(self.completion)
+    }
 }
 
 impl std::ops::AddAssign for Usage {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::completion::{Completion, Finish, Item, Request, Role, Usage};
+use super::completion::{Completion, Finish, Item, Request, Role};
 use super::ending::{Ending, ModelErrorKind};
-use super::reply::{Invalid, Reply, Schema, salvage};
+use super::reply::{Invalid, MAX_CONTENT_BYTES, Reply, Schema, salvage};
 use super::turn::ReplyContract;
 
 /// The longest piece of a bad answer that a repair call shows to the model again, in Unicode scalar values.
@@ -22,7 +22,6 @@ pub struct Dialogue {
     stage: Stage,
     /// Readable words of a bad answer, for the case that nothing better comes.
     fallback: Option<String>,
-    usage: Usage,
     repairs: u32,
 }
 
@@ -57,13 +56,11 @@ pub enum Step {
     GiveUp(Ending),
 }
 
-/// A reply and what it took.
+/// A reply, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// The reply; never blank.
     pub reply: Reply,
-    /// The tokens of all calls.
-    pub usage: Usage,
     /// How many repair calls were made.
     pub repairs: u32,
 }
@@ -76,13 +73,7 @@ impl Dialogue {
             ReplyContract::Typed => Some(schema),
             ReplyContract::Plain => None,
         };
-        Self { messages, schema, stage: Stage::Asking, fallback: None, usage: Usage::default(), repairs: 0 }
-    }
-
-    /// The tokens of all calls so far, also for a turn that was given up.
-    #[must_use]
-    pub const fn usage(&self) -> Usage {
-        self.usage
+        Self { messages, schema, stage: Stage::Asking, fallback: None, repairs: 0 }
     }
 
     /// Takes in what happened and says what to do next. After [`Step::Finish`] and [`Step::GiveUp`] nothing may follow.
@@ -106,7 +97,7 @@ impl Dialogue {
     fn ask(&self) -> Step {
         Step::AskModel(Request {
             messages: self.messages.clone(),
-            response_format: self.schema.as_ref().map(|schema| schema.document()),
+            form: self.schema.as_ref().map(|schema| schema.form()),
             tools: Vec::new(),
         })
     }
@@ -124,7 +115,6 @@ impl Dialogue {
     }
 
     fn completed(&mut self, completion: &Completion) -> Step {
-        self.usage += completion.usage;
         if let Some(refusal) = completion.refusal.as_deref().and_then(salvage::plain_text) {
             return self.finish(Reply::text(refusal));
         }
@@ -147,6 +137,7 @@ impl Dialogue {
     fn read(&self, content: &str) -> Result<Reply, Invalid> {
         match &self.schema {
             Some(schema) => schema.read(content),
+            None if content.len() > MAX_CONTENT_BYTES => Err(Invalid::TooLong),
             None => salvage::spoken(content).map(Reply::text).ok_or(Invalid::Empty),
         }
     }
@@ -183,7 +174,7 @@ impl Dialogue {
     }
 
     fn finish(&self, reply: Reply) -> Step {
-        Step::Finish(Finished { reply, usage: self.usage, repairs: self.repairs })
+        Step::Finish(Finished { reply, repairs: self.repairs })
     }
 }
 

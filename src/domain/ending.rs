@@ -109,7 +109,7 @@ pub enum Ending {
     Interrupted,
     /// The place of an interjection cannot be read.
     PlaceUnreadable,
-    /// Nobody is talking in the place of an interjection.
+    /// The place of an interjection has no recent messages of people.
     NothingHeard,
     /// Something was reported to a dialogue that is over: a defect of this program.
     AlreadyOver,

@@ -1,23 +1,23 @@
-//! Whose turn it is when there is not enough for all: everybody's first before anybody's second.
+//! A fair queue: the first entry of each key is served before the second entry of any.
 //!
-//! Each who waits belongs to somebody. What somebody adds while already waiting goes a round later than what they added before,
-//! so a burst of one never stands before a single question of another. Rounds alone could keep a second question waiting for
-//! as long as new people come, so every eighth turn goes to whoever came first.
+//! An entry of a key that waits already goes a round later than the key's entry before it, so a burst of one key never stands
+//! before a single entry of another. Rounds alone could keep a second entry waiting for as long as new keys come, so every eighth
+//! entry is taken by age.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Every so many turns one goes by age alone.
+/// One of so many entries is taken by age alone.
 const BY_AGE: u64 = 8;
 
-/// Those who wait. Its size is bounded by whoever lets them in.
+/// The entries that wait, each with its key. The caller bounds their number.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
     /// By round, then by age.
     waiting: BTreeMap<(u64, u64), (K, T)>,
-    /// The rounds of those who wait, by age.
+    /// The round of each entry, by age.
     rounds: BTreeMap<u64, u64>,
-    /// The last round of each who waits, and how often they wait.
+    /// For each key that waits, its last round and the number of its entries.
     known: HashMap<K, (u64, usize)>,
     round: u64,
     came: u64,
@@ -31,13 +31,13 @@ impl<K, T> Default for FairQueue<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
-    /// Nobody waits.
+    /// There is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// One more waits.
+    /// Adds an entry.
     pub fn push(&mut self, who: K, what: T) {
         let current = self.round;
         let (last, many) = self.known.entry(who.clone()).or_insert((current, 0));
@@ -49,7 +49,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         self.waiting.insert(place, (who, what));
     }
 
-    /// Whose turn it is.
+    /// Takes the next entry.
     pub fn pop(&mut self) -> Option<T> {
         self.taken += 1;
         let by_age = self.taken.is_multiple_of(BY_AGE);

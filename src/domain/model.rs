@@ -20,6 +20,10 @@ pub struct Row {
     pub stream: bool,
     /// The sampling temperature; none sends none.
     pub temperature: Option<f64>,
+    /// The most tokens of one answer; none leaves it to the provider.
+    pub max_tokens: Option<u32>,
+    /// Its prompts carry marks up to which the provider may cache them.
+    pub cache_control: bool,
     /// The most history messages that go into its prompt; none leaves it to the history settings.
     pub max_context: Option<usize>,
     /// How it is offered tools.
@@ -46,6 +50,8 @@ impl Row {
             fallback: Vec::new(),
             stream: true,
             temperature: None,
+            max_tokens: None,
+            cache_control: false,
             max_context: None,
             tools: ToolMode::Native,
             schema_with_tools: false,

@@ -22,8 +22,10 @@ const MARK_CHARS: usize = 12;
 #[derive(Debug)]
 pub struct Partial {
     stage: Stage,
-    /// The response, decoded.
+    /// The response, decoded; without the white space that it begins with.
     response: String,
+    /// Bytes of it up to the white space that it ends with so far.
+    shown: usize,
     /// Bytes of the answer that were read.
     read: usize,
 }
@@ -82,7 +84,7 @@ enum Escape {
 
 impl Default for Partial {
     fn default() -> Self {
-        Self { stage: Stage::Lead(String::new()), response: String::new(), read: 0 }
+        Self { stage: Stage::Lead(String::new()), response: String::new(), shown: 0, read: 0 }
     }
 }
 
@@ -106,7 +108,7 @@ impl Partial {
     /// What is surely in the final response, from its beginning; without blanks at either end.
     #[must_use]
     pub fn visible(&self) -> &str {
-        let shown = self.response.trim();
+        let shown = &self.response[..self.shown];
         if shown.starts_with(UNSURE) { "" } else { shown }
     }
 
@@ -176,7 +178,13 @@ impl Partial {
     }
 
     fn take(&mut self, letter: char) -> Escape {
-        self.response.push(letter);
+        let blank = letter.is_whitespace();
+        if !(blank && self.response.is_empty()) {
+            self.response.push(letter);
+        }
+        if !blank {
+            self.shown = self.response.len();
+        }
         Escape::None
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::code::fence;
+use super::completion::AnswerForm;
 use super::split::is_blank;
 
 mod parts;
@@ -61,7 +62,7 @@ pub enum ReplyKind {
 }
 
 impl ReplyKind {
-    /// The kind of this name; a name that nobody knows is shown as text.
+    /// The kind of this name; an unknown name is shown as text.
     #[must_use]
     pub fn of(name: &str) -> Self {
         match name {
@@ -105,7 +106,7 @@ pub enum Invalid {
 /// The form that replies must have, compiled once.
 #[derive(Debug)]
 pub struct Schema {
-    document: Arc<Value>,
+    form: Arc<AnswerForm>,
     validator: jsonschema::Validator,
 }
 
@@ -121,9 +122,9 @@ impl Schema {
         let Some(format) = document.get("json_schema").filter(|format| format.is_object()) else {
             return Err("/json_schema: is missing; put an object with name, strict and schema there".to_owned());
         };
-        if format.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
+        let Some(name) = format.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) else {
             return Err("/json_schema/name: is missing; give the format a name".to_owned());
-        }
+        };
         let Some(schema) = format.get("schema").filter(|schema| schema.is_object()) else {
             return Err("/json_schema/schema: is missing; put the json schema of a reply there".to_owned());
         };
@@ -134,13 +135,19 @@ impl Schema {
             let place = error.instance_path().to_string();
             capped(&format!("/json_schema/schema{place}: {error}; correct the schema there"), MAX_ERROR_CHARS)
         })?;
-        Ok(Self { document: Arc::new(document.clone()), validator })
+        let form = AnswerForm {
+            name: name.to_owned(),
+            description: format.get("description").and_then(Value::as_str).map(str::to_owned),
+            strict: format.get("strict").and_then(Value::as_bool),
+            schema: schema.clone(),
+        };
+        Ok(Self { form: Arc::new(form), validator })
     }
 
-    /// The document as it is sent with a request.
+    /// The form as a request asks for it.
     #[must_use]
-    pub fn document(&self) -> Arc<Value> {
-        Arc::clone(&self.document)
+    pub fn form(&self) -> Arc<AnswerForm> {
+        Arc::clone(&self.form)
     }
 
     /// Reads a reply out of an answer, through code fences, thoughts, surrounding prose and doubly encoded JSON.

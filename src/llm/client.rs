@@ -1,24 +1,22 @@
-//! Asks one configured model for one completion, streamed or in one piece. One attempt; tools are offered, never run.
+//! Asks one configured model for one completion, streamed or in one piece, over the wire of its provider. One attempt; tools
+//! are offered, never run.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use async_openai::config::Config;
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parking_lot::Mutex;
-use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use crate::domain::completion::{Completion, Request};
 use crate::domain::model::Row;
-use crate::llm::body::{Body, Model, prompt_chars};
+use crate::llm::account::Account;
+use crate::llm::chat::ChatCompletions;
 use crate::llm::http::{Clients, Transport};
 use crate::llm::registry::{Endpoint, Registry};
-use crate::llm::wire;
+use crate::llm::wire::{Model, TokenLimit, Wire};
 use crate::ports::{DeltaSink, ModelError, ModelErrorKind, Models};
 
 #[cfg(test)]
@@ -40,10 +38,12 @@ enum OptionalFeature {
     Stream,
     Format,
     Temperature,
+    /// The usual name of the limit of tokens; without it the limit has its other name.
+    MaxTokens,
 }
 
 impl OptionalFeature {
-    const ALL: [Self; 3] = [Self::Stream, Self::Format, Self::Temperature];
+    const ALL: [Self; 4] = [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens];
 
     /// Words by which providers name it, in lower case; the first is its name in requests.
     const fn names(self) -> &'static [&'static str] {
@@ -53,6 +53,7 @@ impl OptionalFeature {
                 &["response_format", "response format", "json_schema", "structured output", "json_validate"]
             }
             Self::Temperature => &["temperature"],
+            Self::MaxTokens => &["max_tokens"],
         }
     }
 
@@ -69,19 +70,18 @@ type PerFeature<T> = [T; OptionalFeature::ALL.len()];
 
 /// What it takes to ask the model of one row.
 struct ModelClient {
+    wire: &'static dyn Wire,
     transport: Transport,
     account: Account,
+    /// The name that the provider knows the model by.
     model: String,
-    temperature: Option<f64>,
-    timeout: Duration,
-    stream: bool,
-    sees: bool,
+    row: Row,
     /// The provider refused these; until then they are left out.
     left_out_until: Mutex<PerFeature<Option<Instant>>>,
 }
 
 impl Client {
-    /// A client for the rows of a registry. Contacts nobody.
+    /// A client for the rows of a registry. Sends nothing yet.
     ///
     /// # Errors
     /// TLS cannot be set up: no provider was installed, or the system has no root certificates.
@@ -95,7 +95,7 @@ impl Client {
         Ok(Self { rows, clients_by_row, exact: false })
     }
 
-    /// The same, asking for all that requests say also where a provider refuses a part of it: for whoever wants to know that.
+    /// The same, asking for all that requests say also where a provider refuses a part of it, so that a check learns of it.
     #[must_use]
     pub fn exact(self) -> Self {
         Self { exact: true, ..self }
@@ -139,14 +139,15 @@ impl ModelClient {
     fn new(row: &Row, endpoint: Endpoint, clients: &mut Clients) -> Result<Self, String> {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
-        let Row { temperature, timeout, stream, vision: sees, .. } = *row;
         let left_out_until = Mutex::default();
-        Ok(Self { transport, account, model: endpoint.model, temperature, timeout, stream, sees, left_out_until })
+        // Every provider of `models.json` speaks this wire.
+        let wire = &ChatCompletions;
+        Ok(Self { wire, transport, account, model: endpoint.model, row: row.clone(), left_out_until })
     }
 
     async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
-        let late = || format!("no whole answer within {} s", self.timeout.as_secs_f64());
-        timeout(self.timeout, asking).await.map_err(|_| ModelError::new(ModelErrorKind::Timeout, late()))?
+        let late = || format!("no whole answer within {} s", self.row.timeout.as_secs_f64());
+        timeout(self.row.timeout, asking).await.map_err(|_| ModelError::new(ModelErrorKind::Timeout, late()))?
     }
 
     /// What is left out for now.
@@ -163,7 +164,7 @@ impl ModelClient {
         heard: Option<DeltaSink>,
     ) -> Result<Completion, ModelError> {
         let mut without = self.left_out();
-        without[OptionalFeature::Stream as usize] |= heard.is_none() || !self.stream;
+        without[OptionalFeature::Stream as usize] |= heard.is_none() || !self.row.stream;
         let mut refusals: Vec<(OptionalFeature, ModelError)> = Vec::new();
         loop {
             let heard = heard.clone().filter(|_| !without[OptionalFeature::Stream as usize]);
@@ -176,7 +177,10 @@ impl ModelClient {
                 }
                 Err(error) => error,
             };
-            let refused = |extra: &OptionalFeature| !without[*extra as usize] && extra.is_refused_by(&error);
+            let refused = |extra: &OptionalFeature| {
+                let sent = *extra != OptionalFeature::MaxTokens || self.row.max_tokens.is_some();
+                sent && !without[*extra as usize] && extra.is_refused_by(&error)
+            };
             let Some(extra) = OptionalFeature::ALL.into_iter().find(refused) else { return Err(error) };
             without[extra as usize] = true;
             refusals.push((extra, error));
@@ -202,67 +206,29 @@ impl ModelClient {
         heard: Option<DeltaSink>,
         without: PerFeature<bool>,
     ) -> Result<Completion, ModelError> {
-        let body = Body::new(&self.model(without), request, heard.is_some());
-        let transport = heard.map_or_else(|| self.transport.clone(), |heard| self.transport.streaming(heard));
-        let openai = async_openai::Client::build(transport.client(), self.account.clone()).with_http_service(transport);
-        let answer = openai.chat().create_byot::<_, Value>(body).await.map_err(named)?;
-        wire::read(answer, || prompt_chars(request, self.sees))
+        let stream = heard.is_some();
+        let call = self.transport.call(self.wire, heard);
+        let openai =
+            async_openai::Client::build(self.transport.client(), self.account.clone()).with_http_service(call.clone());
+        self.wire.post(&openai, &self.model(without), request, stream).await.map_err(named)?;
+        let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
+        let answer = call.answer().ok_or_else(unread)?;
+        self.wire.read(answer, &|| request.chars(self.row.vision))
     }
 
     /// The model as a request sees it.
     fn model(&self, without: PerFeature<bool>) -> Model<'_> {
-        let temperature = self.temperature.filter(|_| !without[OptionalFeature::Temperature as usize]);
+        let has = |feature: OptionalFeature| !without[feature as usize];
+        let limit =
+            if has(OptionalFeature::MaxTokens) { TokenLimit::MaxTokens } else { TokenLimit::MaxCompletionTokens };
         Model {
             name: &self.model,
-            temperature,
-            takes_form: !without[OptionalFeature::Format as usize],
-            sees: self.sees,
+            temperature: self.row.temperature.filter(|_| has(OptionalFeature::Temperature)),
+            takes_form: has(OptionalFeature::Format),
+            sees: self.row.vision,
+            max_tokens: self.row.max_tokens.map(limit),
+            cache_marks: self.row.cache_control,
         }
-    }
-}
-
-// === Where it is sent ===
-
-/// An endpoint as the library wants it. Its own configuration types would read the environment.
-#[derive(Clone)]
-struct Account {
-    base: String,
-    key: SecretString,
-    headers: HeaderMap,
-}
-
-impl Account {
-    fn new(base: String, key: Option<SecretString>) -> Result<Self, String> {
-        let mut headers = HeaderMap::new();
-        if let Some(key) = &key {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| "the key has characters that no header can carry".to_owned())?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(Self { base, key: key.unwrap_or_default(), headers })
-    }
-}
-
-impl Config for Account {
-    fn headers(&self) -> HeaderMap {
-        self.headers.clone()
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
-    }
-
-    fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-
-    fn api_base(&self) -> &str {
-        &self.base
-    }
-
-    fn api_key(&self) -> &SecretString {
-        &self.key
     }
 }
 

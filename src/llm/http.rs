@@ -1,24 +1,26 @@
 //! Carries one request to a model and back. Every failure leaves here named, with the provider's words and its wish to wait;
-//! what leaves here as a success is a whole JSON object without an error in it, also when the answer was streamed. So the
-//! library above never reads, and never logs, a body that it does not understand.
+//! what is kept of a success is a whole JSON object without an error in it, also when the answer was streamed. It is parsed here
+//! and nowhere else: the library above gets an empty body, so it never reads, and never logs, what it does not understand.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
-use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::llm::{stream, wire};
+use crate::llm::wire::Wire;
+use crate::llm::{complaint, sse};
 use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -49,16 +51,11 @@ const MESSAGE_CHARS: usize = 500;
 /// The longest wait that a provider can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Words by which providers say that the prompt does not fit. Compared in lower case.
-const OVERFLOW_WORDS: [&str; 7] = [
-    "contextwindowexceedederror",
-    "context_length_exceeded",
-    "exceed_context_size",
-    "context window",
-    "context length",
-    "prompt is too long",
-    "exceeds the maximum number of tokens",
-];
+/// A longer answer, in bytes, is parsed on a thread of its own: no task holds a core for as long as that may take.
+const LONG_ANSWER: usize = 64 * 1024;
+
+/// What the library above gets to parse.
+const NOTHING: &str = "null";
 
 /// How an endpoint is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,8 +101,6 @@ impl TlsMode {
 pub struct Transport {
     client: reqwest::Client,
     key: Option<SecretString>,
-    /// Who is told the text of a streamed answer; none when the answer is asked for in one piece.
-    heard: Option<DeltaSink>,
 }
 
 impl Transport {
@@ -125,7 +120,7 @@ impl Transport {
             Some(client) => client.clone(),
             None => clients.0.entry(way).or_insert(way.client()?).clone(),
         };
-        Ok(Self { client, key, heard: None })
+        Ok(Self { client, key })
     }
 
     /// The client that builds the requests.
@@ -134,33 +129,9 @@ impl Transport {
         self.client.clone()
     }
 
-    /// The same way for one streamed answer.
-    #[must_use]
-    pub fn streaming(&self, heard: DeltaSink) -> Self {
-        Self { heard: Some(heard), ..self.clone() }
-    }
-
-    async fn exchange(&self, request: reqwest::Request) -> Result<reqwest::Response, ModelError> {
-        let response = self.client.execute(request).await.map_err(broken)?;
-        let status = response.status();
-        if !status.is_success() {
-            let retry_after = retry_after(response.headers());
-            return Err(refused(status, retry_after, &start_of(response).await));
-        }
-        let body = match &self.heard {
-            None => {
-                let body = whole_of(response).await?;
-                inspect(&body)?;
-                body
-            }
-            Some(heard) => {
-                let source = response.bytes_stream().map(|piece| piece.map_err(broken));
-                stream::read(source, heard).await?.into()
-            }
-        };
-        let mut answer = http::Response::new(reqwest::Body::from(body));
-        *answer.status_mut() = status;
-        Ok(answer.into())
+    /// This way for one call.
+    pub(super) fn call(&self, wire: &'static dyn Wire, heard: Option<DeltaSink>) -> Call {
+        Call { transport: self.clone(), wire, heard, answer: Arc::default() }
     }
 
     /// Takes the key out of a message, in case a provider echoed it, and makes one short line of it.
@@ -176,7 +147,40 @@ impl Transport {
     }
 }
 
-impl tower::Service<HttpRequestFactory> for Transport {
+/// One call: it carries the request, reads the answer, and keeps it. Clones are the same call.
+#[derive(Clone)]
+pub(super) struct Call {
+    transport: Transport,
+    wire: &'static dyn Wire,
+    /// Who is told of a streamed answer; none when the answer is asked for in one piece.
+    heard: Option<DeltaSink>,
+    answer: Arc<Mutex<Option<Value>>>,
+}
+
+impl Call {
+    /// The answer that was read; none before one came.
+    pub fn answer(&self) -> Option<Value> {
+        self.answer.lock().take()
+    }
+
+    async fn exchange(&self, request: reqwest::Request) -> Result<Value, ModelError> {
+        let response = self.transport.client.execute(request).await.map_err(broken)?;
+        let status = response.status();
+        if !status.is_success() {
+            let retry_after = retry_after(response.headers());
+            return Err(refused(status, retry_after, &start_of(response).await));
+        }
+        match &self.heard {
+            None => whole(body_of(response).await?).await,
+            Some(heard) => {
+                let source = response.bytes_stream().map(|piece| piece.map_err(broken));
+                sse::read(source, self.wire, heard).await
+            }
+        }
+    }
+}
+
+impl tower::Service<HttpRequestFactory> for Call {
     type Response = reqwest::Response;
     type Error = OpenAIError;
     type Future = Pin<Box<dyn Future<Output = Result<reqwest::Response, OpenAIError>> + Send>>;
@@ -186,11 +190,13 @@ impl tower::Service<HttpRequestFactory> for Transport {
     }
 
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
-        let transport = self.clone();
+        let call = self.clone();
         Box::pin(async move {
             let request = factory.build().await?;
-            let answer = transport.exchange(request).await;
-            answer.map_err(|error| OpenAIError::Boxed(Box::new(transport.clean(error))))
+            let answer = call.exchange(request).await;
+            let answer = answer.map_err(|error| OpenAIError::Boxed(Box::new(call.transport.clean(error))))?;
+            *call.answer.lock() = Some(answer);
+            Ok(http::Response::new(reqwest::Body::from(NOTHING)).into())
         })
     }
 }
@@ -205,11 +211,11 @@ fn is_loopback(base: &str) -> bool {
 // === Bodies ===
 
 /// The whole body of a success, given up as soon as it cannot become a completion any more.
-async fn whole_of(mut response: reqwest::Response) -> Result<Bytes, ModelError> {
+async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, ModelError> {
     if response.content_length().is_some_and(|length| length > ANSWER_BYTES as u64) {
         return Err(too_large());
     }
-    let mut body = BytesMut::new();
+    let mut body = Vec::new();
     let mut blanks = Blanks::default();
     while let Some(chunk) = response.chunk().await.map_err(broken)? {
         if body.len() + chunk.len() > ANSWER_BYTES {
@@ -218,7 +224,7 @@ async fn whole_of(mut response: reqwest::Response) -> Result<Bytes, ModelError> 
         blanks.check(&chunk)?;
         body.extend_from_slice(&chunk);
     }
-    Ok(body.freeze())
+    Ok(body)
 }
 
 /// The first bytes of an error's body; whatever came in time.
@@ -278,16 +284,26 @@ impl Blanks {
     }
 }
 
+/// The one parse of a successful body. Long ones are parsed where they keep nobody waiting.
+pub(super) async fn whole(body: Vec<u8>) -> Result<Value, ModelError> {
+    if body.len() <= LONG_ANSWER {
+        return parsed(&body);
+    }
+    let parsing = tokio::task::spawn_blocking(move || parsed(&body));
+    parsing.await.map_err(|_| ModelError::new(ModelErrorKind::Malformed, "the answer could not be parsed"))?
+}
+
 /// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
-pub(super) fn inspect(body: &[u8]) -> Result<(), ModelError> {
+fn parsed(body: &[u8]) -> Result<Value, ModelError> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
     })?;
-    if let Some(provider_error) = wire::complaint_inside(&value) {
-        return Err(complained(ModelErrorKind::Provider, "an error inside a successful answer", &provider_error));
+    if let Some(provider_error) = complaint::inside(&value) {
+        let what = "an error inside a successful answer";
+        return Err(complaint::complained(ModelErrorKind::Provider, what, &provider_error));
     }
     if value.is_object() {
-        Ok(())
+        Ok(value)
     } else {
         Err(ModelError::new(ModelErrorKind::Malformed, "the answer is not a JSON object"))
     }
@@ -299,33 +315,23 @@ pub(super) fn inspect(body: &[u8]) -> Result<(), ModelError> {
 fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ModelError {
     let text = String::from_utf8_lossy(body);
     let kind = match status.as_u16() {
+        403 if complaint::kind_of_words(&text) == Some(ModelErrorKind::Filtered) => ModelErrorKind::Filtered,
         401 | 403 | 404 => ModelErrorKind::Refused,
         408 => ModelErrorKind::Timeout,
         429 => ModelErrorKind::RateLimited,
         501 => ModelErrorKind::Unsupported,
         500.. => ModelErrorKind::Provider,
-        400 | 413 | 422 if says_overflow(&text) => ModelErrorKind::ContextOverflow,
+        400 | 413 | 422 => complaint::kind_of_words(&text).unwrap_or(ModelErrorKind::BadRequest),
         _ => ModelErrorKind::BadRequest,
     };
     let what = format!("status {}", status.as_u16());
-    let provider_error = serde_json::from_slice(body).ok().and_then(|value| wire::provider_error(&value));
+    let provider_error = serde_json::from_slice(body).ok().and_then(|value| complaint::of_body(&value));
     let error = match provider_error {
-        Some(provider_error) => complained(kind, &what, &provider_error),
+        Some(provider_error) => complaint::complained(kind, &what, &provider_error),
         None if status.is_redirection() => ModelError::new(kind, format!("{what}: redirects are not followed")),
         None => ModelError { message: format!("{what}: {text}"), ..ModelError::new(kind, what) },
     };
     ModelError { retry_after, ..error }
-}
-
-/// A failure that the provider told of. Its words may quote what members wrote, so the gist has at most its code.
-pub(super) fn complained(kind: ModelErrorKind, what: &str, provider_error: &wire::ProviderError) -> ModelError {
-    let name = provider_error.name().map_or_else(String::new, |name| format!(": {name}"));
-    ModelError { message: format!("{what}: {provider_error}"), ..ModelError::new(kind, format!("{what}{name}")) }
-}
-
-pub(super) fn says_overflow(text: &str) -> bool {
-    let text = text.to_lowercase();
-    OVERFLOW_WORDS.iter().any(|words| text.contains(words))
 }
 
 /// Names the failure of a request that got no whole answer.

@@ -1,256 +1,92 @@
-//! Reads a chat completion as leniently as providers write them. Nothing here fails for a field that nobody needs.
+//! The seam of a provider's wire: how a request is written, how an answer is read, how the pieces of a streamed one are put
+//! together. What is above knows completions alone; what is below (connections, server-sent events, complaints) knows no wire.
+//!
+//! To add a wire: a module beside [`super::chat`] that implements both traits, and the row of `models.json` that chooses it.
 
-use serde_json::{Map, Value};
+use async_openai::error::OpenAIError;
+use async_trait::async_trait;
+use serde_json::Value;
 
-use crate::domain::completion::{Completion, Finish, ToolCall, Usage};
-use crate::ports::{ModelError, ModelErrorKind};
+use crate::domain::completion::{Completion, Request};
+use crate::llm::account::Account;
+use crate::ports::ModelError;
 
-#[cfg(test)]
-mod tests;
+/// The library's client for one call.
+pub type OpenAi = async_openai::Client<Account>;
 
-/// A reported number of tokens above this is nonsense: no model has a window of this size.
-const SANE_TOKENS: u64 = 10_000_000;
-
-/// The most characters kept of a finish reason that we do not know: it becomes a label.
-const REASON_CHARS: usize = 40;
-
-/// The most calls that are read of one answer.
-const CALLS_MAX: usize = 64;
-
-/// The longest code of a complaint that is taken for a name.
-const CODE_MAX: usize = 64;
-
-/// How many characters make a token when we have to estimate.
-const CHARS_PER_TOKEN: u64 = 4;
-
-/// Reads an answer. `prompt_chars` measures what was sent, for the case that the answer does not tell its tokens.
-///
-/// # Errors
-/// [`ModelErrorKind::Malformed`] when there is no message in it.
-pub fn read(answer: Value, prompt_chars: impl Fn() -> usize) -> Result<Completion, ModelError> {
-    let Value::Object(mut answer) = answer else {
-        return Err(malformed("the answer is not a JSON object"));
-    };
-    let Some(mut choice) = first_choice(&mut answer) else {
-        return Err(malformed("the answer has no choices"));
-    };
-    let Some(raw @ Value::Object(_)) = choice.remove("message") else {
-        return Err(malformed("the first choice has no message"));
-    };
-    let (content, refused_part) = text_of(raw.get("content"));
-    let refusal = raw.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
-    let answer_chars = content.chars().count() + call_chars(&raw);
-    Ok(Completion {
-        finish: finish_of(&choice, &raw),
-        calls: calls_of(&raw),
-        usage: usage_of(answer.get("usage"), prompt_chars, answer_chars),
-        refusal: refusal.or(refused_part),
-        content,
-        raw,
-    })
+/// What is particular to a model, as far as this call may use it.
+pub struct Model<'a> {
+    /// The name that its provider knows it by.
+    pub name: &'a str,
+    /// The sampling temperature; none sends none.
+    pub temperature: Option<f64>,
+    /// It takes the form of the answer as a schema.
+    pub takes_form: bool,
+    /// It sees pictures.
+    pub sees: bool,
+    /// The most tokens of an answer; none leaves it to the provider.
+    pub max_tokens: Option<TokenLimit>,
+    /// Its provider caches up to the marks that a prompt carries.
+    pub cache_marks: bool,
 }
 
-/// What a provider complains about, in whatever shape it does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProviderError {
-    /// Its code or type, when it has one.
-    pub code: Option<String>,
-    /// Its words.
-    pub message: String,
+/// The most tokens of an answer, by the name that the provider knows this limit by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenLimit {
+    /// `max_tokens`, which nearly all providers know.
+    MaxTokens(u32),
+    /// `max_completion_tokens`, which some models want instead.
+    MaxCompletionTokens(u32),
 }
 
-impl ProviderError {
-    /// Its code, when that is a name or a number: nothing that anybody wrote.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-        self.code.as_deref().filter(|code| code.len() <= CODE_MAX && code.bytes().all(plain))
-    }
+/// How one family of providers writes requests and answers.
+#[async_trait]
+pub trait Wire: Send + Sync {
+    /// Sends a request. What comes back is kept by the transport, which has read it already.
+    ///
+    /// # Errors
+    /// What the transport or the library found.
+    async fn post(
+        &self,
+        openai: &OpenAi,
+        model: &Model<'_>,
+        request: &Request,
+        stream: bool,
+    ) -> Result<(), OpenAIError>;
+
+    /// Begins to put a streamed answer together.
+    fn assembly(&self) -> Box<dyn Assembly>;
+
+    /// Reads an answer. `prompt_chars` measures what was sent, for the case that the answer does not tell its tokens.
+    ///
+    /// # Errors
+    /// There is no message in it.
+    fn read(&self, answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError>;
 }
 
-impl std::fmt::Display for ProviderError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.code {
-            Some(code) => write!(f, "{code}: {}", self.message),
-            None => f.write_str(&self.message),
-        }
-    }
+/// What one frame of a stream brought.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Text that people may read.
+    pub text: String,
+    /// Characters that they may not: thoughts, arguments of tools.
+    pub hidden: usize,
 }
 
-/// The complaint in the body of a refused request: the usual `error` object, a bare text, Google's list of one,
-/// or the `detail` of a Python web framework.
-#[must_use]
-pub fn provider_error(body: &Value) -> Option<ProviderError> {
-    let body = match body {
-        Value::Array(list) => list.first()?,
-        other => other,
-    };
-    let error =
-        ["error", "detail"].iter().find_map(|field| body.get(field)).filter(|value| !value.is_null()).unwrap_or(body);
-    let error = match error {
-        Value::Array(list) => list.first()?,
-        other => other,
-    };
-    if let Some(text) = error.as_str() {
-        return Some(ProviderError { code: None, message: text.to_owned() });
-    }
-    let message = ["message", "msg", "error", "detail"].iter().find_map(|field| error.get(field)?.as_str())?;
-    let code = ["code", "type", "status"].iter().find_map(|field| match error.get(field)? {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    });
-    Some(ProviderError { code, message: message.to_owned() })
-}
+/// A streamed answer that is being put together.
+pub trait Assembly: Send {
+    /// Takes in one frame.
+    ///
+    /// # Errors
+    /// The answer grew beyond its bounds.
+    fn take(&mut self, frame: Value) -> Result<Piece, ModelError>;
 
-/// The complaint in the body of an answer that said it was a success.
-#[must_use]
-pub fn complaint_inside(body: &Value) -> Option<ProviderError> {
-    let body = match body {
-        Value::Array(list) => list.first()?,
-        other => other,
-    };
-    // Some routers put the failure of the model behind them where its choice would be.
-    let choice = body.pointer("/choices/0").filter(|choice| choice.get("message").is_none_or(Value::is_null));
-    let place =
-        [Some(body), choice].into_iter().flatten().find(|place| place.get("error").is_some_and(says_something))?;
-    Some(provider_error(place).unwrap_or_else(|| ProviderError { code: None, message: "no words".to_owned() }))
-}
+    /// The model has said why it stopped.
+    fn is_finished(&self) -> bool;
 
-/// An `error` field that is an error: some servers send an empty one along with every success.
-fn says_something(error: &Value) -> bool {
-    match error {
-        Value::Null | Value::Bool(false) => false,
-        Value::Object(fields) => !fields.is_empty(),
-        Value::String(text) => !text.is_empty(),
-        _ => true,
-    }
-}
+    /// It has, and nothing of the answer is to follow.
+    fn is_quiet(&self) -> bool;
 
-fn first_choice(answer: &mut Map<String, Value>) -> Option<Map<String, Value>> {
-    match answer.remove("choices")? {
-        Value::Array(choices) => match choices.into_iter().next()? {
-            Value::Object(choice) => Some(choice),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The text of a content field, and a refusal if one of its parts is one. Parts that are not text, such as reasoning, are left out.
-pub(super) fn text_of(content: Option<&Value>) -> (String, Option<String>) {
-    match content {
-        None | Some(Value::Null) => (String::new(), None),
-        Some(Value::String(text)) => (text.clone(), None),
-        Some(Value::Array(parts)) => {
-            let text = parts.iter().filter_map(text_of_part).collect();
-            let refusal = parts.iter().find_map(|part| part.get("refusal")?.as_str()).map(str::to_owned);
-            (text, refusal)
-        }
-        // Some servers parse a JSON answer for us, although nobody asked them to.
-        Some(other) => (other.to_string(), None),
-    }
-}
-
-fn text_of_part(part: &Value) -> Option<&str> {
-    if let Some(text) = part.as_str() {
-        return Some(text);
-    }
-    match part.get("type").and_then(Value::as_str) {
-        None | Some("text" | "output_text") => part.get("text")?.as_str(),
-        Some(_) => None,
-    }
-}
-
-/// The tools that a message wants to have run. Arguments that came parsed are written down again.
-fn calls_of(message: &Value) -> Vec<ToolCall> {
-    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let read = |call: &Value| {
-        let function = call.get("function")?;
-        let arguments = match function.get("arguments") {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(parsed) => parsed.to_string(),
-        };
-        let name = function.get("name")?.as_str()?.to_owned();
-        Some(ToolCall { id: text(call.get("id")), name, arguments })
-    };
-    calls.iter().take(CALLS_MAX).filter_map(read).collect()
-}
-
-/// The length of everything in a message that the model wrote besides its content.
-fn call_chars(message: &Value) -> usize {
-    ["tool_calls", "function_call", "refusal"]
-        .iter()
-        .filter_map(|field| message.get(field).filter(|value| !value.is_null()))
-        .map(|value| value.to_string().chars().count())
-        .sum()
-}
-
-fn finish_of(choice: &Map<String, Value>, message: &Value) -> Finish {
-    let Some(reason) = choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty()) else {
-        let calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
-        return if calls { Finish::ToolCalls } else { Finish::Other("none".to_owned()) };
-    };
-    match reason.to_ascii_lowercase().as_str() {
-        "stop" | "end_turn" | "stop_sequence" | "eos" => Finish::Stop,
-        "length" | "max_tokens" => Finish::Length,
-        "tool_calls" | "tool_use" | "function_call" => Finish::ToolCalls,
-        "safety" | "refusal" | "recitation" | "blocklist" | "prohibited_content" | "spii" => Finish::Filtered,
-        // Some say behind it which filter it was.
-        filtered if filtered.starts_with("content_filter") => Finish::Filtered,
-        _ => Finish::Other(reason.chars().take(REASON_CHARS).collect()),
-    }
-}
-
-fn usage_of(usage: Option<&Value>, prompt_chars: impl Fn() -> usize, answer_chars: usize) -> Usage {
-    let reported = |names: &[&str]| names.iter().find_map(|name| sane(usage?.get(name)?));
-    let prompt = reported(&["prompt_tokens", "input_tokens"]);
-    let completion = reported(&["completion_tokens", "output_tokens"]);
-    // No tokens at all for some text is what servers say that do not count.
-    let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars() == 0);
-    let completion = completion.filter(|tokens| *tokens > 0 || answer_chars == 0);
-    let prompt_tokens = prompt.unwrap_or_else(|| estimate(prompt_chars()));
-    Usage {
-        prompt: prompt_tokens,
-        completion: completion.unwrap_or_else(|| estimate(answer_chars)),
-        cached: usage.and_then(cached).unwrap_or(0).min(prompt_tokens),
-        estimated: prompt.is_none() || completion.is_none(),
-    }
-}
-
-/// Tokens that the provider had cached: the usual place first, then those of some providers.
-fn cached(usage: &Value) -> Option<u64> {
-    [
-        "/prompt_tokens_details/cached_tokens",
-        "/input_tokens_details/cached_tokens",
-        "/cached_tokens",
-        "/prompt_cache_hit_tokens",
-        "/cache_read_input_tokens",
-    ]
-    .iter()
-    .find_map(|place| sane(usage.pointer(place)?))
-}
-
-/// A token count that can be true. Some providers write whole numbers as `12.0`.
-fn sane(value: &Value) -> Option<u64> {
-    let tokens = match value.as_u64() {
-        Some(tokens) => tokens,
-        None => whole(value.as_f64()?)?,
-    };
-    (tokens <= SANE_TOKENS).then_some(tokens)
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the comparison before it")]
-fn whole(number: f64) -> Option<u64> {
-    (number.fract() == 0.0 && (0.0..=1e9).contains(&number)).then_some(number as u64)
-}
-
-fn estimate(chars: usize) -> u64 {
-    u64::try_from(chars).unwrap_or(u64::MAX).div_ceil(CHARS_PER_TOKEN)
-}
-
-fn malformed(message: &str) -> ModelError {
-    ModelError::new(ModelErrorKind::Malformed, message)
+    /// The answer as it would have come in one piece; none when nothing of one came.
+    fn into_answer(self: Box<Self>) -> Option<Value>;
 }

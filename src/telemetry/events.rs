@@ -47,6 +47,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("restriction.failed", "a role could not be given or taken; it is tried again"),
     ("llm.called", "a model was called; `purpose` says for a turn or a status line"),
     ("llm.repaired", "a model's answer did not fit the schema and was mended or asked for again"),
+    ("llm.refused", "a few turns in a row were refused alike by a provider: its row does not work as configured"),
+    ("llm.accepted", "a row that was refused is taken again"),
     ("llm.fallback", "another model was asked because the first one failed"),
     (
         "llm.plain",

@@ -142,7 +142,8 @@ fn a_mention_in_a_reply_to_somebody_quotes_that_message() {
         user: [Quoted message by Ben (id 900000000000000003), for reference only:]
         > the moon is made of cheese
         [End of the quoted message.]
-        user: is that so?
+
+        is that so?
         ");
     });
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::CommandParts;
 use crate::actors::handle::{CallError, Handle};
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::command::{Callback, Command};
 use crate::domain::ids::{Place, TurnId};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{CommandParts, kept, overview};
-use crate::actors::config_watcher::ConfigWatcherMsg;
 use crate::actors::ledger;
-use crate::actors::presence_scheduler::PresenceMsg;
-use crate::actors::rate_limiter::{Asker, RateLimiterMsg};
+use crate::actors::messages::config_watcher::ConfigWatcherMsg;
+use crate::actors::messages::presence_scheduler::PresenceMsg;
+use crate::actors::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};

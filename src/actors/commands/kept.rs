@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::CommandParts;
-use crate::actors::journal::JournalMsg;
+use crate::actors::messages::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
 use crate::domain::history::History;

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 use super::*;
 use crate::actors::board::Board;
 use crate::actors::door::Doors;
-use crate::actors::journal::JournalMsg;
 use crate::actors::llm_dispatcher::LlmDispatcher;
-use crate::actors::outbox::{OutboxMsg, Outboxes};
-use crate::actors::rate_limiter::RateLimiterMsg;
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::OutboxMsg;
+use crate::actors::messages::rate_limiter::RateLimiterMsg;
+use crate::actors::outbox::Outboxes;
 use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
@@ -25,8 +26,9 @@ use crate::domain::incoming::Attachment;
 use crate::domain::limits::charge::{Charge, charge};
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
+use crate::domain::turn::Turn;
 use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
-use crate::ports::{Fault, ModelErrorKind};
+use crate::ports::{Fault, ModelErrorKind, Store};
 
 struct World {
     router: Handle<ConversationsMsg>,
@@ -37,6 +39,7 @@ struct World {
     in_flight: Arc<InFlight>,
     attachment_kib: Arc<Semaphore>,
     rate_limiter: Inbox<RateLimiterMsg>,
+    store: Arc<MemoryStore>,
     _outbox: Inbox<OutboxMsg>,
     _tree: Tree,
 }
@@ -53,12 +56,13 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let in_flight = Arc::new(InFlight::default());
     let attachment_kib = Arc::new(Semaphore::new(1));
     let live = live(variables, Arc::clone(&models) as _);
+    let store = Arc::new(MemoryStore::new());
     let parts = Arc::new(TurnParts {
         forgotten: Arc::default(),
         timeline: Arc::default(),
         events: TurnEvents::default(),
         live: live.clone(),
-        store: Arc::new(MemoryStore::new()),
+        store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         dice: Arc::new(FixedDice::new(0.5)),
         dispatcher: dispatcher.clone(),
@@ -92,6 +96,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         in_flight,
         attachment_kib,
         rate_limiter,
+        store,
         _outbox: outbox,
         _tree: tree,
     }
@@ -300,7 +305,7 @@ async fn a_model_that_eats_every_deadline_is_left_alone_and_a_cancelled_call_say
     settle().await;
     assert!(log.of("llm.called").is_empty());
     for number in 0..crate::domain::breaker::OPEN_AFTER {
-        world.offer(turn(&format!("1{number}"), "7", "42"));
+        world.offer(turn(&format!("1{number}"), if number == 0 { "7" } else { "8" }, "42"));
         assert_eq!(world.answer().await.1, Outcome::Apologised(Ending::Deadline));
     }
     settle().await;
@@ -432,4 +437,52 @@ async fn a_drain_finishes_what_runs_and_begins_nothing() {
     assert_eq!(world.answer().await.0, "10");
     assert!(world.journal.within(Duration::from_secs(200)).await.is_none());
     assert_eq!((world.asked().len(), world.in_flight.now()), (1, 0));
+}
+
+/// Words that no draft shows, because no typed reply begins like this.
+const HIDDEN: &str = "Let me think about this for a while, aloud and in many words.";
+
+#[tokio::test(start_paused = true)]
+async fn what_was_streamed_until_the_deadline_is_paid_and_no_fault_of_the_model() {
+    let mut world = world(&[]).await;
+    for number in 0..4 {
+        world.models.say(Say::Flows(HIDDEN));
+        world.offer(turn(&format!("1{number}"), &number.to_string(), "42"));
+        let answer = loop {
+            if let JournalMsg::Answered(_, answer) = world.journal.next().await {
+                break *answer;
+            }
+        };
+        assert_eq!(answer.outcome, Outcome::Apologised(Ending::Deadline), "the model was asked");
+        let usage = answer.effort.usage;
+        assert!(usage.estimated && usage.completion == 16 && usage.prompt > 0, "{usage:?}");
+        assert_eq!(charge(&answer), Charge::Settle);
+    }
+    world.offer(turn("20", "9", "42"));
+    assert_eq!(world.answer().await.1, Outcome::Replied, "no breaker opened");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_streamed_until_a_turn_was_cancelled_is_counted() {
+    let mut world = world(&[]).await;
+    world.models.say(Say::Flows(HIDDEN));
+    world.offer(turn("10", "7", "42"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
+    let RateLimiterMsg::Settle { turn, effort } = world.rate_limiter.next().await else { panic!("it is settled") };
+    assert_eq!((turn.id, effort.usage.completion), (turn_id("10"), 16));
+    let counted = world.store.scan("", usize::MAX).await.into_iter().any(|(_, value)| value == "16");
+    assert!(counted, "the ledger has the tokens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_no_model_takes_is_told_as_such() {
+    for (kind, why) in
+        [(ModelErrorKind::ContextOverflow, Apology::TooLong), (ModelErrorKind::Filtered, Apology::Filtered)]
+    {
+        let mut world = world(&[]).await;
+        world.models.say(Say::Fail(kind));
+        world.offer(turn("10", "7", "42"));
+        assert_eq!(world.answer().await.2, notice::apology(why, Locale::English));
+    }
 }

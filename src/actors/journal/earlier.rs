@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::Entry;
-use super::{Journal, JournalMsg, JournalState};
+use super::{Journal, JournalEvent, JournalState};
 use crate::actors::rate_limiter;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ending::Ending;
@@ -21,16 +21,16 @@ const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 impl Journal {
     /// Reads the records in a task that reports back.
-    pub(super) fn read_records(&self, ctx: &mut ActorContext<JournalMsg>) {
+    pub(super) fn read_records(&self, ctx: &mut ActorContext<Journal>) {
         let store = Arc::clone(&self.store);
         ctx.task(
             async move {
                 match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
-                    Ok(records) => JournalMsg::Loaded(records),
-                    Err(_) => JournalMsg::Unreadable("the store did not answer in time".to_owned()),
+                    Ok(records) => JournalEvent::Loaded(records),
+                    Err(_) => JournalEvent::Unreadable("the store did not answer in time".to_owned()),
                 }
             },
-            JournalMsg::Unreadable,
+            JournalEvent::Unreadable,
         );
     }
 

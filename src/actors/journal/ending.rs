@@ -4,8 +4,9 @@ use tokio::time::Instant;
 
 use super::entry::{Entry, record};
 use super::{Journal, JournalState, memory, report};
-use crate::actors::outbox::{Delivery, OutboxMsg};
-use crate::actors::rate_limiter::{self, RateLimiterMsg};
+use crate::actors::messages::outbox::{Delivery, OutboxMsg};
+use crate::actors::messages::rate_limiter::RateLimiterMsg;
+use crate::actors::rate_limiter::{self};
 use crate::domain::ids::{self, MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::entry::{Entry, oldest_first};
 use super::{Journal, JournalState, Recovered};
-use crate::actors::conversations::Offered;
-use crate::actors::outbox::OutboxMsg;
-use crate::actors::rate_limiter::RateLimiterMsg;
+use crate::actors::messages::conversations::Offered;
+use crate::actors::messages::outbox::OutboxMsg;
+use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::tree::{ActorKind, Scope};
 use crate::domain::ending::Ending;
 use crate::domain::ids::TurnId;

@@ -4,20 +4,11 @@ use std::time::Duration;
 
 use super::Journal;
 use super::entry::Entry;
-use crate::actors::outbox::Delivery;
+use crate::actors::messages::outbox::Delivery;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::ids;
 use crate::domain::turn::{Answer, Outcome, Turn};
 use crate::domain::turn_event::TurnUpdate;
-
-/// How much is left to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
-    /// Turns that are not closed.
-    pub open: usize,
-    /// Those of them whose answer is known and not posted.
-    pub undelivered: usize,
-}
 
 /// Tells those who read along what the answer is.
 pub(super) fn publish_answer(events: &TurnEvents, turn: &Turn, answer: &Answer) {

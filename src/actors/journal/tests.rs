@@ -7,13 +7,17 @@ use tokio::time::Instant;
 use super::offering::OFFERS_MAX;
 use super::*;
 use crate::actors::handle::CallError;
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::messages::outbox::Delivery;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::receipt::Outcome as Told;
+use crate::actors::receipt::Receipt;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::actors::testing::{
     DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual,
 };
+use crate::actors::tree::ActorKind;
+use crate::actors::tree::Scope;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
 use crate::domain::ending::{Ending, ModelErrorKind};
@@ -22,6 +26,8 @@ use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
 use crate::domain::outgoing::Part;
+use crate::domain::turn::Answer;
+use crate::domain::turn::Turn;
 use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Fault, TurnEventLog as _};

@@ -2,12 +2,14 @@ use std::time::Duration;
 
 use super::*;
 use crate::actors::handle::Handle;
+use crate::actors::messages::llm_dispatcher::Summary;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{LEAF, Stage, Tree, at, live, person, row, settle, turn_id};
 use crate::domain::breaker::{OPEN_AFTER, OPEN_FOR};
 use crate::domain::ending::ModelErrorKind;
 use crate::ports::Fault;
+use crate::ports::ModelError;
 
 struct World {
     dispatcher: Handle<LlmDispatcherMsg>,
@@ -46,24 +48,34 @@ impl World {
     }
 
     fn report(&self, row: &str, result: Result<(), ModelErrorKind>) {
-        let usage = crate::domain::completion::Usage::default();
+        let usage = Usage::default();
         let result = match result {
             Ok(()) => Ok(Summary { finish: "stop".into(), usage, calls: 0 }),
             Err(kind) => Err(ModelError::new(kind, "no")),
         };
-        let report = Report { turn: Some(turn_id("10")), row: row.into(), tries: 1, took: Duration::ZERO, result };
+        self.reported(report(row, 10, "7", result));
+    }
+
+    fn reported(&self, report: Report) {
         self.dispatcher.cast(LlmDispatcherMsg::Report(report)).unwrap();
     }
 
-    fn fail(&self, row: &str, times: u32, kind: ModelErrorKind) {
-        for _ in 0..times {
-            self.report(row, Err(kind));
+    /// So many turns of several people fail.
+    fn fail(&self, row: &str, turns: usize, kind: ModelErrorKind) {
+        for turn in 0..turns {
+            let person = if turn == 0 { "7" } else { "8" };
+            self.reported(report(row, 10 + turn, person, Err(ModelError::new(kind, "no"))));
         }
     }
 
     fn shown_up(&self, row: &str) -> bool {
         self.board.parts().iter().any(|(_, name, state)| name == row && state.up)
     }
+}
+
+fn report(row: &str, turn: usize, who: &str, result: Result<Summary, ModelError>) -> Report {
+    let (turn, person) = (Some(turn_id(&turn.to_string())), Some(person(who)));
+    Report { turn, person, row: row.into(), tries: 1, took: Duration::ZERO, streamed: None, result }
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,10 +85,10 @@ async fn what_a_provider_said_is_content_and_who_was_asked_for_is_told() {
         let message = "status 500: I cannot answer 'my diary'".to_owned();
         ModelError { message, ..ModelError::new(ModelErrorKind::Provider, "status 500") }
     };
-    for turn in std::iter::repeat_n(Some(turn_id("10")), OPEN_AFTER as usize).chain([None]) {
-        let report = Report { turn, row: "main".into(), tries: 1, took: Duration::ZERO, result: Err(error()) };
-        world.dispatcher.cast(LlmDispatcherMsg::Report(report)).unwrap();
+    for turn in 0..OPEN_AFTER {
+        world.reported(report("main", 10 + turn, &turn.to_string(), Err(error())));
     }
+    world.reported(Report { turn: None, person: None, ..report("main", 10, "7", Err(error())) });
     settle().await;
     let calls = log.of("llm.called");
     let fields = |line: &crate::actors::testing::log::Line| {
@@ -226,4 +238,44 @@ async fn what_nobody_waits_for_takes_only_what_nobody_else_wants() {
 #[test]
 fn few_permits_are_kept_and_none_where_there_are_hardly_any() {
     assert_eq!([1, 3, 4, 8, 64].map(kept), [0, 0, 1, 2, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_member_whose_questions_break_the_model_shuts_it_for_nobody() {
+    let world = world(9).await;
+    for turn in 0..9 {
+        world.reported(report("main", turn, "7", Err(ModelError::new(ModelErrorKind::Provider, "no"))));
+    }
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("main"));
+    assert!(world.shown_up("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_flowed_is_no_failure_of_the_model() {
+    let world = world(9).await;
+    for turn in 0..9 {
+        let late = Err(ModelError::new(ModelErrorKind::Timeout, "late"));
+        let streamed = Some(Usage::of_streamed(400, 40));
+        world.reported(Report { streamed, ..report("main", turn, &turn.to_string(), late) });
+    }
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("main"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_every_turn_is_refused_by_is_degraded_with_the_reason() {
+    let (log, world) = (Log::capture(), world(9).await);
+    let refused = |turn| {
+        report("spare", turn, "7", Err(ModelError::new(ModelErrorKind::Refused, "status 400: no_db_connection")))
+    };
+    (0..2).for_each(|turn| world.reported(refused(turn)));
+    settle().await;
+    assert!(world.shown_up("spare"));
+    world.reported(refused(2));
+    settle().await;
+    assert!(!world.shown_up("spare"));
+    assert_eq!(log.column("llm.refused", "reason"), ["status 400: no_db_connection"]);
+    assert_eq!(world.row(None, &["main"]).await.as_deref(), Ok("spare"), "it is tried all the same");
+    world.report("spare", Ok(()));
+    settle().await;
+    assert!(world.shown_up("spare"));
 }

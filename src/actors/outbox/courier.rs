@@ -9,9 +9,10 @@ use tokio::time::Instant;
 
 use super::attempt::PostFailure;
 use super::found::{Found, Shown};
-use super::job::{Delivery, Job, Returned};
+use super::job::{Job, Returned};
 use super::pace::{EDIT_EVERY, Pace};
 use super::pacer::Pacer;
+use crate::actors::messages::outbox::Delivery;
 use crate::domain::ids::MessageId;
 use crate::domain::layout::lay_out;
 use crate::domain::outgoing::{Capabilities, File, Part, Piece};

@@ -7,7 +7,8 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::time::Instant;
 
-use crate::actors::draft::{Slot, Watcher};
+use crate::actors::draft::Watcher;
+use crate::actors::messages::outbox::Draft;
 use crate::domain::ids::{MessageId, Place, TurnId};
 
 /// What the outbox knows of all drafts.
@@ -24,22 +25,6 @@ struct Entry {
     drawn: Drawn,
     /// When nothing can come any more, whatever happened to the turn.
     until: Instant,
-}
-
-/// A turn that has text to show.
-pub struct Draft {
-    /// Which turn.
-    pub turn: TurnId,
-    /// Where it is shown.
-    pub place: Place,
-    /// The message that it replies to.
-    pub reply_to: Option<MessageId>,
-    /// Where the text is.
-    pub slot: Slot,
-    /// An earlier life may have shown some of it.
-    pub again: bool,
-    /// When the turn ends in any case.
-    pub until: Instant,
 }
 
 /// What a channel shows of one turn.
@@ -175,6 +160,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::actors::draft::Slot;
     use crate::domain::ids::Door;
 
     fn draft(place: &str, turn: &str) -> (Draft, Slot) {

@@ -9,7 +9,7 @@ use super::found::Shown;
 use super::job::Task;
 use super::pace::{Pace, WAIT_MAX};
 use super::pacer::Slot;
-use super::{Outbox, OutboxMsg, OutboxState};
+use super::{Outbox, OutboxEvent, OutboxState};
 use crate::actors::supervisor::ActorContext;
 use crate::domain::draft;
 use crate::domain::ids::{Place, TurnId};
@@ -29,7 +29,7 @@ pub struct Drew {
 
 impl Outbox {
     /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
-    pub(super) fn sample(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState) {
+    pub(super) fn sample(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
         let now = Instant::now();
         for _ in 0..state.drafts.places() {
             let Some(place) = state.drafts.next_place() else { return };
@@ -47,14 +47,14 @@ impl Outbox {
             let (courier, pace) = (self.courier(queue.pace), queue.pace);
             let (turn, drawn) = (step.turn.clone(), Drawn { text: String::new(), ..step.drawn.clone() });
             let lost = Drawn { doubtful: drawn.message.is_none(), ..drawn };
-            ctx.task(async move { OutboxMsg::Drew(courier.draw(step, slot).await) }, move |panic| {
+            ctx.task(async move { OutboxEvent::Drew(courier.draw(step, slot).await) }, move |panic| {
                 tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
-                OutboxMsg::Drew(Drew { place, turn, drawn: lost, pace })
+                OutboxEvent::Drew(Drew { place, turn, drawn: lost, pace })
             });
         }
     }
 
-    pub(super) fn drew(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, drew: Drew) {
+    pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
         let Drew { place, turn, drawn, pace } = drew;
         if drawn.message.is_some() {
             // Whoever can read along needs no sign that we are typing.

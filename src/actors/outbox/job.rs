@@ -1,9 +1,8 @@
 //! What waits in the queue of a place, and what comes of it.
 
-use tokio::time::Instant;
-
 use super::drafts::Drawn;
 use super::pace::Pace;
+use crate::actors::messages::outbox::Delivery;
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::outgoing::Outgoing;
 
@@ -46,17 +45,6 @@ impl Task {
             Self::Post(name) => format!("{name}-{piece}"),
         }
     }
-}
-
-/// A posted answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// Our messages, in order.
-    pub posted: Vec<MessageId>,
-    /// When the first of them could be seen.
-    pub first_visible: Instant,
-    /// More than one message of ours answers the trigger.
-    pub doubled: bool,
 }
 
 /// How a courier comes back.

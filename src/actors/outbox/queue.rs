@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::job::{Delivery, Job, Returned, Task};
+use super::job::{Job, Returned, Task};
 use super::pace::Pace;
-use super::{Outbox, OutboxMsg, OutboxState};
-use crate::actors::journal::JournalMsg;
+use super::{Outbox, OutboxEvent, OutboxState};
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::Delivery;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::Place;
 
@@ -35,7 +36,7 @@ impl PlaceQueue {
 }
 
 impl Outbox {
-    pub(super) fn enqueue(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, place: Place, job: Job) {
+    pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: Place, job: Job) {
         let queue = state.lanes.entry(place.clone()).or_default();
         let known = queue.out.as_ref() == Some(&job.task) || queue.jobs.iter().any(|waiting| waiting.task == job.task);
         if !known {
@@ -45,7 +46,7 @@ impl Outbox {
     }
 
     /// Sends a courier with the head of a place's queue, unless one is out.
-    pub(super) fn send_courier(&self, ctx: &mut ActorContext<OutboxMsg>, state: &mut OutboxState, place: Place) {
+    pub(super) fn send_courier(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: Place) {
         let Some(queue) = state.lanes.get_mut(&place) else { return };
         if queue.out.is_some() {
             return;
@@ -74,14 +75,14 @@ impl Outbox {
         let courier = self.courier(queue.pace);
         let spare = job.clone();
         let (there, back) = (place.clone(), place);
-        ctx.task(async move { OutboxMsg::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
-            OutboxMsg::CourierReturned(back, Returned::panicked(spare, &panic))
+        ctx.task(async move { OutboxEvent::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
+            OutboxEvent::CourierReturned(back, Returned::panicked(spare, &panic))
         });
     }
 
     pub(super) fn courier_returned(
         &self,
-        ctx: &mut ActorContext<OutboxMsg>,
+        ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
         place: Place,
         returned: Returned,

@@ -4,6 +4,7 @@ use super::queue::CLOSED_FOR;
 use super::typing::TYPING_SPARES;
 use super::*;
 use crate::actors::draft::Slot;
+use crate::actors::messages::outbox::Draft;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{FixedDice, Go, ScriptedFaults, ScriptedPoster};

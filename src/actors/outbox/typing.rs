@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::pace::WAIT_MAX;
 use super::pacer::Slot;
 use super::queue::CLOSED_FOR;
-use super::{Outbox, OutboxMsg, OutboxState};
+use super::{Outbox, OutboxEvent, OutboxState};
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{Place, TurnId};
 use crate::ports::{PostError, PostRequest};
@@ -17,14 +17,14 @@ pub(super) const TYPING_SPARES: u32 = 20;
 
 impl Outbox {
     /// Shows typing once, if the place lets us and that takes nothing from answers.
-    pub(super) fn show_typing(&self, ctx: &mut ActorContext<OutboxMsg>, state: &OutboxState, place: Place) {
+    pub(super) fn show_typing(&self, ctx: &mut ActorContext<Outbox>, state: &OutboxState, place: Place) {
         if state.mute.get(&place).is_some_and(|until| *until > Instant::now()) {
             return;
         }
         let Some(slot) = Slot::try_take(&self.pacer, TYPING_SPARES) else { return };
         let poster = Arc::clone(&self.poster);
         let pacer = Arc::clone(&self.pacer);
-        let handle = ctx.handle().clone();
+        let events = ctx.events();
         ctx.background(async move {
             let answer = poster.perform(&PostRequest::Typing { place: place.clone() }).await;
             drop(slot);
@@ -44,7 +44,7 @@ impl Outbox {
             };
             if let Some(pause) = pause {
                 // An outbox that begins anew learns it again.
-                let _ = handle.cast(OutboxMsg::NoTyping(place, now + pause.min(WAIT_MAX)));
+                let _ = events.send(OutboxEvent::NoTyping(place, now + pause.min(WAIT_MAX)));
             }
         });
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Written;
 use crate::actors::handle::Handle;
-use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
+use crate::actors::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::actors::running::Running;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::ledger;
@@ -29,7 +29,7 @@ pub(super) async fn write(
 ) -> (Written, Effort) {
     let mut effort = Effort::default();
     let messages = presence::transcript(&running.prompts, kind, earlier);
-    let request = Request { messages, response_format: Some(running.schema.document()), tools: Vec::new() };
+    let request = Request { messages, form: Some(running.schema.form()), tools: Vec::new() };
     let mut tried: Vec<String> = Vec::new();
     while tried.len() < ROWS_MAX {
         let lease = match permit(dispatcher, &tried).await {
@@ -42,7 +42,9 @@ pub(super) async fn write(
         let result = running.models.complete(&row, &request).await;
         drop(lease);
         let summary = result.as_ref().map(Summary::from).map_err(Clone::clone);
-        let report = Report { turn: None, row: row.clone(), tries: 1, took: begun.elapsed(), result: summary };
+        let (row_asked, took) = (row.clone(), begun.elapsed());
+        let report =
+            Report { turn: None, person: None, row: row_asked, tries: 1, took, streamed: None, result: summary };
         // A dispatcher that is down forgets what it knew of this row anyway.
         let _ = dispatcher.cast(LlmDispatcherMsg::Report(report));
         match result {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::RateLimiter;
-use crate::actors::journal::JournalMsg;
-use crate::actors::restriction_sweeper::SweeperMsg;
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::restriction_sweeper::SweeperMsg;
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::limits::{Member, Refusal};
 use crate::domain::notice::limit as notice;

@@ -1,7 +1,7 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::actors::outbox::Delivery;
+use crate::actors::messages::outbox::Delivery;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, message, row, turn};
@@ -17,7 +17,6 @@ struct World {
     store: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
     outbox: Inbox<OutboxMsg>,
-    reporter: Handle<ReporterMsg>,
     timeline: Arc<Timeline>,
     faults: Arc<ScriptedFaults>,
     _tree: Tree,
@@ -38,7 +37,7 @@ async fn world(variables: &[(&str, &str)], store: Arc<MemoryStore>) -> World {
     let faults = Arc::clone(&stage.faults);
     let outbox = stage.probe(&outbox);
     stage.actor(row(LEAF), &reporter, actor);
-    World { store, clock, outbox, reporter, timeline, faults, _tree: stage.go().await }
+    World { store, clock, outbox, timeline, faults, _tree: stage.go().await }
 }
 
 const DAILY: [(&str, &str); 1] = [("STATS_REPORT_CHANNEL_ID", "99")];
@@ -156,7 +155,6 @@ async fn a_crash_loses_no_report() {
     let mut world = world(&DAILY, store).await;
     let lost = world.post(HOUR).await.unwrap();
     world.faults.inject("staffai/reporter", Fault::Panic);
-    world.reporter.cast(ReporterMsg::Look).unwrap();
     let again = world.post(HOUR).await.unwrap();
     assert_eq!(lost.name, again.name);
     again.done();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::begun;
 use crate::actors::handle::Handle;
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::domain::ids::Timestamp;
 use crate::domain::notice::restriction as notice;
 use crate::domain::restriction::book::RoleChange;

@@ -29,7 +29,7 @@ struct World {
     poster: Arc<ScriptedPoster>,
     store: Arc<MemoryStore>,
     faults: Arc<ScriptedFaults>,
-    _journal: Inbox<crate::actors::journal::JournalMsg>,
+    _journal: Inbox<crate::actors::messages::journal::JournalMsg>,
     _tree: Tree,
 }
 

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{ShardActor, ShardMsg, ShardParts, ShardState};
-use crate::actors::handle::Handle;
-use crate::actors::outbox::OutboxMsg;
-use crate::actors::supervisor::ActorContext;
+use super::{ShardActor, ShardEvent, ShardParts, ShardState};
+use crate::actors::messages::outbox::OutboxMsg;
+use crate::actors::supervisor::{ActorContext, EventSender};
 use crate::domain::ids;
 use crate::domain::ids::{Person, Place, Timestamp};
 use crate::domain::incoming::{AuthorKind, Posted};
@@ -76,20 +75,20 @@ pub enum CatchUp {
 
 impl ShardActor {
     /// Begins to read back the next communities, as many as may at once.
-    pub(super) fn catch_up(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState) {
+    pub(super) fn catch_up(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         while state.catching_up.len() - state.gaps.len() < CATCH_UPS
             && let Some((guild, gap)) = state.gaps.pop_front()
         {
-            let (handle, last_guild) = (ctx.handle().clone(), guild.clone());
+            let (events, last_guild) = (ctx.events(), guild.clone());
             let parts = self.parts.clone();
             ctx.task(
                 async move {
-                    let reading = read_back(&parts, &guild, gap, &handle);
+                    let reading = read_back(&parts, &guild, gap, &events);
                     // What cannot be read in time is older than anybody still waits for.
                     let end = tokio::time::timeout(CATCH_UP_WITHIN, reading).await.unwrap_or(CatchUp::Done);
-                    ShardMsg::CaughtUp(guild, end)
+                    ShardEvent::CaughtUp(guild, end)
                 },
-                move |_| ShardMsg::CaughtUp(last_guild, CatchUp::Done),
+                move |_| ShardEvent::CaughtUp(last_guild, CatchUp::Done),
             );
         }
     }
@@ -113,7 +112,7 @@ async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
 /// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
 /// anybody listened was not said to us, but what came since may have been lost with a connection that broke, or a process that
 /// was killed, before anything of it was durable.
-async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<ShardMsg>) -> CatchUp {
+async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSender<ShardActor>) -> CatchUp {
     let Gap { newest, read, again } = gap;
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;
@@ -156,7 +155,7 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &Handle<Sha
         if !messages.is_empty() {
             tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
         }
-        if shard.cast(ShardMsg::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
+        if shard.send(ShardEvent::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
             break;
         }
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::catch_up::{Gap, ReadUpTo};
-use super::{ShardActor, ShardMsg, ShardState};
+use super::{ShardActor, ShardEvent, ShardState};
 use crate::actors::board::PartKind;
-use crate::actors::identify_queue::IdentifyQueueMsg;
+use crate::actors::messages::identify_queue::IdentifyQueueMsg;
 use crate::actors::running::Exit;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids;
@@ -28,25 +28,25 @@ const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 
 impl ShardActor {
     /// Begins a connection, with the stored session if there is one.
-    pub(super) fn connect(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState) {
+    pub(super) fn connect(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         state.generation += 1;
         let generation = state.generation;
         let session =
             state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
         let mut stream = self.parts.source.connect(self.shard, session, self.permit(), self.parts.presence.clone());
-        let handle = ctx.handle().clone();
+        let events = ctx.events();
         ctx.task(
             async move {
                 loop {
                     match stream.next().await {
                         StreamEvent::Closed(closed) => {
-                            return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
+                            return ShardEvent::Happened(generation, StreamEvent::Closed(closed));
                         }
                         event => {
-                            if handle.cast(ShardMsg::Happened(generation, event)).is_err() {
+                            if events.send(ShardEvent::Happened(generation, event)).is_err() {
                                 let closed =
                                     Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
-                                return ShardMsg::Happened(generation, StreamEvent::Closed(closed));
+                                return ShardEvent::Happened(generation, StreamEvent::Closed(closed));
                             }
                         }
                     }
@@ -54,7 +54,7 @@ impl ShardActor {
             },
             move |panic| {
                 let closed = Closed { reason: format!("the reader panicked: {panic}"), next: AfterClose::Resume };
-                ShardMsg::Happened(generation, StreamEvent::Closed(closed))
+                ShardEvent::Happened(generation, StreamEvent::Closed(closed))
             },
         );
     }
@@ -72,7 +72,7 @@ impl ShardActor {
     }
 
     /// Takes what the connection brought.
-    pub(super) fn happened(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState, event: StreamEvent) {
+    pub(super) fn happened(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, event: StreamEvent) {
         if matches!(event, StreamEvent::Ready(_) | StreamEvent::Resumed) {
             state.inherited = false;
         }
@@ -119,7 +119,7 @@ impl ShardActor {
         }
     }
 
-    fn closed(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState, closed: &Closed) {
+    fn closed(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, closed: &Closed) {
         let Closed { reason, next } = closed;
         // Sessions live for minutes: after a longer break a new one is begun, and nothing is wrong.
         let outlived = *next == AfterClose::Identify && std::mem::take(&mut state.inherited);
@@ -150,7 +150,7 @@ impl ShardActor {
         } else {
             tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
         }
-        ctx.after(delay, ShardMsg::Connect);
+        ctx.after(delay, ShardEvent::Connect);
     }
 
     /// How long to wait before the next connection. Failures are forgiven after a connection that lasted, and when a session is

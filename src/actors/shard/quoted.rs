@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::unsettled::Pending;
-use super::{ShardActor, ShardMsg};
-use crate::actors::outbox::OutboxMsg;
+use super::{ShardActor, ShardEvent};
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::{Incoming, Posted, Quoted, Seen};
@@ -40,7 +40,12 @@ impl Pending {
 
 impl ShardActor {
     /// Reads the message that an event is about, and says what it is.
-    pub(super) fn look_up(&self, ctx: &mut ActorContext<ShardMsg>, ticket: u64, (place, message): (Place, MessageId)) {
+    pub(super) fn look_up(
+        &self,
+        ctx: &mut ActorContext<ShardActor>,
+        ticket: u64,
+        (place, message): (Place, MessageId),
+    ) {
         let outbox = self.parts.outbox.clone();
         ctx.task(
             async move {
@@ -49,9 +54,9 @@ impl ShardActor {
                     Ok(Ok(PostResult::Messages(messages))) => messages.into_iter().next().map(Seen::from),
                     Ok(_) | Err(_) => None,
                 };
-                ShardMsg::LookedUp(ticket, seen.map(Box::new))
+                ShardEvent::LookedUp(ticket, seen.map(Box::new))
             },
-            move |_| ShardMsg::LookedUp(ticket, None),
+            move |_| ShardEvent::LookedUp(ticket, None),
         );
     }
 }

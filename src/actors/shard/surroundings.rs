@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future;
 
-use super::{ShardActor, ShardMsg, ShardParts};
-use crate::actors::outbox::OutboxMsg;
+use super::{ShardActor, ShardEvent, ShardParts};
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::supervisor::ActorContext;
 use crate::ports::{GuildField, PostRequest};
 
@@ -54,14 +54,14 @@ impl Surroundings {
 
 impl ShardActor {
     /// Has a community read, and says when that ended.
-    pub(super) fn learn(&self, ctx: &mut ActorContext<ShardMsg>, community: String) {
+    pub(super) fn learn(&self, ctx: &mut ActorContext<ShardActor>, community: String) {
         let (parts, last) = (self.parts.clone(), community.clone());
         ctx.task(
             async move {
                 learn(&parts, &community).await;
-                ShardMsg::Learnt(community)
+                ShardEvent::Learnt(community)
             },
-            move |_| ShardMsg::Learnt(last),
+            move |_| ShardEvent::Learnt(last),
         );
     }
 }

@@ -28,7 +28,7 @@ struct World {
     store: Arc<MemoryStore>,
     poster: Arc<ScriptedPoster>,
     exit: tokio::sync::watch::Receiver<Option<Exit>>,
-    shard: Handle<ShardMsg>,
+    shard: Handle<Infallible>,
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
     tree: Tree,
     _roster: Arc<Roster>,
@@ -265,19 +265,6 @@ async fn a_refusal_for_good_ends_the_process() {
     assert_eq!(*world.exit.borrow(), Some(Exit::Refused("cut".into())));
     assert!(world.connections.now().await.is_none());
     assert!(world.exit.has_changed().unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_word_of_a_connection_that_was_given_up_is_ignored() {
-    let mut world = world(MemoryStore::new()).await;
-    let connection = world.connections.next().await;
-    close(&connection, AfterClose::Resume);
-    world.connections.next().await;
-    world.shard.cast(ShardMsg::Happened(1, StreamEvent::Passed { sequence: 77 })).unwrap();
-    let late = Closed { reason: "late".into(), next: AfterClose::Fatal };
-    world.shard.cast(ShardMsg::Happened(1, StreamEvent::Closed(late))).unwrap();
-    settle().await;
-    assert_eq!(*world.exit.borrow(), None);
 }
 
 #[tokio::test(start_paused = true)]

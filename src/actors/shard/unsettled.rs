@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::surroundings::Then;
-use super::{ShardActor, ShardMsg, ShardState};
-use crate::actors::gateway::GatewayMsg;
+use super::{ShardActor, ShardEvent, ShardState};
+use crate::actors::messages::gateway::GatewayMsg;
 use crate::actors::receipt::{Outcome, Receipt};
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{MessageId, Timestamp};
@@ -36,7 +36,7 @@ impl ShardActor {
     /// Hands an event on, and remembers it until it is settled.
     pub(super) fn take(
         &self,
-        ctx: &mut ActorContext<ShardMsg>,
+        ctx: &mut ActorContext<ShardActor>,
         state: &mut ShardState,
         incoming: Incoming,
         sequence: Option<u64>,
@@ -56,7 +56,7 @@ impl ShardActor {
     }
 
     /// Hands an event on, if it is not settled and nothing has to be known first: of its community, or of what it replies to.
-    pub(super) fn hand_on(&self, ctx: &mut ActorContext<ShardMsg>, state: &mut ShardState, ticket: u64) {
+    pub(super) fn hand_on(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, ticket: u64) {
         let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
         if let Incoming::Posted(posted) = &mut pending.incoming {
             let known = self.parts.source.complete(posted);
@@ -77,12 +77,12 @@ impl ShardActor {
                 return self.look_up(ctx, ticket, message);
             }
         }
-        let shard = ctx.handle().clone();
+        let shard = ctx.events();
         let receipt = Receipt::new(move |outcome| {
             // A shard that went down resumes from before this event.
             let _ = match outcome {
-                Outcome::Settled => shard.cast(ShardMsg::Settled(ticket)),
-                Outcome::Returned => shard.cast(ShardMsg::Returned(ticket)),
+                Outcome::Settled => shard.send(ShardEvent::Settled(ticket)),
+                Outcome::Returned => shard.send(ShardEvent::Returned(ticket)),
             };
         });
         let Some(us) = self.parts.source.us() else { return drop(receipt) };
@@ -112,7 +112,7 @@ impl ShardState {
     }
 
     /// An event was lost on the way: it is handed on again after a while, unless that was tried often enough.
-    pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardMsg>, ticket: u64) {
+    pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
             tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
@@ -122,7 +122,7 @@ impl ShardState {
             return;
         };
         pending.returns += 1;
-        ctx.after(*again_after, ShardMsg::HandOn(ticket));
+        ctx.after(*again_after, ShardEvent::HandOn(ticket));
     }
 
     /// A message was deleted: one that still waits here is nobody's question any more.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::actors::handle::{CallError, Down, LifeState, Reply};
+use crate::actors::handle::{CallError, LifeState, Reply};
 use crate::actors::testing::log::Log;
 use crate::actors::testing::{LEAF, Stage, at, below, row, settle};
 use crate::actors::tree::ActorKind;
@@ -55,9 +55,10 @@ impl Worker {
 
 impl Actor for Worker {
     type Msg = Do;
+    type Event = String;
     type State = usize;
 
-    fn start(&self, ctx: &mut ActorContext<Do>) -> Result<usize, Crash> {
+    fn start(&self, ctx: &mut ActorContext<Self>) -> Result<usize, Crash> {
         if self.broken_starts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err("the start broke".into());
         }
@@ -65,15 +66,15 @@ impl Actor for Worker {
         Ok(self.lives.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    async fn handle(&self, ctx: &mut ActorContext<Do>, message: Do, lives: &mut usize) -> Result<(), Crash> {
+    async fn handle(&self, ctx: &mut ActorContext<Self>, message: Do, lives: &mut usize) -> Result<(), Crash> {
         match message {
             Do::Panic(text) => panic!("{text}"),
             Do::Fail(text) => return Err(text.into()),
             Do::Hang => std::future::pending().await,
             Do::Leave => ctx.stop_self(),
             Do::Lives(reply) => drop(reply.send(*lives)),
-            Do::Task(text) => ctx.task(async move { panic!("{text}") }, |panic| Do::Note(format!("task: {panic}"))),
-            Do::Later(delay) => ctx.after(delay, Do::Note("later".to_owned())),
+            Do::Task(text) => ctx.task(async move { panic!("{text}") }, |panic| format!("task: {panic}")),
+            Do::Later(delay) => ctx.after(delay, "later".to_owned()),
             Do::Forever(held) => ctx.background(async move {
                 std::future::pending::<()>().await;
                 drop(held);
@@ -85,7 +86,12 @@ impl Actor for Worker {
         Ok(())
     }
 
-    async fn stop(&self, ctx: &mut ActorContext<Do>, _lives: &mut usize) {
+    async fn event(&self, _ctx: &mut ActorContext<Self>, event: String, _lives: &mut usize) -> Result<(), Crash> {
+        self.notes.add(event);
+        Ok(())
+    }
+
+    async fn stop(&self, ctx: &mut ActorContext<Self>, _lives: &mut usize) {
         self.notes.add(format!("stop {}", ctx.path()));
     }
 }
@@ -98,6 +104,10 @@ fn permanent() -> &'static Row {
 
 fn state(handle: &Handle<Do>) -> LifeState {
     handle.stats().life().state
+}
+
+fn is_down(handle: &Handle<Do>) -> bool {
+    handle.cast(Do::Leave).is_err()
 }
 
 fn last_error(handle: &Handle<Do>) -> String {
@@ -151,7 +161,7 @@ async fn a_child_that_hangs_is_killed_at_its_deadline_and_the_others_still_stop(
     assert_eq!(notes.take(), ["stop staffai/a"]);
     assert_eq!(log.column("actor.stopped", "actor"), ["staffai/b", "staffai/a"]);
     assert_eq!(log.column("actor.stopped", "reason"), ["killed at its deadline", "stopped in order"]);
-    assert_eq!((a.cast(Do::Leave), b.cast(Do::Leave)), (Err(Down), Err(Down)));
+    assert!(is_down(&a) && is_down(&b));
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,7 +283,7 @@ async fn the_root_ends_when_its_children_fail_too_often() {
     }
     tree.ended.await.unwrap();
     assert_eq!(notes.take(), ["start staffai/a", "start staffai/a", "stop staffai/b"], "the others stop in order");
-    assert_eq!((a.cast(Do::Leave), b.cast(Do::Leave)), (Err(Down), Err(Down)));
+    assert!(is_down(&a) && is_down(&b));
     let [escalated] = &log.of("actor.escalated")[..] else { panic!("{:?}", log.of("actor.escalated")) };
     assert_eq!((escalated["actor"].as_str(), escalated["child"].as_str()), ("staffai", "staffai/a"));
     assert_eq!((escalated["restarts"].as_str(), escalated["period_s"].as_str()), ("2", "60"));
@@ -306,7 +316,7 @@ async fn failures_escalate_to_the_parent_which_starts_its_branch_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_handle_refuses_while_its_actor_waits_for_the_restart_and_serves_afterwards() {
     let a: Handle<Do> = at("a");
-    assert_eq!(a.cast(Do::Leave), Err(Down), "before the first start");
+    assert!(is_down(&a), "before the first start");
     let mut stage = Stage::new();
     let slow = row(Row { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(2) }, ..LEAF });
     stage.actor(slow, &a, Worker::default());
@@ -314,7 +324,8 @@ async fn a_handle_refuses_while_its_actor_waits_for_the_restart_and_serves_after
     a.cast(Do::Fail("no")).unwrap();
     settle().await;
     assert_eq!(state(&a), LifeState::Restarting);
-    assert_eq!(a.cast(Do::Leave), Err(Down));
+    let Err(Undelivered(Do::Note(text))) = a.cast(Do::Note("kept".to_owned())) else { panic!("it was taken") };
+    assert_eq!(text, "kept", "the message comes back");
     assert_eq!(lives(&a).await, Err(CallError::Down));
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(lives(&a).await, Ok(2), "the same handle");
@@ -439,7 +450,7 @@ async fn the_children_of_a_failed_actor_die_with_it_and_leave_the_roster() {
     a.cast(Do::Fail("no")).unwrap();
     settle().await;
     assert_eq!(paths(), ["staffai", "staffai/a"], "at once, not at the restart");
-    assert_eq!((state(&x), x.cast(Do::Leave)), (LifeState::Stopped, Err(Down)));
+    assert_eq!((state(&x), is_down(&x)), (LifeState::Stopped, true));
     assert_eq!(log.column("actor.stopped", "actor"), ["staffai/a/x"]);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(paths(), ["staffai", "staffai/a"]);

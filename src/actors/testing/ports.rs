@@ -23,9 +23,10 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::ports::{
-    Advice, Attachments, Clock, Dice, EventStream, Fault, Faults, FetchError, HistoryRange, IdentifyPermit, Listener,
-    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
-    Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
+    Advice, Attachments, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, FetchError, HistoryRange,
+    IdentifyPermit, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult,
+    Poster, PresenceUpdates, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals,
+    Write,
 };
 
 // === Time, chance, failure ===
@@ -193,6 +194,8 @@ pub enum Say {
     /// These words as they are, without the form of a typed reply.
     Plain(&'static str),
     Fail(ModelErrorKind),
+    /// It streams this and never ends.
+    Flows(&'static str),
     Panic,
 }
 
@@ -259,8 +262,16 @@ impl Models for ScriptedModels {
             Say::Text(text) => Ok(said(json!({ "type": "text", "response": text, "data": "" }).to_string())),
             Say::Plain(text) => Ok(said(text.to_owned())),
             Say::Fail(kind) => Err(ModelError::new(kind, "scripted")),
+            Say::Flows(_) => std::future::pending().await,
             Say::Panic => panic!("the model panicked"),
         }
+    }
+
+    async fn stream(&self, row: &str, request: &Request, heard: DeltaSink) -> Result<Completion, ModelError> {
+        if let Some(Say::Flows(text)) = self.script.lock().front() {
+            heard(Delta::Text(text));
+        }
+        self.complete(row, request).await
     }
 }
 

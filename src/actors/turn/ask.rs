@@ -7,16 +7,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::tally::Flow;
 use super::{Thinking, TurnParts};
-use crate::actors::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
-use crate::actors::outbox::{Draft, OutboxMsg};
-use crate::domain::completion::{Completion, Request};
+use crate::actors::draft::Slot;
+use crate::actors::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
+use crate::actors::messages::outbox::{Draft, OutboxMsg};
+use crate::domain::completion::{Completion, Request, Usage};
 use crate::domain::ending::Ending;
+use crate::domain::model::Row;
 use crate::domain::partial::Partial;
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
 use crate::domain::turn_event::TurnUpdate;
-use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
+use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
 
 /// The most tries of one row.
 const TRIES: u32 = 3;
@@ -30,16 +33,14 @@ const DISPATCHER_AGAIN: Duration = Duration::from_millis(50);
 /// How often a draft is announced while it grows: an outbox that was restarted meanwhile has not heard of it.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 
-/// A completion, and what it took.
-pub(super) struct Asked {
-    pub completion: Completion,
-    pub row: String,
-    pub took: Duration,
-}
+/// A draft is copied into its slot when it has grown by this part of itself, so that copying costs no more than writing.
+const GROWTH: usize = 32;
+/// Or when so much time has passed since the last copy.
+const WRITE_EVERY: Duration = Duration::from_millis(50);
 
 impl Thinking<'_> {
     /// Asks until a model answers. The error is the last failure.
-    pub(super) async fn ask(&self, request: &Request) -> Result<Asked, Ending> {
+    pub(super) async fn ask(&self, request: &Request) -> Result<Completion, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
         let mut tried: Vec<String> = Vec::new();
         let mut tries = 0;
@@ -56,14 +57,16 @@ impl Thinking<'_> {
                 tracing::warn!(event = "llm.fallback", turn = %turn.id, model = lease.row.key, after = tried.join(","), "next model");
             }
             tries += 1;
-            let row = lease.row.key.clone();
-            parts.timeline.asked(&turn.id, "model", &row);
-            let call = Underway { thinking: self, row: &row, tries, begun: Instant::now(), over: false };
-            let result = self.complete(&row, request).await;
+            let row = lease.row.clone();
+            parts.timeline.asked(&turn.id, "model", &row.key);
+            let flow = Flow::default();
+            let (begun, over) = (Instant::now(), false);
+            let call = Underway { thinking: self, row: &row, request, tries, begun, flow: flow.clone(), over };
+            let result = self.complete(&row.key, request, flow).await;
             drop(lease);
-            let took = call.ended(result.as_ref().map(Summary::from).map_err(Clone::clone));
+            call.ended(&result);
             let error = match result {
-                Ok(completion) => return Ok(Asked { completion, row, took }),
+                Ok(completion) => return Ok(completion),
                 Err(error) => error,
             };
             last_failure = Ending::Model(error.kind);
@@ -73,37 +76,42 @@ impl Thinking<'_> {
             match pause(parts, &error, tries) {
                 Some(pause) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
                 _ => {
-                    tried.push(row);
+                    tried.push(row.key);
                     tries = 0;
                 }
             }
         }
     }
 
-    /// One call. It is read along only while nothing was shown yet: a repair replaces what stands there in one step.
-    async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
-        let unseen = self.slot.withdraw();
-        match self.turn.policy.reply {
-            ReplyContract::Typed if unseen && self.turn.trigger.is_asked() => {
-                self.running.models.stream(row, request, self.reader()).await
-            }
-            ReplyContract::Typed | ReplyContract::Plain => self.running.models.complete(row, request).await,
+    /// One call, streamed where somebody waits for it, and what comes is counted. It is shown as a draft only while nothing was
+    /// shown yet: a repair replaces what stands there in one step.
+    async fn complete(&self, row: &str, request: &Request, flow: Flow) -> Result<Completion, ModelError> {
+        let models = &self.running.models;
+        if !self.turn.trigger.is_asked() {
+            return models.complete(row, request).await;
         }
+        let unseen = self.slot.withdraw();
+        let heard = match self.turn.policy.reply {
+            ReplyContract::Typed if unseen => self.reader(flow),
+            ReplyContract::Typed | ReplyContract::Plain => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
+        };
+        models.stream(row, request, heard).await
     }
 
     /// Reads along, and writes what can be shown into the slot.
-    fn reader(&self) -> DeltaSink {
+    fn reader(&self, flow: Flow) -> DeltaSink {
         if self.parts.events.streams(&self.turn.place.door) {
-            return self.publisher();
+            return self.publisher(flow);
         }
         let (slot, outbox) = (self.slot.clone(), self.parts.outboxes.of(&self.turn.place.door).clone());
         let (turn, again, until) = (self.turn.clone(), self.again, self.deadline);
-        let reading: Mutex<(Partial, Option<Instant>)> = Mutex::default();
-        Arc::new(move |more| {
-            let (partial, announced) = &mut *reading.lock();
-            partial.push(more);
-            let changed = slot.write(partial.visible());
-            if changed && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
+        let reading: Mutex<(Growing, Option<Instant>)> = Mutex::default();
+        Arc::new(move |delta: Delta<'_>| {
+            flow.add(delta.chars());
+            let Delta::Text(more) = delta else { return };
+            let (growing, announced) = &mut *reading.lock();
+            let changed = growing.push(more, &slot);
+            if changed.is_some() && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
                 *announced = Some(Instant::now());
                 let (id, place) = (turn.id.clone(), turn.place.clone());
                 let draft =
@@ -115,56 +123,106 @@ impl Thinking<'_> {
     }
 
     /// Reads along, and publishes what can be shown to those who read along at the door.
-    fn publisher(&self) -> DeltaSink {
+    fn publisher(&self, flow: Flow) -> DeltaSink {
         let (events, slot, turn) = (self.parts.events.clone(), self.slot.clone(), self.turn.clone());
-        let reading: Mutex<(Partial, usize)> = Mutex::default();
-        Arc::new(move |more| {
-            let (partial, published) = &mut *reading.lock();
-            partial.push(more);
-            let visible = partial.visible();
-            let Some(text) = visible.get(*published..).filter(|text| !text.is_empty()) else { return };
-            let anew = *published == 0;
-            slot.write(visible);
+        let reading: Mutex<Growing> = Mutex::default();
+        Arc::new(move |delta: Delta<'_>| {
+            flow.add(delta.chars());
+            let Delta::Text(more) = delta else { return };
+            let growing = &mut *reading.lock();
+            let anew = growing.written == 0;
+            let Some(text) = growing.push(more, &slot) else { return };
             slot.mark_shown();
             events.publish(&turn.place, &turn.id, || TurnUpdate::Draft { text: text.to_owned(), anew });
-            *published = visible.len();
         })
     }
 }
 
-/// A call that is under way. What cuts it off drops it, and a call that the turn's deadline cut off is reported as well: the
-/// model had its time. A turn that was cancelled says nothing about the model.
+/// A draft that grows, and how much of it stands in its slot.
+#[derive(Default)]
+struct Growing {
+    partial: Partial,
+    written: usize,
+    written_at: Option<Instant>,
+}
+
+impl Growing {
+    /// Takes in what came next. Gives what was added to the text in the slot; none while that stays as it is.
+    fn push(&mut self, more: &str, slot: &Slot) -> Option<&str> {
+        self.partial.push(more);
+        let visible = self.partial.visible();
+        let before = self.written;
+        let grown = visible.len().saturating_sub(before);
+        let due = grown >= before / GROWTH || self.written_at.is_none_or(|at| at.elapsed() >= WRITE_EVERY);
+        if grown == 0 || !due {
+            return None;
+        }
+        (self.written, self.written_at) = (visible.len(), Some(Instant::now()));
+        slot.write(visible);
+        visible.get(before..)
+    }
+}
+
+/// A call that is under way. What cuts it off drops it: what had been streamed by then is spent, and a call that the turn's
+/// deadline cut off is reported as well. A turn that was cancelled says nothing about the model.
 struct Underway<'a> {
     thinking: &'a Thinking<'a>,
-    row: &'a str,
+    row: &'a Row,
+    request: &'a Request,
     tries: u32,
     begun: Instant,
+    flow: Flow,
     over: bool,
 }
 
 impl Underway<'_> {
-    /// The call ended by itself. Gives the time that it took.
-    fn ended(mut self, result: Result<Summary, ModelError>) -> Duration {
+    /// The call ended by itself.
+    fn ended(mut self, result: &Result<Completion, ModelError>) {
         self.over = true;
-        self.report(result)
+        let streamed = match result {
+            Ok(completion) => {
+                self.thinking.tally.completed(self.row, completion.usage, self.begun.elapsed());
+                None
+            }
+            Err(_) => self.cut_off(),
+        };
+        self.report(result.as_ref().map(Summary::from).map_err(Clone::clone), streamed);
     }
 
-    fn report(&self, result: Result<Summary, ModelError>) -> Duration {
-        let took = self.begun.elapsed();
-        let (turn, row) = (Some(self.thinking.turn.id.clone()), self.row.to_owned());
-        let report = Report { turn, row, tries: self.tries, took, result };
+    /// Without a completion it took at least what had been streamed; none when nothing had.
+    fn cut_off(&self) -> Option<Usage> {
+        let chars = self.flow.chars();
+        let at_least = (chars > 0).then(|| Usage::of_streamed(self.request.chars(self.row.vision), chars))?;
+        self.thinking.tally.cut_off(self.row, at_least);
+        Some(at_least)
+    }
+
+    fn report(&self, result: Result<Summary, ModelError>, streamed: Option<Usage>) {
+        let turn = self.thinking.turn;
+        let report = Report {
+            turn: Some(turn.id.clone()),
+            person: Some(turn.person.clone()),
+            row: self.row.key.clone(),
+            tries: self.tries,
+            took: self.begun.elapsed(),
+            streamed,
+            result,
+        };
         // A dispatcher that is down forgets what it knew of this row anyway.
         let _ = self.thinking.parts.dispatcher.cast(LlmDispatcherMsg::Report(report));
-        took
     }
 }
 
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        if self.over || Instant::now() < self.thinking.deadline {
+        if self.over {
             return;
         }
-        self.report(Err(ModelError::new(ModelErrorKind::Timeout, "the turn's deadline came first")));
+        let streamed = self.cut_off();
+        if Instant::now() >= self.thinking.deadline {
+            let late = ModelError::new(ModelErrorKind::Timeout, "the turn's deadline came first");
+            self.report(Err(late), streamed);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Files {
     pub own: Enclosed,
     /// Those of the message that it replies to.
     pub quoted: Enclosed,
-    /// The room that they take, as long as somebody holds it.
+    /// The permits for the memory that they take, held as long as they are.
     pub room: Option<OwnedSemaphorePermit>,
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::TurnParts;
 use crate::actors::forgotten::Moment;
-use crate::actors::journal::JournalMsg;
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::domain::command::preferences::{self, Preferences};
 use crate::domain::history::{Entry, History};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Thinking, scene};
-use crate::actors::outbox::OutboxMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::domain::completion::Item;
 use crate::domain::ending::Ending;
 use crate::domain::ids::Person;

@@ -1,30 +1,29 @@
 //! The addresses of all actors.
 
-use super::RootMsg;
-use crate::actors::commands::CommandsMsg;
-use crate::actors::config_watcher::ConfigWatcherMsg;
-use crate::actors::conversations::ConversationsMsg;
-use crate::actors::discord::DiscordMsg;
+use std::convert::Infallible;
+
 use crate::actors::door::Doors;
-use crate::actors::gateway::GatewayMsg;
 use crate::actors::handle::Handle;
-use crate::actors::identify_queue::IdentifyQueueMsg;
 use crate::actors::intake::GatewayIntake;
-use crate::actors::journal::JournalMsg;
-use crate::actors::llm_dispatcher::LlmDispatcherMsg;
-use crate::actors::ops::OpsMsg;
+use crate::actors::messages::commands::CommandsMsg;
+use crate::actors::messages::config_watcher::ConfigWatcherMsg;
+use crate::actors::messages::conversations::ConversationsMsg;
+use crate::actors::messages::discord::DiscordMsg;
+use crate::actors::messages::gateway::GatewayMsg;
+use crate::actors::messages::identify_queue::IdentifyQueueMsg;
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::llm_dispatcher::LlmDispatcherMsg;
+use crate::actors::messages::presence_scheduler::PresenceMsg;
+use crate::actors::messages::rate_limiter::RateLimiterMsg;
+use crate::actors::messages::restriction_sweeper::SweeperMsg;
 use crate::actors::outbox::Outboxes;
-use crate::actors::presence_scheduler::PresenceMsg;
-use crate::actors::rate_limiter::RateLimiterMsg;
-use crate::actors::reporter::ReporterMsg;
-use crate::actors::restriction_sweeper::SweeperMsg;
 use crate::actors::tree::{ActorKind, Scope, TREE};
 
 /// The addresses of all actors that are not made while the program runs.
 #[derive(Clone)]
 pub struct Handles {
-    pub(super) root: Handle<RootMsg>,
-    pub(super) ops: Handle<OpsMsg>,
+    pub(super) root: Handle<Infallible>,
+    pub(super) ops: Handle<Infallible>,
     pub(super) journal: Handle<JournalMsg>,
     pub(super) outboxes: Outboxes,
     pub(super) rate_limiter: Handle<RateLimiterMsg>,
@@ -33,7 +32,7 @@ pub struct Handles {
     pub(super) conversations: Handle<ConversationsMsg>,
     pub(super) presence_scheduler: Handle<PresenceMsg>,
     pub(super) commands: Handle<CommandsMsg>,
-    pub(super) reporter: Handle<ReporterMsg>,
+    pub(super) reporter: Handle<Infallible>,
     pub(super) config_watcher: Handle<ConfigWatcherMsg>,
     pub(super) gateway: Handle<GatewayMsg>,
     pub(super) discord: Handle<DiscordMsg>,

@@ -6,9 +6,12 @@ mod third_door;
 
 use std::collections::{BTreeSet, HashSet};
 
+use parking_lot::Mutex;
+
 use self::third_door::{CLUB, Club};
 use super::*;
 use crate::actors::config_watcher::{FileFingerprints, Files};
+use crate::actors::door::{Pacing, Source};
 use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;

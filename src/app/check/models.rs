@@ -71,7 +71,7 @@ pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: 
     };
     let messages = transcript(&prompts);
     let instructions = messages.first().cloned().unwrap_or_else(|| Item::new(Role::System, ""));
-    let request = Request { messages, response_format: Some(schema.document()), ..Request::default() };
+    let request = Request { messages, form: Some(schema.form()), ..Request::default() };
     let (calls, mistakes) = calls(settings, lookup, registry, all);
     for (row, mistake) in mistakes {
         report.wrong_with(&format!("model {row}"), mistake);
@@ -164,7 +164,7 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
         }
         // A model that does not know the form of the answer refuses the whole request.
         Err(error) if error.kind == ModelErrorKind::BadRequest => {
-            let plain = Request { response_format: None, ..request.clone() };
+            let plain = Request { form: None, ..request.clone() };
             let why = match bounded(client, row, &plain).await {
                 Ok(_) => "structured output: no; it answers only without response_format",
                 Err(_) => "it refuses the request, with response_format and without",

@@ -149,8 +149,8 @@ impl Trial<'_> {
     }
 
     fn request(&self, messages: Vec<Item>, typed: bool, offered: bool) -> Request {
-        let response_format = typed.then(|| self.schema.document());
-        Request { messages, response_format, tools: if offered { vec![tool()] } else { Vec::new() } }
+        let form = typed.then(|| self.schema.form());
+        Request { messages, form, tools: if offered { vec![tool()] } else { Vec::new() } }
     }
 }
 

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::domain::completion::Usage;
 use crate::domain::reply::ReplyKind;
 
 const GOOD: &str = r#"{"type":"url","response":"Here","data":"https://example.com"}"#;
@@ -50,8 +51,7 @@ fn answers(contents: &[&str]) -> Vec<Event> {
 }
 
 fn finished(reply: Reply, calls: u64) -> Step {
-    let usage = Usage { prompt: 100 * calls, completion: 10 * calls, cached: 50 * calls, estimated: false };
-    Step::Finish(Finished { reply, usage, repairs: u32::try_from(calls).unwrap() - 1 })
+    Step::Finish(Finished { reply, repairs: u32::try_from(calls).unwrap() - 1 })
 }
 
 #[test]
@@ -59,10 +59,7 @@ fn a_valid_answer_takes_one_structured_call() {
     let (step, requests) = play(ReplyContract::Typed, answers(&[GOOD]));
     let reply = Reply { kind: ReplyKind::Url, response: "Here".into(), data: "https://example.com".into() };
     assert_eq!(step, finished(reply, 1));
-    assert_eq!(
-        requests,
-        [Request { messages: opening(), response_format: Some(schema().document()), ..Request::default() }]
-    );
+    assert_eq!(requests, [Request { messages: opening(), form: Some(schema().form()), ..Request::default() }]);
 }
 
 #[test]
@@ -80,8 +77,8 @@ fn what_can_be_recovered_here_costs_no_second_call() {
 fn a_bad_answer_gets_one_repair_call_that_names_the_fault() {
     let bad = r#"{"type":"song","response":"la","data":""}"#;
     let (step, requests) = play(ReplyContract::Typed, answers(&[bad, GOOD]));
-    assert!(matches!(step, Step::Finish(Finished { repairs: 1, usage: Usage { prompt: 200, .. }, .. })));
-    assert_eq!(requests[1].response_format, requests[0].response_format);
+    assert!(matches!(step, Step::Finish(Finished { repairs: 1, .. })));
+    assert_eq!(requests[1].form, requests[0].form);
     assert_eq!(requests[1].messages[..3], [opening(), vec![Item::new(Role::Assistant, bad)]].concat());
     insta::assert_snapshot!(
         requests[1].messages[3].content,
@@ -129,9 +126,7 @@ fn failures_give_up_unless_there_are_words_already() {
     assert_eq!(play(ReplyContract::Typed, vec![failed()]).0, Step::GiveUp(Ending::Model(ModelErrorKind::Timeout)));
     let [first] = <[Event; 1]>::try_from(answers(&["Hello!"])).unwrap();
     let (step, _) = play(ReplyContract::Typed, vec![first, failed()]);
-    assert!(
-        matches!(step, Step::Finish(Finished { reply, usage: Usage { prompt: 100, .. }, .. }) if reply == Reply::text("Hello!"))
-    );
+    assert!(matches!(step, Step::Finish(Finished { reply, .. }) if reply == Reply::text("Hello!")));
     let [first] = <[Event; 1]>::try_from(answers(&[""])).unwrap();
     assert_eq!(
         play(ReplyContract::Typed, vec![first, failed()]).0,
@@ -181,5 +176,4 @@ fn the_pending_request_can_be_asked_again() {
     assert_eq!(dialogue.next(Event::Begin), first);
     let repair = dialogue.next(Event::Completed(completion("oops")));
     assert_eq!(dialogue.next(Event::Begin), repair);
-    assert_eq!(dialogue.usage().prompt, 100);
 }

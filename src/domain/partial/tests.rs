@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cost;
 use crate::domain::reply::Schema;
 use crate::domain::split::is_blank;
 
@@ -169,4 +170,25 @@ proptest! {
             prop_assert!(pair[1].starts_with(pair[0].as_str()));
         }
     }
+}
+
+#[test]
+fn reading_along_costs_in_proportion_to_the_answer() {
+    let answer = |size: usize| {
+        let blanks = " ".repeat(size / 4);
+        let words = "w\\u00e9 ".repeat(size / 16);
+        format!(
+            "<think>{}</think>{{\"type\":\"{words}\",\"response\":\"{blanks}{words}{blanks}",
+            "<thin ".repeat(size / 24)
+        )
+    };
+    cost::grows_linearly(4 * 1024, answer, |answer| {
+        let mut partial = Partial::default();
+        let mut shown = 0;
+        for letter in answer.chars() {
+            partial.push(letter.encode_utf8(&mut [0; 4]));
+            shown = partial.visible().len().max(shown);
+        }
+        assert!(shown > 0);
+    });
 }

@@ -10,7 +10,7 @@ use crate::domain::ids::{Place, Timestamp};
 pub struct Scene<'a> {
     /// Where it is asked.
     pub place: &'a Place,
-    /// The place above it; none also when nobody knows it.
+    /// The place above it; none also when it is unknown.
     pub parent: Option<&'a Place>,
     /// The community's id, when there is one.
     pub guild: Option<&'a str>,

@@ -205,7 +205,9 @@ fn without_control_tokens(text: &str) -> String {
     let mut rest = text;
     while let Some(start) = rest.find("<|") {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let end = rest[start + 2..].find("|>").filter(|end| *end <= LONGEST);
+        // Looked for no further than a name can be long.
+        let window = &rest.as_bytes()[start + 2..rest.len().min(start + 2 + LONGEST + 2)];
+        let end = window.windows(2).position(|pair| pair == b"|>");
         let name = end.map(|end| &rest[start + 2..start + 2 + end]);
         let tool = name.is_some_and(|name| name == "python_tag" || name.starts_with("tool_call"));
         match end {
@@ -270,19 +272,18 @@ fn without_tools(text: &str) -> String {
             kept.truncate(at);
         }
     }
-    let mut from = 0;
-    while let Some((start, name_end, name)) = next_tool_element(&kept, from) {
-        let close = format!("</{name}>");
+    let (mut spoken, mut at) = (String::with_capacity(kept.len()), 0);
+    while let Some((start, name_end, name)) = next_tool_element(&kept, at) {
+        spoken.push_str(&kept[at..start]);
         let tag_end = kept[name_end..].find('>').map_or(kept.len(), |at| name_end + at + 1);
-        let end = if kept[..tag_end].ends_with("/>") {
+        at = if kept[..tag_end].ends_with("/>") {
             tag_end
         } else {
-            find_closing(&kept, &close, tag_end).unwrap_or(kept.len())
+            find_closing(&kept, name, tag_end).unwrap_or(kept.len())
         };
-        kept.replace_range(start..end, "");
-        from = start;
     }
-    kept
+    spoken.push_str(&kept[at..]);
+    spoken
 }
 
 /// The next opening or stray closing tag of a tool element: where it begins, where its name ends, the name.
@@ -302,17 +303,17 @@ fn next_tool_element(text: &str, mut from: usize) -> Option<(usize, usize, &'sta
     }
 }
 
-/// Where the closing tag ends, whatever its namespace.
-fn find_closing(text: &str, close: &str, from: usize) -> Option<usize> {
-    let local = &close[2..];
+/// Where the closing tag of this element ends, whatever its namespace.
+fn find_closing(text: &str, name: &str, from: usize) -> Option<usize> {
     let mut at = from;
-    while let Some(end) = find_ignoring_case(text, local, at) {
-        let before = &text[..end];
-        let tag = before.rfind("</").filter(|start| *start >= from);
-        if tag.is_some_and(|start| before[start + 2..].is_empty() || before[start + 2..].ends_with(':')) {
-            return Some(end + local.len());
+    while let Some(start) = text[at..].find("</").map(|start| at + start) {
+        let tag = &text[start + 2..];
+        let length = tag.find(|c: char| !(c.is_ascii_alphanumeric() || "_-:".contains(c))).unwrap_or(tag.len());
+        let local = tag[..length].rsplit_once(':').map_or(&tag[..length], |(_, local)| local);
+        if local.eq_ignore_ascii_case(name) && tag[length..].starts_with('>') {
+            return Some(start + 2 + length + 1);
         }
-        at = end + local.len();
+        at = start + 2;
     }
     None
 }
@@ -327,13 +328,10 @@ fn response_field(text: &str) -> Option<String> {
             _ => None,
         };
     }
-    let mut from = 0;
+    // Only inside an object: prose may speak of the word.
+    let mut from = text.find('{')?;
     while let Some(key) = find_ignoring_case(text, "\"response\"", from) {
         from = key + "\"response\"".len();
-        // Only inside an object: prose may speak of the word.
-        if !text[..key].contains('{') {
-            continue;
-        }
         if let Some(rest) = text[from..].trim_start().strip_prefix(':')
             && let Some(string) = rest.trim_start().strip_prefix('"')
         {
@@ -400,10 +398,42 @@ fn without_objects(text: &str) -> String {
         }
         let rest = &piece[at..];
         // An object that was cut off takes the rest.
-        let cut = rest.match_indices('{').find(|(at, _)| is_json_like(&rest[*at..])).map_or(rest.len(), |(at, _)| at);
+        let cut = cut_off_object(rest).unwrap_or(rest.len());
         kept.push_str(&rest[..cut]);
     }
     kept
+}
+
+/// Where the first object begins that the text is cut off in: it looks like JSON, and its last bracket is the end of the text or
+/// missing.
+fn cut_off_object(text: &str) -> Option<usize> {
+    let end = text.trim_end().len();
+    // Where each object that ends before the end of the text does so; one pass for all of them.
+    let mut open: Vec<usize> = Vec::new();
+    let mut ended: Vec<usize> = Vec::new();
+    let (mut in_string, mut escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' if !open.is_empty() => in_string = !in_string,
+            b'{' if !in_string => open.push(at),
+            b'}' if !in_string => {
+                let Some(start) = open.pop() else { continue };
+                if at + 1 < end {
+                    ended.push(start);
+                }
+            }
+            _ => {}
+        }
+    }
+    ended.sort_unstable();
+    let looks_like_json = |at: usize| {
+        let rest = text[at + 1..].trim_start();
+        rest.is_empty() || rest.starts_with(['"', '\'', '}'])
+    };
+    let mut begins = text.match_indices('{').map(|(at, _)| at);
+    begins.find(|at| ended.binary_search(at).is_err() && looks_like_json(*at))
 }
 
 /// Whether a text is a tool call and nothing else: its JSON, or a code block that says so.

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::cost;
 use crate::domain::outgoing::Part;
 
 fn schema() -> Schema {
@@ -16,9 +17,9 @@ fn reply(kind: ReplyKind, response: &str, data: &str) -> Reply {
 #[test]
 fn the_document_that_is_sent_is_the_file_itself() {
     let document: Value = serde_json::from_str(include_str!("../../../response_schema.json")).unwrap();
-    assert_eq!(*schema().document(), document);
-    assert_eq!(document.pointer("/json_schema/name"), Some(&json!("bot_response_format")));
-    assert_eq!(document.pointer("/json_schema/strict"), Some(&json!(true)));
+    let form = schema().form();
+    assert_eq!((form.name.as_str(), form.strict), ("bot_response_format", Some(true)));
+    assert_eq!(Some(&form.schema), document.pointer("/json_schema/schema"));
 }
 
 #[test]
@@ -292,4 +293,45 @@ proptest! {
         prop_assert!(!spoken.contains("<tool_call>") && !spoken.contains("[TOOL_CALLS]"), "{spoken}");
         prop_assert!(!loose.starts_with("<think>"), "{loose}");
     }
+}
+
+/// Answers that take the longest to make sense of.
+fn nasty(size: usize) -> Vec<String> {
+    let of = |piece: &str| piece.repeat(size / piece.len());
+    let half = |piece: &str| piece.repeat(size / piece.len() / 2);
+    vec![
+        of("{"),
+        of("{\"a\":"),
+        of("<|"),
+        of("\"response\""),
+        of("[think]"),
+        of("<think>`</think>"),
+        of("```json\n{"),
+        of("{} "),
+        format!("{{{}", of("\"response\" ")),
+        format!("{}{} z", half("{\"a\" x "), half("}")),
+        format!("<invoke>{}", of("invoke>")),
+        of("<invoke/>"),
+        of("<a:invoke></b:invok>"),
+        format!("{{\"response\": \"{}", of("\\")),
+    ]
+}
+
+#[test]
+fn making_sense_of_an_answer_costs_in_proportion_to_it() {
+    let schema = schema();
+    cost::grows_linearly(1024, nasty, |answers| {
+        for answer in &answers {
+            drop(schema.read(answer));
+        }
+    });
+}
+
+#[test]
+fn saving_the_words_of_an_answer_costs_in_proportion_to_it() {
+    cost::grows_linearly(1024, nasty, |answers| {
+        for answer in &answers {
+            drop((salvage::plain_text(answer), salvage::spoken(answer)));
+        }
+    });
 }

@@ -9,16 +9,18 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::routing::post;
-use serde_json::json;
+use http::HeaderMap;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::*;
-use crate::domain::completion::{Finish, Item, Role, Usage};
+use crate::domain::completion::{AnswerForm, Finish, Item, Role, Usage};
 use crate::llm::http::{ANSWER_BYTES, BLANK_RUN};
 use crate::llm::registry::{self, DefaultRow};
+use crate::ports::Delta;
 
 const KEY: &str = "sk-canary-7f3a9b";
 const SHORT: Duration = Duration::from_millis(300);
@@ -32,6 +34,10 @@ fn client(model: &str, base_url: String, timeout: Duration) -> Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let default = DefaultRow { model: model.into(), base_url, key: Some(KEY.into()), timeout };
     Client::new(registry::build(None, &default, &|_| None).unwrap()).unwrap()
+}
+
+fn form() -> AnswerForm {
+    AnswerForm { name: "n".into(), description: None, strict: Some(true), schema: json!({"type": "object"}) }
 }
 
 fn request() -> Request {
@@ -99,8 +105,7 @@ async fn one_exact_request_and_its_answer() {
     .unwrap();
     let mut request = request();
     request.messages.push(Item { raw: Some(raw.clone()), ..Item::new(Role::Assistant, "the view") });
-    request.response_format =
-        Some(Arc::new(json!({"type": "json_schema", "json_schema": {"name": "n", "strict": true}})));
+    request.form = Some(Arc::new(form()));
     let completion = client.complete("m", &request).await.unwrap();
 
     let whole = Completion {
@@ -116,7 +121,7 @@ async fn one_exact_request_and_its_answer() {
     let expected = concat!(
         r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"},"#,
         r#"{"content":null,"provider":{"n":[1,-2.5,1e-9],"sig":"AbC="},"role":"assistant","tool_calls":[]}],"#,
-        r#""temperature":0.7,"response_format":{"json_schema":{"name":"n","strict":true},"type":"json_schema"}}"#
+        r#""temperature":0.7,"response_format":{"json_schema":{"name":"n","strict":true,"schema":{"type":"object"}},"type":"json_schema"}}"#
     );
     assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), serde_json::from_str::<Value>(expected).unwrap());
     assert!(String::from_utf8_lossy(&body).contains(&raw.to_string()));
@@ -181,6 +186,19 @@ async fn each_status_has_its_kind() {
     let vllm = r#"{"object": "error", "message": "This model's maximum context length is 4096 tokens", "code": 400}"#;
     for (status, body, kind, message) in [
         (400, plain, ModelErrorKind::BadRequest, "status 400: t: no"),
+        (
+            400,
+            r#"{"error": {"message": "No connected db.", "type": "no_db_connection", "code": "400"}}"#,
+            ModelErrorKind::Refused,
+            "status 400: 400: No connected db.",
+        ),
+        (
+            400,
+            r#"{"error": {"message": "litellm.ContentPolicyViolationError: no", "type": null, "code": "400"}}"#,
+            ModelErrorKind::Filtered,
+            "status 400: 400: litellm.ContentPolicyViolationError: no",
+        ),
+        (501, plain, ModelErrorKind::Unsupported, "status 501: t: no"),
         (
             400,
             lite,
@@ -292,7 +310,7 @@ async fn a_success_that_is_none() {
         ("", ModelErrorKind::Malformed),
         ("data: {\"choices\": []}\n\ndata: [DONE]\n\n", ModelErrorKind::Malformed),
         (&ANSWER[..ANSWER.len() - 1], ModelErrorKind::Malformed),
-        (r#"{"choices": []}"#, ModelErrorKind::Malformed),
+        (r#"{"choices": null}"#, ModelErrorKind::Malformed),
         ("[1, 2]", ModelErrorKind::Malformed),
         (&deep_inside, ModelErrorKind::Malformed),
         (&number, ModelErrorKind::Malformed),
@@ -490,7 +508,12 @@ async fn many_at_once() {
 fn sink() -> (DeltaSink, Arc<Mutex<String>>) {
     let heard = Arc::new(Mutex::new(String::new()));
     let told = Arc::clone(&heard);
-    (Arc::new(move |text: &str| told.lock().push_str(text)), heard)
+    let sink = move |delta: Delta<'_>| {
+        if let Delta::Text(text) = delta {
+            told.lock().push_str(text);
+        }
+    };
+    (Arc::new(sink), heard)
 }
 
 #[tokio::test]
@@ -547,7 +570,7 @@ async fn what_a_provider_refuses_and_we_can_do_without_is_left_out_for_a_while()
         };
         let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
         let client = warm(format!("http://{address}"));
-        let formed = Request { response_format: Some(Arc::new(json!({"type": "json_schema"}))), ..request() };
+        let formed = Request { form: Some(Arc::new(form())), ..request() };
         for _ in 0..2 {
             assert_eq!(client.stream("m", &formed, sink().0).await.unwrap().content, "hello", "{words}");
         }
@@ -600,4 +623,29 @@ async fn a_row_that_says_no_is_never_asked_to_stream() {
     client.stream("local", &request(), sink().0).await.unwrap();
     let body = told.recv().await.unwrap();
     assert!(body.get("stream").is_none() && body.get("stream_options").is_none(), "{body}");
+}
+
+#[tokio::test]
+async fn a_model_that_knows_the_limit_of_tokens_by_its_other_name_gets_that() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = move |body: Bytes| async move {
+        let body = serde_json::from_slice::<Value>(&body).unwrap();
+        let refused = body.get("max_tokens").is_some();
+        tell.send((body.get("max_tokens").cloned(), body.get("max_completion_tokens").cloned())).unwrap();
+        let words = "Unsupported parameter: 'max_tokens' is not supported with this model.";
+        let refusal = json!({"error": {"message": words}}).to_string();
+        if refused { (StatusCode::BAD_REQUEST, refusal) } else { (StatusCode::OK, ANSWER.to_owned()) }
+    };
+    let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let text = r#"{"models": {"m": {"max_tokens": 700}}}"#;
+    let default = DefaultRow { model: "m".into(), base_url: format!("http://{address}"), key: None, timeout: LONG };
+    let file = registry::File { path: "models.json", text };
+    let client = Client::new(registry::build(Some(file), &default, &|_| None).unwrap()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(client.complete("m", &request()).await.unwrap().content, "hello");
+    }
+    let asked: Vec<_> = std::iter::from_fn(|| told.try_recv().ok()).collect();
+    let most = || Some(json!(700));
+    assert_eq!(asked, [(most(), None), (None, most()), (None, most())]);
 }

@@ -70,3 +70,13 @@ fn only_this_machine_goes_without_a_proxy() {
         assert!(!is_loopback(base), "{base}");
     }
 }
+
+#[tokio::test]
+async fn a_long_answer_is_parsed_off_the_task() {
+    let text = "x".repeat(LONG_ANSWER);
+    let body = format!("{{\"choices\": [\"{text}\"]}}").into_bytes();
+    let parsing = whole(body);
+    tokio::pin!(parsing);
+    assert!(futures_util::poll!(parsing.as_mut()).is_pending());
+    assert!(parsing.await.is_ok() && whole(b"{}".to_vec()).await.is_ok());
+}

@@ -156,6 +156,8 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             fallback: fields.read("fallback", "a list of row keys", texts).unwrap_or_default(),
             stream: fields.flag("stream").unwrap_or(true),
             temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
+            max_tokens: fields.read("max_tokens", "a whole number of tokens above 0", tokens),
+            cache_control: fields.flag("cache_control").unwrap_or(false),
             max_context: fields.read("max_context", "a whole number of messages", count),
             price: fields.read("price_per_million", "an object with \"input\" and \"output\" in dollars", price),
             key,
@@ -250,6 +252,10 @@ fn texts(value: &Value) -> Option<Vec<String>> {
 
 fn count(value: &Value) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
+}
+
+fn tokens(value: &Value) -> Option<u32> {
+    u32::try_from(value.as_u64()?).ok().filter(|tokens| *tokens > 0)
 }
 
 fn temperature(value: &Value) -> Option<f64> {

@@ -30,7 +30,7 @@ impl Models for Scripted {
 
     async fn complete(&self, _row: &str, request: &Request) -> Result<Completion, ModelError> {
         let offered = !request.tools.is_empty();
-        let typed = request.response_format.is_some();
+        let typed = request.form.is_some();
         let told = request.messages.iter().any(|item| item.role == Role::Tool && item.content.contains(NUMBER));
         let refuse = |message: &str| Err(ModelError::new(ModelErrorKind::BadRequest, message));
         match self.0 {

@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::*;
+use crate::cost;
 use crate::domain::completion::{Completion, Finish};
+use crate::llm::chat::ChatCompletions;
 
 const OPENAI: &str = concat!(
     "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null,\"obfuscation\":\"aB\"}\n\n",
@@ -54,6 +56,8 @@ const CLAUDE: &str = concat!(
 
 struct Read {
     heard: String,
+    /// Characters that were not for people.
+    hidden: usize,
     result: Result<Completion, ModelError>,
 }
 
@@ -61,13 +65,16 @@ async fn run<S>(source: S) -> Read
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
 {
-    let heard = Arc::new(Mutex::new(String::new()));
+    let heard = Arc::new(Mutex::new((String::new(), 0)));
     let told = Arc::clone(&heard);
-    let sink: DeltaSink = Arc::new(move |text| told.lock().push_str(text));
-    let result = read(source, &sink).await;
-    let result = result.and_then(|body| wire::read(serde_json::from_slice(&body).unwrap(), || 40));
-    let heard = heard.lock().clone();
-    Read { heard, result }
+    let sink: DeltaSink = Arc::new(move |delta: Delta<'_>| match delta {
+        Delta::Text(text) => told.lock().0.push_str(text),
+        Delta::Hidden(chars) => told.lock().1 += chars,
+    });
+    let result = read(source, &ChatCompletions, &sink).await;
+    let result = result.and_then(|answer| ChatCompletions.read(answer, &|| 40));
+    let (heard, hidden) = heard.lock().clone();
+    Read { heard, hidden, result }
 }
 
 fn pieces(
@@ -86,7 +93,7 @@ const STOP: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"
 #[tokio::test]
 async fn every_provider_is_understood() {
     for stream in [OPENAI, VLLM, OLLAMA, GEMINI, CLAUDE] {
-        let Read { heard, result } = run(pieces([stream])).await;
+        let Read { heard, result, .. } = run(pieces([stream])).await;
         let completion = result.unwrap_or_else(|error| panic!("{error} in {stream}"));
         assert_eq!((heard.as_str(), completion.content.as_str()), ("Hello 😀", "Hello 😀"), "{stream}");
         assert_eq!(completion.finish, Finish::Stop);
@@ -106,7 +113,7 @@ proptest! {
         places.sort_unstable();
         let cut = places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let Read { heard, result } = runtime.block_on(run(pieces(cut)));
+        let Read { heard, result, .. } = runtime.block_on(run(pieces(cut)));
         prop_assert_eq!(heard, "Hello 😀");
         prop_assert_eq!(result.map(|completion| completion.content), Ok("Hello 😀".to_owned()));
     }
@@ -118,7 +125,7 @@ proptest! {
         let at = at.index(bytes.len());
         let finish = text.find("\"finish_reason\":\"stop\"").unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let Read { heard, result } = runtime.block_on(run(pieces([&bytes[..at]])));
+        let Read { heard, result, .. } = runtime.block_on(run(pieces([&bytes[..at]])));
         prop_assert!("Hello 😀".starts_with(&heard));
         if at < finish {
             prop_assert!(result.is_err());
@@ -159,7 +166,7 @@ async fn errors_inside_a_stream_are_errors() {
         ("data: not json\n\n", Malformed),
         ("", Connection),
     ] {
-        let Read { heard, result } = run(pieces([half.as_str(), rest])).await;
+        let Read { heard, result, .. } = run(pieces([half.as_str(), rest])).await;
         assert_eq!((heard.as_str(), result.unwrap_err().kind), ("Hel", kind), "{rest}");
     }
     let first = run(pieces(["data: {\"error\": {\"message\": \"no\"}}\n\n"])).await;
@@ -169,7 +176,7 @@ async fn errors_inside_a_stream_are_errors() {
 #[tokio::test]
 async fn a_closing_mark_ends_an_answer_without_a_finish_reason() {
     for mark in ["data: [DONE]\n\n", "data: [DONE]"] {
-        let Read { heard, result } = run(pieces([content("Hello").as_str(), mark])).await;
+        let Read { heard, result, .. } = run(pieces([content("Hello").as_str(), mark])).await;
         let completion = result.unwrap();
         assert_eq!((heard.as_str(), completion.content.as_str()), ("Hello", "Hello"));
         assert_eq!(completion.finish, Finish::Other("none".to_owned()));
@@ -195,7 +202,7 @@ async fn what_goes_wrong_behind_the_finish_harms_nothing() {
 #[tokio::test]
 async fn plain_json_is_an_answer_too() {
     let body = r#" {"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
-    let Read { heard, result } = run(pieces([&body[..1], &body[1..9], &body[9..]])).await;
+    let Read { heard, result, .. } = run(pieces([&body[..1], &body[1..9], &body[9..]])).await;
     assert_eq!((heard.as_str(), result.unwrap().content.as_str()), ("", "hello"));
     let empty = run(pieces(["", "  "])).await.result.unwrap_err();
     assert_eq!(empty.kind, ModelErrorKind::Malformed);
@@ -215,7 +222,7 @@ async fn a_stream_may_think_long_but_not_stand_still() {
         Box::pin(begin.chain(rest).chain(stream::pending()))
     };
     let begun = Instant::now();
-    let Read { heard, result } = run(waits(55, vec![])).await;
+    let Read { heard, result, .. } = run(waits(55, vec![])).await;
     assert_eq!((heard.as_str(), result.unwrap_err().kind), ("Hel", ModelErrorKind::Timeout));
     assert_eq!(begun.elapsed(), Duration::from_secs(55) + IDLE);
 
@@ -240,4 +247,82 @@ async fn nothing_grows_without_bound() {
     assert!(error.message.contains("blanks"), "{error}");
     let blank_start = stream::repeat_with(|| Ok(Bytes::from("\n".repeat(5000))));
     assert!(run(blank_start).await.result.is_err());
+}
+
+#[tokio::test]
+async fn thoughts_and_calls_are_counted_and_not_told() {
+    let thought = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"reasoning_content\":\"let me see\"}}]}\n\n";
+    let Read { heard, hidden, result } = run(pieces([thought])).await;
+    assert_eq!((heard.as_str(), hidden), ("", 10));
+    assert!(result.is_err(), "it broke off");
+}
+
+#[tokio::test]
+async fn an_empty_list_of_choices_with_usage_is_a_blocked_prompt() {
+    let blocked = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":0}}\n\ndata: [DONE]\n\n";
+    let completion = run(pieces([blocked])).await.result.unwrap();
+    assert_eq!((completion.finish, completion.usage.prompt), (Finish::Filtered, 9));
+}
+
+#[tokio::test]
+async fn values_without_brackets_and_empty_lines_of_data_are_passed_over() {
+    let stream = format!("data:\ndata: \ndata: null\n{}data:\n\n{STOP}", content("Hello").trim_end());
+    assert!(run(pieces([stream])).await.result.is_err(), "two values in one frame");
+    let stream = format!("data:\ndata: \ndata: null\n{}data:\n\n{STOP}", content("Hello"));
+    assert_eq!(run(pieces([stream])).await.result.unwrap().content, "Hello");
+}
+
+#[tokio::test]
+async fn a_flood_of_calls_or_of_lines_is_given_up() {
+    let call = |index: usize| format!("{{\"index\":{index},\"id\":\"c{index}\",\"function\":{{\"name\":\"f\"}}}}");
+    let calls: Vec<String> = (0..40_000).map(call).collect();
+    let frame = |calls: &[String]| {
+        format!("data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{}]}}}}]}}\n\n", calls.join(","))
+    };
+    let lines = "data: [\n".repeat(100_000);
+    for flood in [frame(&calls[..8_000]), calls.chunks(10).map(frame).collect(), lines] {
+        assert_eq!(run(pieces([flood])).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    }
+}
+
+/// Counts how often others had their turn while this was read.
+async fn turns_of_others(stream: String) -> usize {
+    let reading = run(pieces([stream]));
+    tokio::pin!(reading);
+    let mut turns = 0;
+    while futures_util::poll!(reading.as_mut()).is_pending() {
+        turns += 1;
+        tokio::task::yield_now().await;
+    }
+    turns
+}
+
+#[tokio::test]
+async fn others_have_their_turn_while_a_long_piece_is_read() {
+    let stream = content("word ").repeat(4_000) + STOP;
+    let slices = stream.len() / SLICE_BYTES;
+    assert!(slices > 9 && turns_of_others(stream).await >= slices - 1);
+}
+
+#[test]
+fn a_stream_costs_in_proportion_to_its_length() {
+    let stream = |size: usize| content("word ").repeat(size / 64) + STOP;
+    cost::grows_linearly(8 * 1024, stream, |stream| drop(driven(run(pieces([stream])))));
+}
+
+#[test]
+fn lines_of_data_without_an_end_cost_in_proportion_to_their_length() {
+    let lines = |size: usize| "data: {\"a\":\n".repeat(size / 12);
+    cost::grows_linearly(4 * 1024, lines, |lines| drop(driven(run(pieces([lines])))));
+}
+
+#[test]
+fn blanks_before_an_answer_cost_in_proportion_to_their_number() {
+    let blanks = |size: usize| vec![" "; size];
+    cost::grows_linearly(1024, blanks, |blanks| drop(driven(run(pieces(blanks)))));
+}
+
+/// The result of a future, on this thread.
+fn driven<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }

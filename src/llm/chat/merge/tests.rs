@@ -1,11 +1,20 @@
 use super::*;
+use crate::cost;
 
 fn merged(deltas: impl IntoIterator<Item = Value>) -> Value {
     let mut merged = Merged::default();
     for delta in deltas {
-        merged.take(json!({"choices": [{"index": 0, "delta": delta}]}));
+        said(&mut merged, json!({"choices": [{"index": 0, "delta": delta}]}));
     }
-    merged.into_body()["choices"][0]["message"].take()
+    message_of(merged)
+}
+
+fn said(merged: &mut Merged, chunk: Value) -> String {
+    merged.take(chunk).unwrap().text
+}
+
+fn message_of(merged: Merged) -> Value {
+    Box::new(merged).into_answer().unwrap()["choices"][0]["message"].take()
 }
 
 #[test]
@@ -78,24 +87,24 @@ fn content_may_be_a_list_of_parts() {
         json!([{"type": "text", "text": "l"}]),
         json!("o"),
     ] {
-        heard += &whole.take(json!({"choices": [{"delta": {"content": content}}]}));
+        heard += &said(&mut whole, json!({"choices": [{"delta": {"content": content}}]}));
     }
     assert_eq!(heard, "Hello");
-    let body = whole.into_body();
-    assert_eq!(wire::text_of(body.pointer("/choices/0/message/content")).0, "Hello");
+    assert_eq!(text_of(message_of(whole).get("content")).0, "Hello");
 }
 
 #[test]
 fn other_choices_are_nobodys_business() {
     let mut merged = Merged::default();
     assert_eq!(
-        merged.take(
+        said(
+            &mut merged,
             json!({"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]})
         ),
         "yes"
     );
     assert_eq!(
-        merged.take(json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})),
+        said(&mut merged, json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})),
         ""
     );
     assert!(!merged.is_finished());
@@ -105,9 +114,9 @@ fn other_choices_are_nobodys_business() {
 fn a_whole_message_in_one_chunk_is_taken_once() {
     let mut merged = Merged::default();
     let chunk = json!({"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
-    assert_eq!(merged.take(chunk.clone()), "hi");
-    assert_eq!(merged.take(chunk), "");
-    assert_eq!(merged.into_body()["choices"][0]["message"]["content"], "hi");
+    assert_eq!(said(&mut merged, chunk.clone()), "hi");
+    assert_eq!(said(&mut merged, chunk), "");
+    assert_eq!(message_of(merged)["content"], "hi");
 }
 
 #[test]
@@ -120,7 +129,7 @@ fn nonsense_is_no_reason_to_panic() {
         json!({"choices": [{"delta": "x"}]}),
         json!({"choices": [{"delta": {"content": 7, "tool_calls": {"a": [1]}}}]}),
     ] {
-        Merged::default().take(chunk);
+        drop(Merged::default().take(chunk));
     }
     let clash = merged([
         json!({"a": "x", "tool_calls": [1]}),
@@ -128,4 +137,29 @@ fn nonsense_is_no_reason_to_panic() {
         json!({"a": [1], "tool_calls": "y"}),
     ]);
     assert_eq!(clash["a"], json!([1]));
+}
+
+#[test]
+fn lists_are_bounded() {
+    let call = |index: usize| json!({"index": index, "id": format!("c{index}"), "function": {"name": "f"}});
+    let delta = |most: usize| json!({"choices": [{"delta": {"tool_calls": (0..most).map(call).collect::<Vec<_>>()}}]});
+    assert!(Merged::default().take(delta(ITEMS_MAX)).is_ok());
+    assert!(Merged::default().take(delta(ITEMS_MAX + 1)).is_err());
+}
+
+#[test]
+fn deltas_of_calls_cost_in_proportion_to_their_length() {
+    // As many calls as there may be, and pieces of their arguments in an order that finds each of them late.
+    let deltas = |size: usize| {
+        let piece = |turn: usize| {
+            let index = ITEMS_MAX - 1 - turn % ITEMS_MAX;
+            json!({"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"arguments": "x"}}]}}]})
+        };
+        (0..size).map(piece).collect::<Vec<Value>>()
+    };
+    cost::grows_linearly(2 * ITEMS_MAX, deltas, |deltas| {
+        let mut merged = Merged::default();
+        deltas.into_iter().for_each(|delta| drop(merged.take(delta)));
+        drop(Box::new(merged).into_answer());
+    });
 }

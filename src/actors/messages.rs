@@ -1,0 +1,16 @@
+//! What actors tell each other, a file for each receiver, with the plain data that travels along. Nothing in here knows an actor,
+//! so actors can write to each other without importing each other. What an actor tells itself stands beside it.
+
+pub mod commands;
+pub mod config_watcher;
+pub mod conversation;
+pub mod conversations;
+pub mod discord;
+pub mod gateway;
+pub mod identify_queue;
+pub mod journal;
+pub mod llm_dispatcher;
+pub mod outbox;
+pub mod presence_scheduler;
+pub mod rate_limiter;
+pub mod restriction_sweeper;

@@ -1,0 +1,89 @@
+//! What those who ask models tell the dispatcher, and what it answers.
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::actors::handle::Reply;
+use crate::domain::completion::{Completion, Usage};
+use crate::domain::ids::{Person, TurnId};
+use crate::domain::model::Row;
+use crate::ports::ModelError;
+
+/// What the dispatcher is told and asked.
+pub enum LlmDispatcherMsg {
+    /// Asks for a lease on a model call. The reply comes when a permit is free, or at once where the priority does not wait.
+    Acquire {
+        /// The row asked for; none means the default row.
+        row: Option<String>,
+        /// Rows that this turn has tried in vain.
+        tried: Vec<String>,
+        /// How much it matters.
+        priority: Priority,
+        /// The permit, or why there is none.
+        reply: Reply<Result<Lease, NoModel>>,
+    },
+    /// They tell how the call went.
+    Report(Report),
+}
+
+/// How much a call matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Priority {
+    /// This person waits for it: it waits for a permit, and permits go round by person.
+    Waits(Person),
+    /// No person waits for it: it takes a permit only if one is free and no request waits.
+    IfFree,
+    /// It can wait: the same, and never one of the last permits.
+    Spare,
+}
+
+/// The right to make one call to one model. Dropping it gives the permit back.
+pub struct Lease {
+    /// The model.
+    pub row: Row,
+    pub(in crate::actors) permit: OwnedSemaphorePermit,
+}
+
+/// Why no model can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoModel {
+    /// Every row was tried in vain.
+    Exhausted,
+    /// The breakers of all remaining rows are open.
+    Open,
+    /// There is no permit for a call that must not wait.
+    Busy,
+}
+
+/// How one call went.
+pub struct Report {
+    /// For which turn; none for a line of status.
+    pub turn: Option<TurnId>,
+    /// Whose turn it is; none for the bot's own.
+    pub person: Option<Person>,
+    /// Which row was asked.
+    pub row: String,
+    /// Which try of this row it was, from one.
+    pub tries: u32,
+    /// How long it took.
+    pub took: std::time::Duration,
+    /// What had been streamed at least when it failed; none when nothing had. A stream that flowed is no failure of the model.
+    pub streamed: Option<Usage>,
+    /// What came of it: the completion without its text, or the error.
+    pub result: Result<Summary, ModelError>,
+}
+
+/// What is logged of a completion.
+pub struct Summary {
+    /// Why it stopped.
+    pub finish: String,
+    /// Its tokens.
+    pub usage: Usage,
+    /// How many tools it wants to have run.
+    pub calls: usize,
+}
+
+impl From<&Completion> for Summary {
+    fn from(completion: &Completion) -> Self {
+        Self { finish: completion.finish.as_str().to_owned(), usage: completion.usage, calls: completion.calls.len() }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a turn has spent so far. It survives the future that the turn's deadline drops, and the task that panics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::domain::completion::Usage;
+use crate::domain::ids;
+use crate::domain::ledger;
+use crate::domain::model::Row;
+use crate::domain::turn::Effort;
+
+/// The effort of one turn. Clones are the same one.
+#[derive(Clone, Default)]
+pub struct Tally(Arc<Mutex<Effort>>);
+
+impl Tally {
+    /// A call to this row gave a completion.
+    pub(super) fn completed(&self, row: &Row, usage: Usage, took: Duration) {
+        let effort = &mut *self.0.lock();
+        add(effort, row, usage);
+        effort.model = Some(row.key.clone());
+        effort.waited_ms += ids::millis(took);
+    }
+
+    /// A call to this row ended without one, after so much had been streamed.
+    pub(super) fn cut_off(&self, row: &Row, at_least: Usage) {
+        add(&mut self.0.lock(), row, at_least);
+    }
+
+    /// What was spent by now.
+    #[must_use]
+    pub fn effort(&self) -> Effort {
+        self.0.lock().clone()
+    }
+}
+
+fn add(effort: &mut Effort, row: &Row, usage: Usage) {
+    ledger::charge(effort, row.price, usage);
+    effort.usage += usage;
+}
+
+/// How many characters of one call's answer came so far. Clones are the same count.
+#[derive(Clone, Default)]
+pub(super) struct Flow(Arc<AtomicUsize>);
+
+impl Flow {
+    pub fn add(&self, chars: usize) {
+        self.0.fetch_add(chars, Ordering::Relaxed);
+    }
+
+    pub fn chars(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,86 @@
+//! The actors of a door, made of its record.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Wiring, template};
+use crate::actors::discord::Discord;
+use crate::actors::door::{DoorRecord, Pacing, Source};
+use crate::actors::handle::Handle;
+use crate::actors::identify_queue::IdentifyQueue;
+use crate::actors::outbox::{Outbox, Pacer};
+use crate::actors::shard::ShardParts;
+use crate::actors::source::SourceActor;
+use crate::actors::supervisor::ChildSpec;
+use crate::actors::tree::{ROOT, Row, Scope};
+use crate::config::edges::Shards;
+use crate::domain::ids::Door;
+use crate::ports::ShardedSource;
+
+impl Wiring {
+    pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
+        let Pacing { requests_per_second, refusals } = record.pacing;
+        Outbox {
+            poster: Arc::clone(&record.poster),
+            pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
+            dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
+            journal: self.handles.journal.clone(),
+            events: self.parts.events.clone(),
+        }
+    }
+
+    /// The actor that keeps the connection of a door, if it has one connection.
+    pub(super) fn source(&self, row: &'static Row, record: &DoorRecord) -> Option<ChildSpec> {
+        let Source::Connection(source) = &record.source else { return None };
+        let actor = SourceActor {
+            door: record.door.clone(),
+            source: Arc::clone(source),
+            intake: Arc::new(self.handles.intake()),
+            dice: Arc::clone(&self.parts.dice),
+            board: Arc::clone(&self.parts.board),
+            exit: Arc::clone(&self.parts.exit),
+        };
+        Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
+    }
+
+    /// The door that has shards, and their source.
+    fn sharded(&self) -> Option<(&Door, &Arc<dyn ShardedSource>)> {
+        self.parts.doors.iter().find_map(|record| Some((&record.door, record.shards()?)))
+    }
+
+    pub(super) fn discord(&self, row: &'static Row) -> Option<Discord> {
+        let (door, source) = self.sharded()?;
+        let parts = ShardParts {
+            door: door.clone(),
+            source: Arc::clone(source),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            began: self.parts.clock.now(),
+            dice: Arc::clone(&self.parts.dice),
+            live: self.parts.live.clone(),
+            presence: self.presence.subscribe(),
+            board: Arc::clone(&self.parts.board),
+            gateway: self.handles.gateway.clone(),
+            outbox: self.handles.outboxes.of(door).clone(),
+            identify_queue: self.handles.identify_queue.clone(),
+            exit: Arc::clone(&self.parts.exit),
+        };
+        Some(Discord { template: template(row), parts })
+    }
+
+    pub(super) fn identify_queue(&self) -> Option<IdentifyQueue> {
+        let (_, source) = self.sharded()?;
+        Some(IdentifyQueue {
+            source: Arc::clone(source),
+            shards: match self.parts.live.now().settings.discord.shards {
+                Shards::Auto => None,
+                Shards::Count(count) => Some(count),
+            },
+            discord: self.handles.discord.clone(),
+            dice: Arc::clone(&self.parts.dice),
+            exit: Arc::clone(&self.parts.exit),
+        })
+    }
+}

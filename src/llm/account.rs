@@ -1,0 +1,52 @@
+//! An endpoint as the library wants it. Its own configuration types would read the environment.
+
+use async_openai::config::Config;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+
+/// Where requests are sent, and the key that they carry.
+#[derive(Clone)]
+pub struct Account {
+    base: String,
+    key: SecretString,
+    headers: HeaderMap,
+}
+
+impl Account {
+    /// An account at this address.
+    ///
+    /// # Errors
+    /// The key has characters that no header can carry.
+    pub fn new(base: String, key: Option<SecretString>) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &key {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
+                .map_err(|_| "the key has characters that no header can carry".to_owned())?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(Self { base, key: key.unwrap_or_default(), headers })
+    }
+}
+
+impl Config for Account {
+    fn headers(&self) -> HeaderMap {
+        self.headers.clone()
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn query(&self) -> Vec<(&str, &str)> {
+        Vec::new()
+    }
+
+    fn api_base(&self) -> &str {
+        &self.base
+    }
+
+    fn api_key(&self) -> &SecretString {
+        &self.key
+    }
+}
