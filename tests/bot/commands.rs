@@ -8,8 +8,8 @@ use staffai::app::system::SystemClock;
 use staffai::playground::guild::Message;
 use staffai::playground::guild::ids::MessageId;
 use staffai::playground::interactions::{Interact, Interaction};
-use staffai::store::Backend;
 use staffai::store::embedded::opener::Opener;
+use staffai::store::{Backend, Steps};
 
 use crate::model::Act;
 use crate::support::{Said, Setup, World, story};
@@ -73,7 +73,7 @@ impl World {
     /// Everything in the store. The bot must have stopped.
     async fn stored(&self) -> Vec<(String, String)> {
         let store = Opener::new(self.dir.path().join("data"), Arc::new(SystemClock)).open().unwrap();
-        let rows = store.scan("", 100_000).await.unwrap();
+        let rows = store.scan("", 100_000, &Steps::default()).await.unwrap();
         store.close().await;
         rows
     }

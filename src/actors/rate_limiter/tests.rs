@@ -179,6 +179,41 @@ async fn tokens_add_up_and_what_rests_on_estimates_is_no_breach() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn long_answers_of_one_member_restrict_nobody_else() {
+    let mut world = world(&[]).await;
+    for number in ["10", "11"] {
+        let long = turn(number, "7", "42");
+        world.admit(&long);
+        assert_eq!(world.offered().await.as_deref(), Some(number));
+        world.took(&long, 500, 9_000);
+    }
+    for (number, tokens) in [("20", 900), ("21", 980), ("22", 1_000)] {
+        let short = turn(number, "8", "42");
+        world.admit(&short);
+        assert_eq!(world.offered().await.as_deref(), Some(number), "{:?}", world.standing("8").await);
+        world.took(&short, tokens / 2, tokens / 2);
+    }
+    assert_eq!(world.standing("8").await.tokens.0, 2_880);
+    world.admit(&turn("23", "8", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("23"));
+    assert!(world.breaches().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_little_left_hears_when_there_is_more_and_is_not_restricted() {
+    let mut world = world(&[("TOKEN_RATE_LIMIT_COUNT", "1000"), ("RATE_LIMIT_MESSAGE_USER", "Off with you!")]).await;
+    let first = turn("10", "7", "42");
+    world.admit(&first);
+    world.took(&first, 500, 490);
+    world.admit(&turn("11", "7", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    let (_, said, reason) = world.refused().await.unwrap();
+    assert_eq!(reason, "token limit, by estimate");
+    assert!(said.contains("<t:1800000060:R>"), "{said}");
+    assert!(world.breaches().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn super_roles_are_counted_and_never_refused() {
     let mut world = world(&[("RATE_LIMIT_COUNT", "1"), ("SUPER_ROLE_IDS", "99")]).await;
     for number in ["10", "11", "12"] {
