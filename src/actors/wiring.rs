@@ -230,6 +230,7 @@ impl Wiring {
             in_flight,
             timeline: Arc::clone(&parts.timeline),
             busy: Arc::default(),
+            closed: Arc::default(),
             interjections: Arc::default(),
             events: parts.events.clone(),
         });

@@ -357,6 +357,7 @@ impl Stream {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming });
             }
             Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
+                let access = rights.is_some();
                 if let Some(rights) = rights {
                     self.shared.rest.rights.learn(*rights);
                 }
@@ -365,6 +366,9 @@ impl Stream {
                     self.shared.rest.threads.learn(thread, parent);
                 }
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
+                if access {
+                    self.tell_now(StreamEvent::AccessChanged(None));
+                }
             }
             Event::Threads(threads) => {
                 for (thread, parent) in threads {
@@ -381,6 +385,9 @@ impl Stream {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Reacted(place)) });
             }
             Event::Rights(change) => {
+                if let Some(access) = change.may_open() {
+                    self.tell_now(StreamEvent::AccessChanged(access));
+                }
                 self.shared.rest.rights.learn(*change);
                 self.pass(sequence);
             }

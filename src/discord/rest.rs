@@ -256,6 +256,10 @@ impl Poster for Rest {
         match request {
             PostRequest::Create { .. } => self.create(request).await?.posted(),
             PostRequest::Edit { place, message, piece } => self.edit(place, message, piece).await?.posted(),
+            PostRequest::Delete { place, message } => {
+                let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
+                Ok(self.send(Method::DELETE, &path, None).await?.reply(PostResult::Done))
+            }
             PostRequest::Typing { place } => {
                 let path = format!("/channels/{}/typing", channel(place)?);
                 Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))

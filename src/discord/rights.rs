@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use super::DOOR;
 use crate::domain::ids::{Place, Timestamp};
 
 pub mod wire;
@@ -85,6 +86,17 @@ pub enum Change {
     RoleGone(u64, u64),
     /// We changed in a community.
     Ourselves(u64, Ourselves),
+}
+
+impl Change {
+    /// Where something may be allowed after it that was not before: in one place, or (inner none) anywhere; none when it only takes.
+    pub(super) fn may_open(&self) -> Option<Option<Place>> {
+        match self {
+            Self::Guild(_) | Self::Role(..) | Self::RoleGone(..) | Self::Ourselves(..) => Some(None),
+            Self::Channel(_, channel, _) => Some(Some(Place::new(DOOR, channel.to_string()))),
+            Self::GuildGone(_) | Self::ChannelGone(..) => None,
+        }
+    }
 }
 
 /// What is known of all communities.

@@ -99,6 +99,8 @@ pub enum Ending {
     LaneFull,
     /// Its lane is busy, and it may not wait.
     LaneBusy,
+    /// Nothing can be posted in its place now.
+    PlaceClosed,
     /// Its task panicked.
     Panicked,
     /// It was offered as often as a turn may be, and nothing came of it.
@@ -119,7 +121,7 @@ pub enum Ending {
 
 impl Ending {
     /// Every ending that is not about one kind of model failure.
-    const PLAIN: [Self; 17] = [
+    const PLAIN: [Self; 18] = [
         Self::NoModel,
         Self::BreakersOpen,
         Self::NoPermit,
@@ -129,6 +131,7 @@ impl Ending {
         Self::Filtered,
         Self::LaneFull,
         Self::LaneBusy,
+        Self::PlaceClosed,
         Self::Panicked,
         Self::OffersExhausted,
         Self::Stalled,
@@ -153,6 +156,7 @@ impl Ending {
             Self::Filtered => "filtered",
             Self::LaneFull => "lane full",
             Self::LaneBusy => "lane busy",
+            Self::PlaceClosed => "place closed",
             Self::Panicked => "panic",
             Self::OffersExhausted => "crashed again and again",
             Self::Stalled => "no progress",

@@ -72,7 +72,7 @@ pub enum Apology {
     TooLong,
     /// The provider's content filter refused it: waiting does not help.
     Filtered,
-    /// The answer was there but not all of it could be posted.
+    /// Nothing could be posted in that place when it was asked.
     NotPosted,
     /// The bot was stopped while it worked on the answer.
     Interrupted,
@@ -103,6 +103,7 @@ impl Apology {
             | Ending::BreakersOpen => Self::ModelDown,
             Ending::Unusable => Self::NoWords,
             Ending::Interrupted => Self::Interrupted,
+            Ending::PlaceClosed => Self::NotPosted,
             Ending::NoPermit
             | Ending::LaneFull
             | Ending::LaneBusy

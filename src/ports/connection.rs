@@ -85,6 +85,8 @@ pub enum StreamEvent {
         /// Places where something was ever posted, each with the moment of its newest message.
         newest: Vec<(Place, Timestamp)>,
     },
+    /// What we may do in one place, or in any place of the platform, may have changed.
+    AccessChanged(Option<Place>),
     /// The connection ended.
     Closed(Closed),
 }

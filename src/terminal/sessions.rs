@@ -235,6 +235,12 @@ impl Poster for Sessions {
                 let text = template::spelled_out(&piece.text, self.clock.now());
                 PostResult::Message(self.edit(place, message, &text)?)
             }
+            PostRequest::Delete { place, message } => {
+                let mut inner = self.inner.lock();
+                let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
+                session.messages.retain(|kept| kept.posted.id != *message);
+                PostResult::Done
+            }
             PostRequest::History { place, range, limit } => {
                 PostResult::Messages(self.history(place, range, usize::from(*limit)))
             }

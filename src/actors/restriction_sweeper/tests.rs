@@ -52,6 +52,8 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         Outbox {
             poster: Arc::clone(&poster) as _,
             pacer,
+            closed: Arc::default(),
+            live: live(&[], Arc::new(ScriptedModels::new(&["main"]))),
             dice,
             renderer: Arc::new(Sketches),
             journal,

@@ -71,6 +71,8 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
     let posting = crate::actors::outbox::Outbox {
         poster: Arc::clone(&poster) as _,
         pacer,
+        closed: Arc::default(),
+        live: usual(),
         dice,
         renderer: Arc::new(Sketches),
         journal: at("journal"),

@@ -407,6 +407,10 @@ impl ScriptedPoster {
                 self.carried.lock().insert(message.clone(), piece.clone());
                 PostResult::Message(message.clone())
             }
+            PostRequest::Delete { message, .. } => {
+                self.messages.lock().retain(|posted| posted.id != *message);
+                PostResult::Done
+            }
             PostRequest::Typing { .. }
             | PostRequest::AddRole(_)
             | PostRequest::RemoveRole(_)
@@ -479,7 +483,9 @@ impl Poster for ScriptedPoster {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         self.requests.lock().push((Instant::now(), request.clone()));
         let (place, script) = match request {
-            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
+            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } | PostRequest::Delete { place, .. } => {
+                (Some(place), Some(&self.posts))
+            }
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
             PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
@@ -503,7 +509,7 @@ impl Poster for ScriptedPoster {
                 panic!("the poster panicked")
             }
             Some(Go::Leaves(remaining, reset_after)) => {
-                let bucket = Some(crate::ports::Bucket { remaining, reset_after });
+                let bucket = Some(crate::ports::Bucket { id: None, remaining, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })
             }
             None => Ok(PostReply { result: self.perform_now(request), bucket: None }),

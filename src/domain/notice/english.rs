@@ -10,7 +10,7 @@ pub(super) const WORDS: Words = Words {
     no_answer: "Sorry, I could not find a good answer to that; please try to ask it differently.",
     too_long: "Sorry, that is more than I can read at once; please ask again with less text.",
     filtered: "Sorry, I may not answer that; please ask me something else.",
-    not_posted: "Sorry, I could not post my whole answer here; please ask me again.",
+    not_posted: "Sorry, I was not allowed to write here for a moment; please ask me again.",
     interrupted: "Sorry, I was interrupted while I worked on your message; please ask me again.",
     internal: "Sorry, something went wrong on my side; please ask me again.",
     busy: "Sorry, too many people are asking me things right now; please try again in a minute.",

@@ -10,7 +10,7 @@ pub(super) const WORDS: Words = Words {
     no_answer: "Entschuldige, darauf fand ich keine gute Antwort; versuch bitte, es anders zu fragen.",
     too_long: "Entschuldige, das ist mehr, als ich auf einmal lesen kann; frag bitte mit weniger Text.",
     filtered: "Entschuldige, darauf darf ich nicht antworten; frag mich bitte etwas anderes.",
-    not_posted: "Entschuldige, ich konnte hier nicht meine ganze Antwort zeigen; frag mich bitte noch einmal.",
+    not_posted: "Entschuldige, ich durfte hier gerade nicht schreiben; frag mich bitte noch einmal.",
     interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
     internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",
     busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",
