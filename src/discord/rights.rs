@@ -92,7 +92,9 @@ impl Change {
     /// Where something may be allowed after it that was not before: in one place, or (inner none) anywhere; none when it only takes.
     pub(super) fn may_open(&self) -> Option<Option<Place>> {
         match self {
-            Self::Guild(_) | Self::Role(..) | Self::RoleGone(..) | Self::Ourselves(..) => Some(None),
+            Self::Guild(_) | Self::GuildUpdate(_) | Self::Role(..) | Self::RoleGone(..) | Self::Ourselves(..) => {
+                Some(None)
+            }
             Self::Channel(_, channel, _) => Some(Some(Place::new(DOOR, channel.to_string()))),
             Self::GuildGone(_) | Self::ChannelGone(..) => None,
         }
