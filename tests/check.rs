@@ -226,7 +226,7 @@ async fn a_port_in_use_is_found_without_contacting_anybody() {
     // Whoever has the port does not answer, so it is not our own service.
     drop(std::thread::spawn(move || {
         while let Ok((stream, _)) = taken.accept() {
-            drop(stream)
+            drop(stream);
         }
     }));
     for (variable, part) in [("STAFFAI_HTTP_ADDR", "pages"), ("STAFFAI_HEALTH_ADDR", "health")] {

@@ -119,8 +119,8 @@ impl Actor for Gateway {
                     receipt.settle();
                 }
                 // Who runs a command sees that it was not answered, so it is handed on but never kept.
-                Incoming::Command(command) => settle(self.commands.cast(CommandsMsg::Run(command)), receipt),
-                Incoming::Typing(typing) => settle(self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
+                Incoming::Command(command) => settle(&self.commands.cast(CommandsMsg::Run(command)), receipt),
+                Incoming::Typing(typing) => settle(&self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }
         Ok(())
@@ -263,7 +263,7 @@ impl Gateway {
 }
 
 /// An event is taken when its receiver lives; otherwise it comes back in a moment.
-fn settle<M>(cast: Result<(), Undelivered<M>>, receipt: Receipt) {
+fn settle<M>(cast: &Result<(), Undelivered<M>>, receipt: Receipt) {
     if cast.is_ok() {
         receipt.settle();
     }

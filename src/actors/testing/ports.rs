@@ -435,7 +435,7 @@ impl ScriptedPoster {
                 match range {
                     HistoryRange::After(_) => there.truncate(limit),
                     HistoryRange::Newest | HistoryRange::Before(_) => {
-                        drop(there.drain(..there.len().saturating_sub(limit)))
+                        drop(there.drain(..there.len().saturating_sub(limit)));
                     }
                 }
                 PostResult::Messages(there)
