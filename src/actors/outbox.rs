@@ -154,7 +154,7 @@ impl Actor for Outbox {
                 state.answered.insert(&turn);
                 self.enqueue(ctx, state, &place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
-            OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, about, place, text),
+            OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
@@ -218,7 +218,7 @@ impl Outbox {
         &self,
         ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
-        about: MessageId,
+        about: &MessageId,
         place: Place,
         text: String,
     ) {
@@ -229,11 +229,11 @@ impl Outbox {
         }
         state.notices += 1;
         let parts = vec![Part::Text { text }];
-        let id = TurnId::of(&about);
+        let id = TurnId::of(about);
         self.events.publish(&place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into() });
         self.events.publish(&place, &id, || TurnUpdate::Done);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
-        self.enqueue(ctx, state, &place, Job::new(Task::Notice(about), outgoing));
+        self.enqueue(ctx, state, &place, Job::new(Task::Notice(about.clone()), outgoing));
     }
 
     fn post(

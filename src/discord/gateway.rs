@@ -317,6 +317,12 @@ impl Stream {
         }
     }
 
+    fn learn_threads(&self, threads: Vec<(crate::domain::ids::Place, crate::domain::ids::Place)>) {
+        for (thread, parent) in threads {
+            self.shared.rest.threads.learn(thread, parent);
+        }
+    }
+
     fn tell(&mut self, sequence: u64, event: Event, understood: bool) -> Result<(), Closed> {
         match event {
             // The library below keeps the session for its heartbeats. If it could not read the frame, it has none.
@@ -362,18 +368,14 @@ impl Stream {
                     self.shared.rest.rights.learn(*rights);
                 }
                 self.shared.rest.threads.prefers(&guild, locale);
-                for (thread, parent) in threads {
-                    self.shared.rest.threads.learn(thread, parent);
-                }
+                self.learn_threads(threads);
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
                 if access {
                     self.tell_now(StreamEvent::AccessChanged(None));
                 }
             }
             Event::Threads(threads) => {
-                for (thread, parent) in threads {
-                    self.shared.rest.threads.learn(thread, parent);
-                }
+                self.learn_threads(threads);
                 self.pass(sequence);
             }
             Event::GuildChanged(GuildPlaces { guild, locale, .. }, change) => {

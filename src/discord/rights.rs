@@ -90,6 +90,7 @@ pub enum Change {
 
 impl Change {
     /// Where something may be allowed after it that was not before: in one place, or (inner none) anywhere; none when it only takes.
+    #[expect(clippy::option_option, reason = "nothing, everywhere and one place are three answers")]
     pub(super) fn may_open(&self) -> Option<Option<Place>> {
         match self {
             Self::Guild(_) | Self::GuildUpdate(_) | Self::Role(..) | Self::RoleGone(..) | Self::Ourselves(..) => {

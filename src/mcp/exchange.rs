@@ -180,6 +180,7 @@ impl Exchanges {
     }
 
     /// None when it is no message at all; none inside when rmcp need not know of it.
+    #[expect(clippy::option_option, reason = "no message, and one that stays here, are two answers")]
     fn read(&self, bytes: &[u8]) -> Option<Option<ServerJsonRpcMessage>> {
         let envelope: Envelope<'_> = serde_json::from_slice(bytes).ok()?;
         let Envelope { id, method, result, error, params } = &envelope;

@@ -96,7 +96,7 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
         return Err(Failure::NotStarted(format!("its cwd {} is no folder", cwd.display())));
     }
     let program = find(command)?;
-    let args = command.args.iter().map(|arg| arg.expose_secret());
+    let args = command.args.iter().map(ExposeSecret::expose_secret);
     let mut start = match guardian {
         Some(guardian) => {
             let mut start = tokio::process::Command::new(guardian);

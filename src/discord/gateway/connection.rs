@@ -237,12 +237,12 @@ impl Connection {
                 Some(frame) => close::by_code(Some(frame.code), &frame.reason),
                 None => close::by_code(None, ""),
             }),
-            Some(Err(error)) => self.failed(error),
+            Some(Err(error)) => self.failed(&error),
             None => Err(close::by_code(None, "")),
         }
     }
 
-    fn failed(&mut self, error: ReceiveMessageError) -> Result<Option<Frame>, Closed> {
+    fn failed(&mut self, error: &ReceiveMessageError) -> Result<Option<Frame>, Closed> {
         // The library's way to take an error apart loses its source.
         if let ReceiveMessageErrorType::Deserializing { event } = error.kind() {
             self.silent = Instant::now() + self.patience;
@@ -252,7 +252,7 @@ impl Connection {
             ReceiveMessageErrorType::Reconnect => "the gateway could not be reached",
             _ => "the gateway library failed",
         };
-        Err(resume(format!("{what}: {}", reasons(&error))))
+        Err(resume(format!("{what}: {}", reasons(error))))
     }
 
     fn dead(&self) -> Closed {

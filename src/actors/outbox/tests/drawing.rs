@@ -28,7 +28,7 @@ impl World {
 
 /// Words that fill messages of a hundred characters.
 fn words(from: usize, to: usize) -> String {
-    (from..to).map(|n| format!("word{n:03} ")).collect::<String>().trim_end().to_owned()
+    (from..to).map(|n| format!("word{n:03}")).collect::<Vec<_>>().join(" ")
 }
 
 #[tokio::test(start_paused = true)]
