@@ -8,8 +8,9 @@ use tokio::time::Instant;
 use super::RateLimiter;
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::restriction_sweeper::SweeperMsg;
+use crate::domain::ending::{Dropped, OverLimit};
 use crate::domain::ids::{self, Timestamp, TurnId};
-use crate::domain::limits::{Member, Refusal};
+use crate::domain::limits::{Member, Refusal, Tier};
 use crate::domain::notice::limit as notice;
 use crate::domain::notice::template::Filling;
 use crate::domain::turn::{self, Effort, Outcome, Turn};
@@ -49,13 +50,13 @@ impl RateLimiter {
             "the turn is over a limit"
         );
         metrics::counter!("staffai_limit_refused_total", "tier" => tier).increment(1);
-        let reason = match (refusal.unsettled, tier) {
-            (true, _) => "token limit, by estimate",
-            (false, "tokens") => "token limit",
-            (false, _) => "message limit",
+        let limit = match (refusal.unsettled, refusal.tier) {
+            (true, _) => OverLimit::Estimate,
+            (false, Tier::Tokens) => OverLimit::Tokens,
+            (false, Tier::Messages) => OverLimit::Messages,
         };
         if !turn.trigger.is_asked() {
-            return self.drop_turn(turn.id, reason);
+            return self.drop_turn(turn.id, limit);
         }
         if !refusal.unsettled {
             // While the sweeper is down nobody is restricted; the next breach is.
@@ -63,13 +64,13 @@ impl RateLimiter {
         }
         let window = self.live.now().limits.window;
         if !notices.may_tell(member, refusal.unsettled, &turn.id, window) {
-            return self.drop_turn(turn.id, reason);
+            return self.drop_turn(turn.id, limit);
         }
         let text = if refusal.unsettled { notice::wait(turn.locale()).to_owned() } else { self.over(&turn, &refusal) };
         let answer = turn::Answer {
             outgoing: turn.reply_with(&text),
             exchange: None,
-            outcome: Outcome::Refused(reason.to_owned()),
+            outcome: Outcome::Refused(limit),
             effort: Effort::default(),
         };
         // A journal that is down offers the turn again.
@@ -97,9 +98,9 @@ impl RateLimiter {
         notice::over(&running.settings.rate_limiter.notice, &filling, restricts)
     }
 
-    fn drop_turn(&self, turn: TurnId, reason: &'static str) {
+    fn drop_turn(&self, turn: TurnId, limit: OverLimit) {
         // A journal that is down offers the turn again.
-        let _ = self.journal.cast(JournalMsg::Dropped(turn, reason));
+        let _ = self.journal.cast(JournalMsg::Dropped(turn, Dropped::OverLimit(limit)));
     }
 }
 
