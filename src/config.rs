@@ -37,6 +37,7 @@ pub struct Settings {
     pub bots: community::Bots,
     pub members: community::Members,
     pub turn: community::Turn,
+    pub streaming: community::Streaming,
     pub llm: edges::Llm,
     pub history: community::History,
     pub prompts: edges::Prompts,

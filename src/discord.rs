@@ -24,6 +24,8 @@ mod address;
 
 mod frame;
 
+mod links;
+
 pub mod message;
 
 pub mod rights;

@@ -4,6 +4,7 @@
 //! only: what a value means, and what to do with a value that cannot be read, is the business of whoever asked for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 
@@ -36,11 +37,12 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError>;
 
-    /// All live keys that begin with `prefix` and their values, by key; at most `limit`.
+    /// All live keys that begin with `prefix` and their values, by key; at most `limit`. A backend that has to look at much else
+    /// does that in steps, and tells of each.
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError>;
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError>;
 
     /// Applies the writes as one, in order. They are durable when this returns. After an error all or none of them hold,
     /// and applying them again must be harmless.
@@ -49,11 +51,12 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
 
-    /// Decides one step about a member's limits, after it was told what changed elsewhere. Only asked where [`Self::SHARED`].
+    /// Decides one step about a member's limits, after it was told what changed elsewhere. `known` is the version of what the
+    /// caller knows it to have, zero for none. Only asked where [`Self::SHARED`].
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn rule(&self, _request: &Request, _changes: Option<&Changes>) -> Result<LimitDecision, BackendError> {
+    async fn rule(&self, _request: &Request, _known: u64, _changes: Option<&Changes>) -> Result<Ruling, BackendError> {
         Err(BackendError::Failed("it does not decide about limits".to_owned()))
     }
 
@@ -79,6 +82,32 @@ pub trait Backend: Send + Sync + 'static {
     async fn close(&self);
 }
 
+/// How far a scan has come. What makes steps is slow and does not hang.
+#[derive(Debug, Default)]
+pub struct Steps(AtomicUsize);
+
+impl Steps {
+    /// One more step is done.
+    pub fn done(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many steps were done.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What came of asking a backend about a member's limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ruling {
+    /// It decided.
+    Decided(LimitDecision),
+    /// It has lost what the caller knows it to have had, and did nothing.
+    Lost,
+}
+
 /// What a backend decided about a member's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitDecision {
@@ -86,8 +115,12 @@ pub struct LimitDecision {
     pub answer: Answer,
     /// Its clock.
     pub now: Timestamp,
-    /// All that counts for the member now.
-    pub log: WindowLog,
+    /// The version of what counts for the member now; zero when it keeps none.
+    pub version: u64,
+    /// Messages and tokens that count for the member now.
+    pub used: (u32, u64),
+    /// All that counts for the member now; none when the step was done on what the caller knows.
+    pub log: Option<WindowLog>,
 }
 
 /// Writes that are applied as one.
@@ -100,6 +133,16 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// What its keys and values weigh, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let of = |write: &Write| match write {
+            Write::Put { key, value, .. } => key.len() + value.len(),
+            Write::Delete { key } | Write::Add { key, .. } => key.len(),
+        };
+        self.writes.iter().map(of).sum()
+    }
+
     /// Whether there are increments in it.
     #[must_use]
     pub fn counts(&self) -> bool {

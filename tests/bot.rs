@@ -67,6 +67,9 @@ mod limits;
 #[path = "bot/floods.rs"]
 mod floods;
 
+#[path = "bot/fairness.rs"]
+mod fairness;
+
 #[path = "bot/operations.rs"]
 mod operations;
 

@@ -159,7 +159,8 @@ impl Conversation {
                 // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
                 let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
                 let _ = self.parts.rate_limiter.cast(settle);
-                let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::LaneFull));
+                let _ =
+                    self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };

@@ -91,6 +91,11 @@ impl Watcher {
         self.seen.has_changed().unwrap_or(false) && !self.seen.borrow().text.is_empty()
     }
 
+    /// The text has at least so many Unicode scalar values.
+    pub(crate) fn is_longer(&self, characters: usize) -> bool {
+        characters == 0 || self.seen.borrow().text.chars().nth(characters - 1).is_some()
+    }
+
     /// Takes the newest text: from now on it counts as shown. None when it was withdrawn meanwhile.
     pub fn take(&mut self) -> Option<String> {
         self.slot.0.send_modify(|draft| draft.taken = draft.taken || !draft.text.is_empty());

@@ -7,16 +7,22 @@
 //! A restart loses: the queues and what is known of drafts; the journal offers every answer again, turns that go on writing
 //! announce their drafts again, and both are looked for in the channel first. Budgets live outside and survive.
 //!
-//! Each place has a queue and at most one courier, a monitored task that posts the answer at the head. So order holds within a
-//! place, a slow place delays nobody else, and nothing here ever waits for the network.
+//! Each place has two queues, one for posts and one for edits, and at most one courier for each: a monitored task that carries the
+//! answer at the head. So posts keep their order within a place, an answer that finishes a draft by edit waits for no post and no
+//! post waits for it, a slow place delays no other one, and nothing here ever waits for the network.
 //!
 //! A turn whose answer is being written has a draft slot. The outbox samples the slots, a place at most once a second and only
-//! while no answer waits there, place after place as long as the budget leaves room for answers. The first draft is a message
-//! with the nonce of the answer's first piece, later ones edit it, and so does the answer itself: it joins the same queue, so
-//! it finds what a draft that was still on its way has become. A draft whose post got no answer, or that an earlier life
+//! while no answer waits there, place after place as long as the budget leaves room for answers. First words are held until they
+//! are worth a message, so that a short answer is one post. The first draft is a message with the nonce of the answer's first
+//! piece, later ones edit it or begin a further message with the nonce of its piece, and the answer itself edits them all: it
+//! waits for the draft that is still on its way, and for no pace. A draft whose post got no answer, or that an earlier life
 //! posted, is looked for before anything else is posted. When a trigger is deleted its draft is left as it stands.
+//!
+//! A place that the platform reports as gone or forbidden is closed for some seconds: what waits there waits, and the next answer
+//! probes it. A rejection without a known reason closes nothing and is tried again. See [`ClosedPlaces`].
 
 mod attempt;
+mod closed;
 mod courier;
 mod doors;
 mod drafts;
@@ -35,17 +41,20 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+pub use self::closed::ClosedPlaces;
+pub(crate) use self::closed::PlaceAccess;
 use self::courier::Courier;
 pub use self::doors::Outboxes;
 use self::drafts::{Drafts, Drawn};
 use self::job::{Job, Task};
-use self::pace::Pace;
+use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
 use super::bounded_set::BoundedSet;
 use super::handle::{Handle, Reply};
 use super::messages::journal::JournalMsg;
 use super::messages::outbox::{Delivery, OutboxMsg};
+use super::running::Live;
 use super::shrink;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn_events::TurnEvents;
@@ -68,7 +77,9 @@ const ANSWERED_MAX: usize = 4_000;
 /// What its timers and its couriers tell it.
 pub enum OutboxEvent {
     /// A courier is done with the job at the head of its place's queue.
-    CourierReturned(Place, job::Returned),
+    CourierReturned(Place, Box<job::Returned>),
+    /// Time for a closed place to be probed.
+    Probe(Place),
     /// A courier is done with a draft.
     Drew(drawing::Drew),
     /// Time to look at drafts.
@@ -85,6 +96,10 @@ pub struct Outbox {
     pub poster: Arc<dyn Poster>,
     /// The door's budgets; they outlive this actor.
     pub pacer: Arc<Mutex<Pacer>>,
+    /// The places that are closed now; they outlive this actor.
+    pub closed: Arc<ClosedPlaces>,
+    /// What this process runs with.
+    pub live: Live,
     /// Jitter of retries.
     pub dice: Arc<dyn Dice>,
     /// Draws formulas for doors that take pictures.
@@ -137,7 +152,7 @@ impl Actor for Outbox {
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
                 state.answered.insert(&turn);
-                self.enqueue(ctx, state, place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
+                self.enqueue(ctx, state, &place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, about, place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),
@@ -161,6 +176,7 @@ impl Actor for Outbox {
             OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
+            OutboxMsg::AccessChanged(place) => self.access_changed(ctx, state, place.as_ref()),
         }
         Ok(())
     }
@@ -172,7 +188,8 @@ impl Actor for Outbox {
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
         match event {
-            OutboxEvent::CourierReturned(place, returned) => self.courier_returned(ctx, state, place, returned),
+            OutboxEvent::CourierReturned(place, returned) => self.courier_returned(ctx, state, &place, *returned),
+            OutboxEvent::Probe(place) => self.send_couriers(ctx, state, &place),
             OutboxEvent::Drew(drew) => self.drew(ctx, state, drew),
             OutboxEvent::Sample => {
                 self.sample(ctx, state);
@@ -216,7 +233,7 @@ impl Outbox {
         self.events.publish(&place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into() });
         self.events.publish(&place, &id, || TurnUpdate::Done);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
-        self.enqueue(ctx, state, place, Job::new(Task::Notice(about), outgoing));
+        self.enqueue(ctx, state, &place, Job::new(Task::Notice(about), outgoing));
     }
 
     fn post(
@@ -234,10 +251,10 @@ impl Outbox {
         }
         state.posts.insert(name.clone(), reply);
         let place = outgoing.place.clone();
-        self.enqueue(ctx, state, place, Job::new(Task::Post(name), outgoing));
+        self.enqueue(ctx, state, &place, Job::new(Task::Post(name), outgoing));
     }
 
-    fn courier(&self, pace: Pace) -> Courier {
+    fn courier(&self, pace: SharedPace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
         Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
     }
@@ -248,7 +265,7 @@ impl Outbox {
         request: PostRequest,
         reply: Reply<Result<PostResult, PostError>>,
     ) {
-        let mut courier = self.courier(Pace::default());
+        let mut courier = self.courier(SharedPace::default());
         ctx.background(async move {
             // Whoever asked may have stopped waiting.
             let _ = reply.send(courier.attempt(&request).await);
@@ -256,7 +273,7 @@ impl Outbox {
     }
 
     fn read(&self, ctx: &mut ActorContext<Outbox>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
-        let mut courier = self.courier(Pace::default());
+        let mut courier = self.courier(SharedPace::default());
         ctx.background(async move {
             // The reader may have stopped waiting.
             let _ = reply.send(courier.read(&request).await);
@@ -268,10 +285,7 @@ impl OutboxState {
     /// Forgets places where nothing waits and nothing has to be remembered, and drafts that nobody ended.
     fn tidy(&mut self, now: Instant) {
         self.drafts.expire(now);
-        self.lanes.retain(|_, queue| {
-            let closed = queue.closed.as_ref().is_some_and(|(until, _)| *until > now);
-            queue.out.is_some() || !queue.jobs.is_empty() || closed || !queue.pace.is_over(now)
-        });
+        self.lanes.retain(|_, queue| !queue.is_idle(now));
         shrink::shrink(&mut self.lanes);
         shrink::shrink(&mut self.typing);
     }
@@ -280,7 +294,9 @@ impl OutboxState {
         self.quiet(place, turn);
         self.drafts.remove(place, turn);
         if let Some(queue) = self.lanes.get_mut(place) {
-            queue.jobs.retain(|job| !matches!(&job.task, Task::Turn(waiting) if waiting == turn));
+            for line in [&mut queue.posts, &mut queue.edits] {
+                line.jobs.retain(|job| !matches!(&job.task, Task::Turn(waiting) if waiting == turn));
+            }
         }
     }
 }

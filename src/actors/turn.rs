@@ -31,14 +31,14 @@ use super::messages::journal::JournalMsg;
 use super::messages::llm_dispatcher::LlmDispatcherMsg;
 use super::messages::outbox::OutboxMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
-use super::outbox::Outboxes;
+use super::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use super::turn_events::TurnEvents;
 use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
-use crate::domain::ending::Ending;
+use crate::domain::ending::{Dropped, Ending};
 use crate::domain::history::History;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
@@ -64,6 +64,8 @@ pub struct TurnParts {
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Who shows typing, and reads from the platform.
     pub outboxes: Outboxes,
+    /// The places in which no answer could be posted now.
+    pub closed: Arc<ClosedPlaces>,
     /// Where the files that came with a question are read.
     pub doors: Doors,
     /// One permit for each KiB of such files in memory.
@@ -136,6 +138,19 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
         return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::WaitedTooLong));
+    }
+    match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
+        PlaceAccess::Open => {}
+        PlaceAccess::Notice => {
+            return Some(turn.apology(notice::apology(Apology::NotPosted, turn.locale()), Ending::PlaceClosed));
+        }
+        PlaceAccess::Silent => {
+            // A journal that is down offers the turn again. The message counts, as one that is answered does.
+            let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
+            let _ = parts.rate_limiter.cast(settle);
+            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
+            return None;
+        }
     }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };

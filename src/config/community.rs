@@ -60,6 +60,18 @@ pub struct Turn {
     pub queue: Duration,
 }
 
+/// `[streaming]`: when a growing answer is first shown. The earlier of the two counts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Streaming {
+    /// Time after its first words; zero holds nothing.
+    #[serde(deserialize_with = "read::duration")]
+    pub hold: Duration,
+    /// Length in Unicode scalar values; zero holds nothing.
+    #[serde(deserialize_with = "read::number")]
+    pub hold_characters: usize,
+}
+
 /// `[history]`: what is remembered of a conversation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,6 +8,7 @@ use serenity::builder::{CreateAllowedMentions, CreateEmbed, CreateMessage, EditM
 use serenity::model::channel::{MessageReference, Nonce};
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::links;
 use crate::domain::outgoing::{Card, File, Piece};
 use crate::domain::split::is_blank;
 use crate::ports::PostError;
@@ -63,7 +64,7 @@ pub(super) fn create(
 ) -> Result<Body, PostError> {
     let pings = if reference.is_some() { pings } else { AllowedMentions::default() };
     let mut message = CreateMessage::new()
-        .content(&piece.text)
+        .content(links::spelled_out(&piece.text))
         .embeds(cards(piece))
         .nonce(Nonce::String(nonce.to_owned()))
         .enforce_nonce(true)
@@ -79,7 +80,10 @@ pub(super) fn create(
 /// # Errors
 /// It cannot be written as JSON.
 pub(super) fn edit(piece: &Piece, pings: AllowedMentions) -> Result<Body, PostError> {
-    let message = EditMessage::new().content(&piece.text).embeds(cards(piece)).allowed_mentions(allowed(pings));
+    let message = EditMessage::new()
+        .content(links::spelled_out(&piece.text))
+        .embeds(cards(piece))
+        .allowed_mentions(allowed(pings));
     body(&message, &piece.files)
 }
 
@@ -134,10 +138,10 @@ fn embed(card: &Card, left: &mut usize) -> CreateEmbed {
         embed = embed.title(title);
     }
     if !is_blank(&card.text) {
-        embed = embed.description(take(&card.text, TEXT_MAX));
+        embed = embed.description(take(&links::spelled_out(&card.text), TEXT_MAX));
     }
     for field in card.fields.iter().take(FIELDS_MAX) {
-        let (name, value) = (take(&field.name, NAME_MAX), take(&field.value, VALUE_MAX));
+        let (name, value) = (take(&field.name, NAME_MAX), take(&links::spelled_out(&field.value), VALUE_MAX));
         if !is_blank(&name) && !is_blank(&value) {
             embed = embed.field(name, value, field.inline);
         }
@@ -250,6 +254,22 @@ mod tests {
         assert!(together <= TOGETHER_MAX, "{together}");
         assert_eq!(capped("e\u{301}e\u{301}", 3), "e\u{301}…");
         assert_eq!(capped("abc", 0), "");
+    }
+
+    #[test]
+    fn masked_links_with_the_label_of_another_address_are_spelled_out() {
+        let lure = "[bank.example](https://evil.example)";
+        let field = Field { name: "Link".to_owned(), value: lure.to_owned(), inline: false };
+        let shown = json(Card { text: lure.to_owned(), fields: vec![field], ..Card::default() });
+        let told = "bank.example (https://evil.example)";
+        assert_eq!((&shown["description"], &shown["fields"][0]["value"]), (&json!(told), &json!(told)));
+        for made in [
+            create(&Piece::text(lure), None, "1", AllowedMentions::default()),
+            edit(&Piece::text(lure), AllowedMentions::default()),
+        ] {
+            let Ok(Body::Json(body)) = made else { panic!("no json") };
+            assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()["content"], told);
+        }
     }
 
     #[test]

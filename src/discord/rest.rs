@@ -26,6 +26,8 @@ use crate::ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, 
 
 pub mod account;
 
+pub mod setup;
+
 mod commands;
 
 mod answer;
@@ -45,7 +47,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most messages that one read gives.
 const HISTORY_LIMIT: u8 = 100;
 /// How we name ourselves, in the form that Discord asks of bots: an address and a version. Others may be turned away.
-const USER_AGENT: &str =
+pub(super) const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_HOMEPAGE"), ", ", env!("CARGO_PKG_VERSION"), ") staffai");
 
 /// Discord's request API.
@@ -254,6 +256,10 @@ impl Poster for Rest {
         match request {
             PostRequest::Create { .. } => self.create(request).await?.posted(),
             PostRequest::Edit { place, message, piece } => self.edit(place, message, piece).await?.posted(),
+            PostRequest::Delete { place, message } => {
+                let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
+                Ok(self.send(Method::DELETE, &path, None).await?.reply(PostResult::Done))
+            }
             PostRequest::Typing { place } => {
                 let path = format!("/channels/{}/typing", channel(place)?);
                 Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))

@@ -99,6 +99,8 @@ pub enum Ending {
     LaneFull,
     /// Its lane is busy, and it may not wait.
     LaneBusy,
+    /// Nothing can be posted in its place now.
+    PlaceClosed,
     /// Its task panicked.
     Panicked,
     /// It was offered as often as a turn may be, and nothing came of it.
@@ -119,7 +121,7 @@ pub enum Ending {
 
 impl Ending {
     /// Every ending that is not about one kind of model failure.
-    const PLAIN: [Self; 17] = [
+    const PLAIN: [Self; 18] = [
         Self::NoModel,
         Self::BreakersOpen,
         Self::NoPermit,
@@ -129,6 +131,7 @@ impl Ending {
         Self::Filtered,
         Self::LaneFull,
         Self::LaneBusy,
+        Self::PlaceClosed,
         Self::Panicked,
         Self::OffersExhausted,
         Self::Stalled,
@@ -153,6 +156,7 @@ impl Ending {
             Self::Filtered => "filtered",
             Self::LaneFull => "lane full",
             Self::LaneBusy => "lane busy",
+            Self::PlaceClosed => "place closed",
             Self::Panicked => "panic",
             Self::OffersExhausted => "crashed again and again",
             Self::Stalled => "no progress",
@@ -232,10 +236,9 @@ pub enum Dropped {
     TriggerDeleted,
     /// It is over a limit, and its person was told so lately, or nobody asked for it.
     OverLimit(OverLimit),
-    /// Its person has more questions waiting than are kept, and was told so lately.
-    LaneFull,
-    /// It failed like this, and nobody asked for it.
-    Unasked(Ending),
+    /// It ended like this, and its person does not hear of it: nobody asked for it, they were told so lately, or nothing can be
+    /// said in its place.
+    Silent(Ending),
     /// Nobody asked for it, and it may have been said already.
     NotRepeated,
 }
@@ -246,7 +249,7 @@ impl Dropped {
     pub const fn outcome(self) -> &'static str {
         match self {
             Self::TriggerDeleted => "cancelled",
-            Self::OverLimit(_) | Self::LaneFull | Self::Unasked(_) | Self::NotRepeated => "dropped",
+            Self::OverLimit(_) | Self::Silent(_) | Self::NotRepeated => "dropped",
         }
     }
 
@@ -256,8 +259,7 @@ impl Dropped {
         match self {
             Self::TriggerDeleted => "trigger deleted",
             Self::OverLimit(limit) => limit.as_str(),
-            Self::LaneFull => Ending::LaneFull.as_str(),
-            Self::Unasked(why) => why.as_str(),
+            Self::Silent(why) => why.as_str(),
             Self::NotRepeated => "not said a second time",
         }
     }

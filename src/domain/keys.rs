@@ -65,6 +65,9 @@ pub const MESSAGE_LIMIT_PREFIX: &str = "msg_rl:";
 /// How all lists of counted tokens begin.
 pub const TOKEN_LIMIT_PREFIX: &str = "token_rl:";
 
+/// How all sums of such a pair of lists begin.
+const LIMIT_SUM_PREFIX: &str = "staffai:limit:";
+
 /// Stands for the community where there is none.
 const NO_GUILD: &str = "direct";
 
@@ -245,6 +248,13 @@ pub fn limit_pair(member: &Member, tagged: bool) -> [String; 2] {
         .map(|prefix| if tagged { format!("{prefix}{{{member}}}") } else { format!("{prefix}{member}") })
 }
 
+/// What sums up the two lists of a member, so that they need not be read for each decision. It lives as long as they do, beside
+/// them where keys are spread over servers.
+#[must_use]
+pub fn limit_sum(member: &Member, tagged: bool) -> String {
+    if tagged { format!("{LIMIT_SUM_PREFIX}{{{member}}}") } else { format!("{LIMIT_SUM_PREFIX}{member}") }
+}
+
 /// The member that a key found under [`TOKEN_LIMIT_PREFIX`] names.
 #[must_use]
 pub fn parse_token_limit(key: &str) -> Option<Member> {
@@ -368,6 +378,10 @@ mod tests {
         let member = limited(&Person::new(DISCORD, "7"), Some("5"));
         assert_eq!(limit_pair(&member, false), ["msg_rl:5:7", "token_rl:5:7"]);
         assert_eq!(limit_pair(&member, true), ["msg_rl:{5:7}", "token_rl:{5:7}"]);
+        assert_eq!(
+            (limit_sum(&member, false), limit_sum(&member, true)),
+            ("staffai:limit:5:7".into(), "staffai:limit:{5:7}".into())
+        );
         assert_eq!(parse_token_limit("token_rl:5:7"), Some(member));
         let elsewhere = limited(&Person::new(API, "a:b"), None);
         assert_eq!(elsewhere.as_str(), "api:direct:api:a%3Ab");

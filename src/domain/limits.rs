@@ -1,7 +1,7 @@
 //! Two limits on what a member may ask for: messages, and model tokens, each in one sliding window.
 //!
 //! Tokens are reserved by estimate before a model is asked, and settled with what it really took. A refusal writes nothing. The
-//! law itself is `log.rs`, for the entries of one member; `src/store/redis/limits.lua` is the same law as one step of a server,
+//! law itself is `window_log.rs`, for the entries of one member; `src/store/redis/limits.lua` is the same law as one step of a server,
 //! and tests hold the two against each other. An entry made at `at` counts up to, and not at, `at + window`: so no span of the
 //! window's length ever holds more than the limit, and the moment told for the next try is exact to the millisecond.
 
@@ -28,6 +28,15 @@ pub const ENTRIES_MAX: usize = 1_000;
 
 /// The most tokens of one entry: a larger figure is nonsense, and counts as this.
 pub const TOKENS_MAX: u64 = 1_000_000_000_000;
+
+/// The most tokens that the estimate of one turn counts as, of a limit of so many: just over a half. So whoever has used less
+/// than the other half is never held up by an estimate of a single message, and no two turns whose estimates were cut are
+/// under way at once: a window is exceeded by what one message took beyond its estimate, and no more.
+#[must_use]
+pub const fn estimate_max(limit: u64) -> u64 {
+    let most = limit / 2 + 1;
+    if most < limit { most } else { limit }
+}
 
 /// Whose entries stand together: one person in one community. Made by [`super::keys::limited`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,7 +87,7 @@ pub struct Request {
 pub enum Step {
     /// A turn wants to be answered.
     Reserve(Reservation),
-    /// A turn has ended. Its tokens replace the estimate; none leaves the estimate as what it took.
+    /// A turn has ended. Its tokens replace the estimate; none leaves the estimate, which is never taken for use in a breach.
     Settle(TurnId, Option<u64>),
     /// A turn has ended before a model was asked: it counts as if it had never been.
     Cancel(TurnId),
@@ -91,8 +100,8 @@ pub enum Step {
 pub struct Reservation {
     /// The turn.
     pub turn: TurnId,
-    /// The tokens that it will take, by estimate. More than the limit counts as the limit, so that a small one lets a single
-    /// message through.
+    /// The tokens that it will take, by estimate; counted as at most [`estimate_max`] of the limit, so that a small one lets
+    /// a single message through.
     pub tokens: u64,
     /// How long it may take until it is settled; afterwards nobody will, and it stays at its estimate until it has aged out.
     pub lease: Duration,
@@ -118,12 +127,44 @@ pub enum Answer {
 /// Why a turn is refused, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// The limit that it is over; of both, the one on tokens.
+    /// The limit that it is over; of both, the one on tokens, if that is used up.
     pub tier: Tier,
     /// The time after which the same turn is accepted, if nothing else happens; none when the limit allows nothing at all.
     pub retry_after: Option<Duration>,
-    /// It rests on estimates of turns that have not ended: nobody broke a limit yet, and waiting may be enough.
-    pub unsettled: bool,
+    /// What it rests on.
+    pub basis: Basis,
+}
+
+/// What a refusal rests on. Only use is a breach: estimates may be those of other members' turns, and make one wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// On what the member has used, and on nothing else: the messages are all sent, or the tokens of settled turns are all
+    /// that is allowed.
+    Use,
+    /// Turns that have ended leave less than this one is expected to take.
+    Remainder,
+    /// Turns that have not ended are expected to take what is left; once they are settled there may be room.
+    OpenTurns,
+}
+
+impl Basis {
+    /// For a turn of so many tokens by estimate: whether all messages are sent, and the tokens of settled turns, held against
+    /// the limit on tokens.
+    const fn of(all_messages: bool, settled: u64, tokens: u64, limit: u64) -> Self {
+        if all_messages || settled >= limit {
+            Self::Use
+        } else if settled.saturating_add(tokens) > limit {
+            Self::Remainder
+        } else {
+            Self::OpenTurns
+        }
+    }
+
+    /// The member broke a limit.
+    #[must_use]
+    pub const fn is_breach(self) -> bool {
+        matches!(self, Self::Use)
+    }
 }
 
 /// One of the two limits. The name is a log and metric label.

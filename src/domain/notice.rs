@@ -13,6 +13,7 @@ use super::locale::Locale;
 /// All sentences in one language.
 struct Words {
     hint: &'static str,
+    not_served: &'static str,
     model_down: &'static str,
     timed_out: &'static str,
     no_answer: &'static str,
@@ -71,7 +72,7 @@ pub enum Apology {
     TooLong,
     /// The provider's content filter refused it: waiting does not help.
     Filtered,
-    /// The answer was there but not all of it could be posted.
+    /// Nothing could be posted in that place when it was asked.
     NotPosted,
     /// The bot was stopped while it worked on the answer.
     Interrupted,
@@ -102,6 +103,7 @@ impl Apology {
             | Ending::BreakersOpen => Self::ModelDown,
             Ending::Unusable => Self::NoWords,
             Ending::Interrupted => Self::Interrupted,
+            Ending::PlaceClosed => Self::NotPosted,
             Ending::NoPermit
             | Ending::LaneFull
             | Ending::LaneBusy
@@ -134,6 +136,12 @@ impl Apology {
 #[must_use]
 pub const fn hint(locale: Locale) -> &'static str {
     words(locale).hint
+}
+
+/// Says that the bot does not answer in a community that it was not opened to.
+#[must_use]
+pub const fn not_served(locale: Locale) -> &'static str {
+    words(locale).not_served
 }
 
 /// Says that there will be no answer, and why.
@@ -207,7 +215,14 @@ mod tests {
         let mut notices: Vec<&str> = Vec::new();
         for locale in Locale::ALL {
             notices.extend(apologies.map(|why| apology(why, locale)));
-            notices.extend([hint(locale), busy(locale), lane_full(locale), lane_busy(locale), limit::wait(locale)]);
+            notices.extend([
+                hint(locale),
+                not_served(locale),
+                busy(locale),
+                lane_full(locale),
+                lane_busy(locale),
+                limit::wait(locale),
+            ]);
         }
         notices.push(unwell());
         for (index, notice) in notices.iter().enumerate() {

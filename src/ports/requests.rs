@@ -32,6 +32,13 @@ pub enum PostRequest {
         /// What it carries from then on.
         piece: Piece,
     },
+    /// Removes one of our messages.
+    Delete {
+        /// Where.
+        place: Place,
+        /// Which.
+        message: MessageId,
+    },
     /// Shows that we are typing, for about ten seconds.
     Typing {
         /// Where.
@@ -141,6 +148,8 @@ pub enum PostResult {
 /// A rate-limit bucket as the platform tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
+    /// The platform's name for it: requests of the same place with the same name share what is left. None where it tells none.
+    pub id: Option<String>,
     /// Requests left in it.
     pub remaining: u32,
     /// Time until it is full again.
@@ -172,4 +181,12 @@ pub enum PostError {
     /// It surely was not done, and may work later.
     #[error("{0}")]
     Transient(String),
+}
+
+impl PostError {
+    /// The message that the request names does not exist any more.
+    #[must_use]
+    pub const fn is_message_gone(&self) -> bool {
+        matches!(self, Self::Rejected { reason: Rejection::MessageGone, .. })
+    }
 }

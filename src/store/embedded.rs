@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
-use crate::store::{Backend, BackendError, Batch, Ticket, counted};
+use crate::store::{Backend, BackendError, Batch, Steps, Ticket, counted};
 
 pub mod opener;
 
@@ -135,7 +135,7 @@ impl Backend for Embedded {
         .await
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
+    async fn scan(&self, prefix: &str, limit: usize, _steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
         let prefix = prefix.to_owned();
         self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;

@@ -1,8 +1,9 @@
 //! The backend with a server: Redis or Valkey.
 //!
 //! Every key is a plain string under its own name, so the Python bot's data is read as it is and the Python bot can read
-//! ours. The server ends lives by itself. Connections come from a pool that tests each before it is used, so a server that
-//! went away and came back needs nothing from us. What the server has acknowledged counts as durable: how durable that is
+//! ours. The server ends lives by itself. Short requests share one connection, on which many are under way at once; what takes
+//! long has one of its own, from a pool that tests each before it is used. So a server that went away and came back needs
+//! nothing from us. What the server has acknowledged counts as durable: how durable that is
 //! depends on its own configuration (`appendfsync`).
 
 use std::collections::BTreeSet;
@@ -12,18 +13,21 @@ use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
 use async_trait::async_trait;
 
 use self::limits::LimitScript;
+use self::line::Line;
 use self::pool::{Link, Node, Pool};
 use crate::domain::limits::Request;
 use crate::domain::limits::member_windows::Changes;
 use crate::ports::Write;
 use crate::store::resilient::Limits;
-use crate::store::{Backend, BackendError, Batch, LimitDecision};
+use crate::store::{Backend, BackendError, Batch, Ruling, Steps};
 
 mod address;
 
 mod counting;
 
 mod limits;
+
+mod line;
 
 pub mod opener;
 
@@ -50,8 +54,17 @@ const FETCH: usize = 250;
 /// The longest life that is passed on, about three centuries. The server refuses moments that overflow its clock.
 const TTL_MOST: u128 = 10_000_000_000_000;
 
+/// Batches of more bytes are sent on a connection of their own, so that nobody waits behind them.
+const LONG_BATCH: usize = 256 * 1024;
+
 /// What a failed login means.
 const LOGIN: &str = "it refuses our login, set the right password in REDIS_URL or REDIS_PASSWORD: ";
+
+/// What it means that our user may not do something.
+const RIGHTS: &str = "the user of our login may not do this, give it the right: ";
+
+/// What it means that a key lies on another server.
+const CLUSTER: &str = "it is one server of a cluster, set REDIS_URL to redis-cluster://[user][:password@]host:port: ";
 
 /// The bounds of a store on this backend.
 #[must_use]
@@ -61,6 +74,9 @@ pub fn limits() -> Limits {
 
 /// Connections to a server, a cluster, or whatever a sentinel names.
 pub struct Redis {
+    /// The connection of short requests.
+    line: Line,
+    /// Connections of those that take long.
     pool: Pool,
     /// Where it is, for people; never a secret.
     place: String,
@@ -69,15 +85,16 @@ pub struct Redis {
 }
 
 impl Redis {
-    async fn link(&self) -> Result<Link, BackendError> {
+    /// A connection of one's own for this request.
+    async fn own(&self, request: &str) -> Result<Link, BackendError> {
         self.pool.get().await.map_err(|error| match error {
-            deadpool_redis::PoolError::Backend(error) => self.judge(error),
-            error => BackendError::Failed(format!("redis at {}: {error}", self.place)),
+            deadpool_redis::PoolError::Backend(error) => self.judge(request, error),
+            error => BackendError::Failed(format!("redis at {}: {request}: {error}", self.place)),
         })
     }
 
-    /// Gives a connection back, unless what happened on it speaks against using it again.
-    fn done<T>(&self, link: Link, result: RedisResult<T>) -> Result<T, BackendError> {
+    /// Gives a connection of one's own back, unless what happened on it speaks against using it again.
+    fn done<T>(&self, request: &str, link: Link, result: RedisResult<T>) -> Result<T, BackendError> {
         result.map_err(|error| {
             if error.is_io_error() {
                 link.discard();
@@ -86,13 +103,36 @@ impl Redis {
                 link.discard();
                 self.pool.forget_idle();
             }
-            self.judge(error)
+            self.judge(request, error)
         })
     }
 
-    /// Nothing here is beyond repair: the pool connects anew by itself.
-    fn judge(&self, error: RedisError) -> BackendError {
-        BackendError::Failed(format!("redis at {}: {}", self.place, describe(error)))
+    /// Sends a request on the shared connection, and once more on a fresh one when that broke: each request may be repeated.
+    async fn send<T, F>(&self, request: &str, call: impl Fn(Link) -> F + Send) -> Result<T, BackendError>
+    where
+        F: Future<Output = RedisResult<T>> + Send,
+    {
+        let mut again = false;
+        loop {
+            let (link, number) = self.line.link().await.map_err(|error| self.judge(request, error))?;
+            let error = match call(link).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let broke = error.is_unrecoverable_error() || error.is_connection_dropped();
+            if broke || error.is_io_error() || takes_no_writes(&error) {
+                self.line.discard(number).await;
+            }
+            if again || !broke {
+                return Err(self.judge(request, error));
+            }
+            again = true;
+        }
+    }
+
+    /// Nothing here is beyond repair: connections are made anew by themselves.
+    fn judge(&self, request: &str, error: RedisError) -> BackendError {
+        BackendError::Failed(format!("redis at {}: {request}: {}", self.place, describe(error)))
     }
 }
 
@@ -101,57 +141,70 @@ impl Backend for Redis {
     const SHARED: bool = true;
 
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
-        let mut link = self.link().await?;
-        let got: RedisResult<Option<Vec<u8>>> = cmd("GET").arg(key).query_async(&mut link).await;
-        match got {
-            Err(error) if error.code() == Some("WRONGTYPE") => {
-                tracing::warn!(key, "a key of the store is of another type; it counts as missing until it is replaced");
-                Ok(None)
+        let asked = |mut link: Link| async move {
+            let got: RedisResult<Option<Vec<u8>>> = cmd("GET").arg(key).query_async(&mut link).await;
+            match got {
+                Err(error) if error.code() == Some("WRONGTYPE") => {
+                    tracing::warn!(
+                        key,
+                        "a key of the store is of another type; it counts as missing until it is replaced"
+                    );
+                    Ok(None)
+                }
+                other => other,
             }
-            other => self.done(link, other).map(|value| value.map(text)),
-        }
+        };
+        self.send("GET", asked).await.map(|value| value.map(text))
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let mut link = self.link().await?;
-        let rows = rows(&mut link, prefix, limit).await;
-        self.done(link, rows)
+        let mut link = self.own("SCAN").await?;
+        let rows = rows(&mut link, prefix, limit, steps).await;
+        self.done("SCAN", link, rows)
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
         if batch.writes.is_empty() {
             return Ok(());
         }
-        let mut link = self.link().await?;
-        let counting = counting::commands(&batch, link.is_spread());
+        let batch = &batch;
+        let applied = |mut link: Link| async move {
+            let counting = counting::commands(batch, link.is_spread());
+            link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await
+        };
+        if batch.bytes() <= LONG_BATCH {
+            return self.send("a transaction of writes", applied).await;
+        }
+        let mut link = self.own("a transaction of writes").await?;
+        let counting = counting::commands(batch, link.is_spread());
         let applied = link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await;
-        self.done(link, applied)
+        self.done("a transaction of writes", link, applied)
     }
 
-    async fn rule(&self, request: &Request, changes: Option<&Changes>) -> Result<LimitDecision, BackendError> {
-        let mut link = self.link().await?;
-        let decided = self.limit_script.rule(&mut link, request, changes).await;
-        self.done(link, decided)
+    async fn rule(&self, request: &Request, known: u64, changes: Option<&Changes>) -> Result<Ruling, BackendError> {
+        let asked = |mut link: Link| async move { self.limit_script.rule(&mut link, request, known, changes).await };
+        self.send("EVALSHA of the limits", asked).await
     }
 
     async fn merge(&self, changes: &[Changes]) -> Result<(), BackendError> {
         if changes.is_empty() {
             return Ok(());
         }
-        let mut link = self.link().await?;
+        let mut link = self.own("EVALSHA of the limits").await?;
         let merged = self.limit_script.merge(&mut link, changes).await;
-        self.done(link, merged)
+        self.done("EVALSHA of the limits", link, merged)
     }
 
     /// The server removes by itself what is over. This only finds out whether it is still there.
     async fn sweep(&self) -> Result<bool, BackendError> {
-        self.link().await.map(|_| false)
+        self.send("PING", |mut link: Link| async move { cmd("PING").exec_async(&mut link).await }).await.map(|()| false)
     }
 
     async fn close(&self) {
+        self.line.close().await;
         self.pool.close();
     }
 }
@@ -181,11 +234,12 @@ fn delete(key: &str) -> Cmd {
 }
 
 /// The first rows in order. Keys of other types are left out.
-async fn rows(link: &mut Link, prefix: &str, limit: usize) -> RedisResult<Vec<(String, String)>> {
-    let keys: Vec<String> = keys(link, prefix).await?.into_iter().collect();
+async fn rows(link: &mut Link, prefix: &str, limit: usize, steps: &Steps) -> RedisResult<Vec<(String, String)>> {
+    let keys: Vec<String> = keys(link, prefix, steps).await?.into_iter().collect();
     let mut rows = Vec::new();
     for keys in keys.chunks(FETCH.min(limit)) {
         let values: Vec<Option<Vec<u8>>> = cmd("MGET").arg(keys).query_async(link).await?;
+        steps.done();
         let found = keys.iter().zip(values).filter_map(|(key, value)| Some((key.clone(), text(value?))));
         rows.extend(found);
         if rows.len() >= limit {
@@ -197,7 +251,7 @@ async fn rows(link: &mut Link, prefix: &str, limit: usize) -> RedisResult<Vec<(S
 }
 
 /// The keys with this prefix, of any type.
-async fn keys(link: &mut Link, prefix: &str) -> RedisResult<BTreeSet<String>> {
+async fn keys(link: &mut Link, prefix: &str, steps: &Steps) -> RedisResult<BTreeSet<String>> {
     let pattern = pattern(prefix);
     let mut found = BTreeSet::new();
     let mut pages = 0;
@@ -205,6 +259,7 @@ async fn keys(link: &mut Link, prefix: &str) -> RedisResult<BTreeSet<String>> {
         let mut cursor = 0;
         loop {
             let (next, names) = page(link, &node, cursor, &pattern).await?;
+            steps.done();
             // A name that is no text is none of ours.
             found.extend(names.into_iter().filter_map(|name| String::from_utf8(name).ok()));
             while found.len() > KEYS_MOST {
@@ -268,7 +323,9 @@ fn describe(error: RedisError) -> String {
         "OOM" => "it is out of memory: ",
         "READONLY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" => "it takes no writes: ",
         "LOADING" => "it is still loading: ",
-        "NOAUTH" | "WRONGPASS" | "NOPERM" => LOGIN,
+        "NOAUTH" | "WRONGPASS" => LOGIN,
+        "NOPERM" => RIGHTS,
+        "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => CLUSTER,
         _ if kind == ErrorKind::Server(ServerErrorKind::ExecAbort) => "it refused a transaction: ",
         _ => "",
     };

@@ -6,6 +6,7 @@
 //! an error.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use metrics::{counter, gauge};
 use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use self::counts::Counts;
@@ -22,7 +24,7 @@ use self::writer::Writer;
 use crate::domain::limits;
 use crate::domain::panic;
 use crate::ports::{Clock, Store, StoreStatus, Write};
-use crate::store::{Backend, BackendError, OpenError, counted};
+use crate::store::{Backend, BackendError, OpenError, Steps, counted};
 
 mod counts;
 
@@ -54,8 +56,12 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// A read that takes longer makes the store degraded.
 const READ_DEADLINE: Duration = Duration::from_secs(1);
 
-/// A scan that takes longer makes the store degraded. It may have to look at every key of a server that others use too.
+/// A scan that makes no step for longer makes the store degraded.
 const SCAN_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A scan takes at most so many times as long as one of its steps may. It may have to look at every key of a server that others
+/// use too.
+const SCAN_STEPS: u32 = 12;
 
 /// How long a read waits while the store is degraded. The first that fails closes the backend to reads until it recovers.
 const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
@@ -87,7 +93,7 @@ pub struct Limits {
     pub commit: Duration,
     /// How long a read may take.
     pub read: Duration,
-    /// How long a scan may take.
+    /// How long a step of a scan may take.
     pub scan: Duration,
     /// The first pause before a failing backend is tried again.
     pub retry_first: Duration,
@@ -158,13 +164,15 @@ impl<B: Backend> Resilient<B> {
         &self,
         backend: &Arc<B>,
         within: Duration,
+        steps: &Steps,
         call: BoxFuture<'_, Result<T, BackendError>>,
     ) -> Option<T> {
         let deadline = match self.status() {
             StoreStatus::Ready => within,
             StoreStatus::Degraded(_) => DEGRADED_READ_DEADLINE.min(within),
         };
-        let failure = match timeout(deadline, AssertUnwindSafe(call).catch_unwind()).await {
+        let call = AssertUnwindSafe(call).catch_unwind();
+        let failure = match patient(deadline, steps, call).await {
             Ok(Ok(Ok(value))) => return Some(value),
             Ok(Ok(Err(error))) => error,
             Ok(Err(caught)) => BackendError::Broken(format!("a read panicked: {}", panic::text(caught.as_ref()))),
@@ -175,7 +183,25 @@ impl<B: Backend> Resilient<B> {
     }
 }
 
+/// Waits for a call, as long as it makes a step within each deadline, and [`SCAN_STEPS`] deadlines at most.
+async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output = T>) -> Result<T, Elapsed> {
+    let mut call = pin!(call);
+    let mut seen = steps.count();
+    for _ in 1..SCAN_STEPS {
+        match timeout(deadline, &mut call).await {
+            Err(_) if steps.count() > seen => seen = steps.count(),
+            other => return other,
+        }
+    }
+    timeout(deadline, call).await
+}
+
 impl<B: Backend> Resilient<B> {
+    /// The value of a key in the backend; the outer none says that it cannot be read.
+    async fn read_one(&self, backend: &Arc<B>, key: &str) -> Option<Option<String>> {
+        self.read_backend(backend, self.shared.limits.read, &Steps::default(), backend.get(key)).await
+    }
+
     fn counting(&self, holds: impl FnOnce(&Counts) -> bool) -> bool {
         holds(&self.shared.lock().overlay.counts)
     }
@@ -194,7 +220,7 @@ impl<B: Backend> Resilient<B> {
             (state.readable(), if counted { None } else { state.overlay.counts.of(key) })
         };
         let base = match backend {
-            Some(backend) => self.read_backend(&backend, self.shared.limits.read, backend.get(key)).await.flatten(),
+            Some(backend) => self.read_one(&backend, key).await.flatten(),
             None => None,
         };
         match missing {
@@ -243,7 +269,7 @@ impl<B: Backend> Store for Resilient<B> {
                 let Some(backend) = state.readable() else { return state.recent.get(key, now) };
                 (backend, state.overlay.last())
             };
-            let read = self.read_backend(&backend, self.shared.limits.read, backend.get(key)).await;
+            let read = self.read_one(&backend, key).await;
             let now = self.shared.clock.now();
             let mut state = self.shared.lock();
             let Some(value) = read else { return state.recent.get(key, now) };
@@ -269,8 +295,9 @@ impl<B: Backend> Store for Resilient<B> {
             let hidden = waiting.iter().filter(|(_, value)| value.is_none()).count();
             let kept = match backend {
                 Some(backend) => {
-                    let rows = backend.scan(prefix, limit + hidden);
-                    self.read_backend(&backend, self.shared.limits.scan, rows).await
+                    let steps = Steps::default();
+                    let rows = backend.scan(prefix, limit + hidden, &steps);
+                    self.read_backend(&backend, self.shared.limits.scan, &steps, rows).await
                 }
                 None => None,
             };

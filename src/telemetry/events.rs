@@ -38,6 +38,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("commands.offered", "the platform offers our commands; `changed` says whether it had to be told"),
     ("commands.refused", "the platform could not be told our commands, and it is tried again"),
     ("outbox.retried", "a post is tried again"),
+    ("outbox.closed", "a place is gone or closed to us, and is left alone for some seconds"),
     ("outbox.refused", "a notice could not be posted"),
     ("outbox.plain", "a place refused cards or files, and words took their place"),
     ("outbox.no_picture", "a formula could not be drawn and was shown as text"),

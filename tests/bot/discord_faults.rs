@@ -231,6 +231,42 @@ fn a_forbidden_channel_is_not_tried_for_ever_and_harms_no_other() {
 }
 
 #[test]
+fn one_post_that_is_refused_once_silences_nothing() {
+    story(async {
+        for (status, code) in [(401, 0), (403, 0), (404, 0), (403, 50_001), (403, 50_013)] {
+            let world = World::begin().await;
+            world.service.faults().refuse_next(CREATE, 1, status, code);
+            let said = burst(&world, 12, Duration::from_millis(1)).await;
+            world.all_answered(&said, Duration::from_secs(20)).await;
+            // While a place is known to be forbidden no model is asked for it.
+            let asked = if code == 0 { said.len() } else { 1 };
+            assert!(world.model.calls() >= asked, "{status}, code {code}");
+        }
+    });
+}
+
+#[test]
+fn while_a_channel_is_closed_no_model_is_asked_and_one_line_waits_for_each_member() {
+    story(async {
+        let world = World::begin().await;
+        world.service.faults().forbid_channel(world.channel("general"), true);
+        let refused = || world.service.stats().by_status.get(&403).copied().unwrap_or_default();
+        let first = world.says("Ada", "general", "@staffai hello");
+        world.until("a refusal of the answer", || (world.model.calls() == 1 && refused() > 1).then_some(())).await;
+        let second = world.says("Ada", "general", "@staffai hello?");
+        let third = world.says("Ada", "general", "@staffai are you there?");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world.service.faults().forbid_channel(world.channel("general"), false);
+        world.all_answered(&[first, second], SOON).await;
+        assert!(world.words_to(second).await.contains("not allowed"));
+        assert_eq!((world.answers(third), world.model.calls()), (Vec::new(), 1));
+        let later = world.says("Ada", "general", "@staffai and now?");
+        world.all_answered(&[later], SOON).await;
+        assert_eq!(world.model.calls(), 2);
+    });
+}
+
+#[test]
 fn a_deleted_channel_harms_no_other() {
     story(async {
         let world = World::begin().await;

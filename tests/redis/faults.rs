@@ -126,6 +126,33 @@ async fn everything_flushed() {
     assert_eq!(log.count("store.degraded"), 0);
 }
 
+#[tokio::test]
+async fn a_server_of_a_cluster_is_found_by_its_first_request() {
+    let server = Server::start_with(&["--cluster-enabled", "yes"]);
+    let store = store(&server.url()).await;
+    let told = reason(&store).expect("it says that this is a cluster");
+    for part in ["GET", "REDIS_URL", "redis-cluster://"] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_replaced_and_the_request_repeated() {
+    let log = Log::listen();
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    assert!(soon(store.write(vec![put("a", "1")])).await);
+    for round in 0..5 {
+        let _: i64 = server.ask("CLIENT KILL TYPE normal");
+        assert_eq!(soon(store.get("a")).await.as_deref(), Some("1"));
+        let _: i64 = server.ask("CLIENT KILL TYPE normal");
+        assert!(soon(store.write(vec![put("b", &round.to_string())])).await);
+    }
+    assert_eq!(log.count("store.degraded"), 0);
+    let connections = server.ask::<String>("CLIENT LIST TYPE normal").lines().count();
+    assert!(connections <= 3, "one is shared, one is the test's own: {connections}");
+}
+
 /// What the Python bot left is read as it is, and keys of other types are replaced.
 #[tokio::test]
 async fn keys_of_the_python_bot() {

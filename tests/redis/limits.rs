@@ -8,12 +8,13 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use secrecy::SecretString;
 use staffai::domain::ids::{Door, Timestamp, TurnId};
-use staffai::domain::limits::window_log::WindowLog;
+use staffai::domain::keys;
+use staffai::domain::limits::window_log::{EntryState, WindowLog};
 use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step, Tier};
 use staffai::ports::Store;
-use staffai::store::Backend;
 use staffai::store::redis::Redis;
 use staffai::store::redis::opener::Opener;
+use staffai::store::{Backend, LimitDecision, Ruling};
 
 use crate::server::Server;
 use crate::support::{Log as Said, reason, recovered, soon, store, until};
@@ -69,22 +70,90 @@ fn any_step(dice: &mut StdRng, window: Duration, number: u32, limits: Limits) ->
     request(window, step)
 }
 
-/// Thirty thousand steps of two processes. The server's answer, and all that it then holds, is what the law says.
+/// The script of the version before, which knows of no sums. A process of that version may write beside ours.
+const BEFORE: &str = include_str!("limits_before.lua");
+
+/// A step of the version before; the server's time, and whether it was one that both versions do alike.
+fn before(server: &Server, asked: &Request, law: &WindowLog) -> Option<u64> {
+    let none = Limits { messages: 0, tokens: 0 };
+    let (word, limits, exempt, tokens, turn, lease) = match &asked.step {
+        Step::Reserve(ask) => {
+            let tokens = if ask.exempt { ask.tokens } else { ask.tokens.min(ask.limits.tokens / 2 + 1) };
+            let exempt = if ask.exempt { "1" } else { "0" };
+            ("reserve", ask.limits, exempt, tokens.to_string(), Some(&ask.turn), ask.lease.as_millis())
+        }
+        Step::Settle(turn, tokens) => ("settle", none, "0", (*tokens)?.to_string(), Some(turn), 0),
+        Step::Cancel(turn) => ("cancel", none, "0", String::new(), Some(turn), 0),
+        Step::Read(limits) => ("read", *limits, "0", String::new(), None, 0),
+    };
+    let turn = turn.map(keys::limit_turn).unwrap_or_default();
+    if law.entry(&turn).is_some_and(|entry| entry.state == EntryState::Estimated) {
+        return None;
+    }
+    let (messages, allowed) = (limits.messages.to_string(), limits.tokens.to_string());
+    let (window, lease) = (asked.window.as_millis().to_string(), lease.to_string());
+    let words =
+        ["EVAL", BEFORE, "2", KEYS[0], KEYS[1], word, &window, &messages, &allowed, exempt, &tokens, &turn, &lease];
+    let mut words = words.to_vec();
+    words.push("1000");
+    let told: (String, u64, String, i64, u8, Vec<String>, Vec<String>) = server.words(&words);
+    Some(told.1)
+}
+
+/// What one process knows of the lists.
+#[derive(Default)]
+struct Mirror {
+    log: WindowLog,
+    version: u64,
+}
+
+/// One decision; the lists are told again only where this process does not know them.
+async fn decide(process: &Redis, mirror: &mut Mirror, asked: &Request) -> (LimitDecision, bool) {
+    let mut ruling = process.rule(asked, mirror.version, None).await.unwrap();
+    if ruling == Ruling::Lost {
+        ruling = process.rule(asked, 0, None).await.unwrap();
+    }
+    let Ruling::Decided(decision) = ruling else { panic!("lost without a claim") };
+    mirror.version = decision.version;
+    let told = decision.log.is_some();
+    match &decision.log {
+        Some(log) => mirror.log = log.clone(),
+        None => drop(mirror.log.step(decision.now, asked)),
+    }
+    (decision, told)
+}
+
+/// Steps of two processes of this version and one of the version before. Each answer, and all that the server then holds, is
+/// what the law says.
 #[tokio::test]
 async fn the_server_keeps_the_law() {
     let server = Server::start_with(&["--appendfsync", "no"]);
     for (seed, messages, tokens) in [(1, 6, 200), (2, 12, 100_000), (3, 0, 50), (4, 5, 0), (5, 30, 900), (6, 3, 60)] {
         println!("seed {seed}");
         let mut dice = StdRng::seed_from_u64(seed);
-        let _: i64 = server.words(&["DEL", KEYS[0], KEYS[1]]);
+        let () = server.ask("FLUSHALL");
         let (processes, window) = ([backend(&server), backend(&server)], Duration::from_millis(40));
-        let mut law = WindowLog::default();
+        let mut mirrors = [Mirror::default(), Mirror::default()];
+        let (mut law, mut read_whole) = (WindowLog::default(), 0);
         for number in 0..5_000 {
             let asked = any_step(&mut dice, window, number, Limits { messages, tokens });
-            let ruling = processes[dice.random_range(0..2)].rule(&asked, None).await.unwrap();
-            let (answer, _) = law.step(ruling.now, &asked);
-            assert_eq!((ruling.answer, &ruling.log), (answer, &law), "{number}: {asked:?}");
+            if number % 1_000 > 800 && dice.random_bool(0.1) {
+                if let Some(now) = before(&server, &asked, &law) {
+                    law.step(Timestamp(now), &asked);
+                }
+                continue;
+            }
+            // Mostly it is the same process, as for most members.
+            let which = usize::from(dice.random_bool(0.1));
+            let (decision, told) = decide(&processes[which], &mut mirrors[which], &asked).await;
+            let (answer, _) = law.step(decision.now, &asked);
+            assert_eq!((decision.answer, &mirrors[which].log), (answer, &law), "{number}: {asked:?}");
+            let used = law.used(None);
+            assert_eq!(decision.used, (used.messages, used.tokens));
+            read_whole += u32::from(told);
         }
+        println!("of 5,000 decisions {read_whole} read the whole lists");
+        assert!(messages == 0 || tokens == 0 || read_whole < 2_500);
     }
 }
 
@@ -159,6 +228,7 @@ async fn keys_of_other_types_are_replaced_and_never_an_error() {
     assert_eq!(used(&store).await, (2, 80));
 
     let _: i64 = server.words(&["DEL", KEYS[0], KEYS[1]]);
+    let store = self::store(&server.url()).await;
     let () = server.words(&["SET", KEYS[0], "nonsense"]);
     let _: i64 = server.words(&["RPUSH", KEYS[1], "x", "nan:3", "1:-5", ""]);
     assert!(admits(&store, 3, few(1)).await);
@@ -191,7 +261,84 @@ async fn a_server_that_forgot_the_script_is_told_it_again() {
     assert!(admits(&store, 2, few(9)).await);
     let () = server.ask("FLUSHALL");
     assert!(admits(&store, 3, few(9)).await);
-    assert_eq!((used(&store).await, said.count("store.degraded")), ((1, 10), 0));
+    assert_eq!((used(&store).await, said.count("store.degraded")), ((3, 30), 0));
+}
+
+#[tokio::test]
+async fn sums_that_are_nonsense_are_made_again() {
+    let said = Said::listen();
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let sums = "staffai:limit:5:7";
+    let mut number = 0;
+    for nonsense in [
+        vec!["DEL", sums],
+        vec!["SET", sums, "x"],
+        vec!["HSET", sums, "sum", "x"],
+        vec!["HSET", sums, "sum", "\u{1}"],
+        vec!["HDEL", sums, "sum"],
+        // Somebody else wrote to the lists.
+        vec!["RPUSH", KEYS[0], "1"],
+        vec!["LPOP", KEYS[1]],
+        vec!["RPOP", KEYS[1]],
+    ] {
+        let () = server.ask("FLUSHALL");
+        let fresh = self::store(&server.url()).await;
+        for _ in 0..2 {
+            number += 1;
+            assert!(admits(&fresh, number, few(3)).await);
+        }
+        let _: redis::Value = server.words(&nonsense);
+        number += 1;
+        assert!(admits(&fresh, number, few(4)).await, "{nonsense:?}");
+        assert!(!admits(&fresh, number + 1, few(3)).await, "{nonsense:?}");
+        let life: i64 = server.words(&["PTTL", sums]);
+        assert!((1..=60_000).contains(&life), "{nonsense:?}: {life}");
+    }
+    drop(store);
+    assert_eq!(said.count("store.degraded"), 0);
+}
+
+/// A user with the rights that the version before needed.
+#[tokio::test]
+async fn a_user_without_the_right_to_hashes_has_limits_all_the_same() {
+    let said = Said::listen();
+    let server = Server::start();
+    let _: redis::Value = server.words(&["ACL", "SETUSER", "few", "on", ">w", "~*", "+@all", "-@hash"]);
+    let url = server.url().replacen("redis://", "redis://few:w@", 1);
+    let store = store(&url).await;
+    for number in 0..3 {
+        assert!(admits(&store, number, few(3)).await);
+    }
+    assert!(!admits(&store, 4, few(3)).await);
+    soon(store.limit(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
+    assert_eq!((used(&store).await, said.count("store.degraded")), ((3, 53), 0));
+    assert_eq!(server.ask::<i64>("EXISTS staffai:limit:5:7"), 0);
+}
+
+/// Whatever the server loses, each process still knows what it admitted: a limit of five answers five.
+#[tokio::test]
+async fn a_server_that_lost_everything_is_told_what_the_processes_know() {
+    let server = Server::start();
+    let stores = [store(&server.url()).await, store(&server.url()).await];
+    for number in 0..3 {
+        assert!(admits(&stores[0], number, few(5)).await);
+    }
+    assert!(admits(&stores[1], 10, few(5)).await);
+    soon(stores[0].limit(request(MINUTE, Step::Settle(turn(1), Some(77))))).await;
+    let () = server.ask("FLUSHALL");
+    // The one that asks first knows of three of the others, and the second of all.
+    assert!(admits(&stores[1], 11, few(5)).await);
+    assert!(!admits(&stores[0], 20, few(5)).await);
+    assert!(!admits(&stores[1], 21, few(5)).await);
+    assert_eq!((used(&stores[0]).await, used(&stores[1]).await), ((5, 117), (5, 117)));
+
+    let () = server.ask("FLUSHALL");
+    let other = store(&server.url()).await;
+    assert!(admits(&other, 30, few(5)).await, "a process that knows nothing goes first");
+    assert!(!admits(&stores[0], 31, few(5)).await);
+    until("all is told", || server.ask::<usize>(&format!("LLEN {}", KEYS[0])) >= 5).await;
+    assert!(!admits(&other, 32, few(5)).await);
 }
 
 /// The limit goes on from what is known, and what was decided meanwhile is told to the server when it is back.

@@ -73,6 +73,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         doors: Doors::new(Vec::new()).unwrap(),
         attachment_kib: Arc::clone(&attachment_kib),
         busy: Arc::default(),
+        closed: Arc::default(),
         interjections: Arc::default(),
     });
     let mut stage = Stage::new();

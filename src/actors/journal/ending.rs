@@ -18,7 +18,7 @@ use crate::ports::Write;
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
 fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
     match answer.outcome {
-        Outcome::Apologised(why) if !turn.trigger.is_asked() => Some(Dropped::Unasked(why)),
+        Outcome::Apologised(why) if !turn.trigger.is_asked() => Some(Dropped::Silent(why)),
         Outcome::Refused(limit) if !turn.trigger.is_asked() => Some(Dropped::OverLimit(limit)),
         Outcome::Apologised(_) | Outcome::Refused(_) | Outcome::Replied | Outcome::Hinted => None,
     }

@@ -58,6 +58,8 @@ pub enum OutboxMsg {
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
     /// Commands: an answer to a command, which takes nothing from the door's budget of requests. One attempt.
     Interact(PostRequest, Reply<Result<PostResult, PostError>>),
+    /// What we may do in this place, or anywhere at this door, may have changed.
+    AccessChanged(Option<Place>),
 }
 
 /// A turn that has text to show.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::courier::Courier;
-use super::pace::WAIT_MAX;
+use super::pace::{Flight, Track, WAIT_MAX};
 use super::pacer::Slot;
 use crate::domain::outgoing::Piece;
 use crate::domain::rejection::Rejection;
@@ -23,11 +23,13 @@ const REJECTED_TRIES: u32 = 6;
 /// Why a request is not tried again.
 pub(super) enum PostFailure {
     /// The place is known to be gone or closed to us: everything else for it is rejected as well.
-    Place(String),
+    Place(Rejection, String),
     /// Only this request is refused.
     Request(String),
     /// The cards or files of this request are refused; words may be taken.
     Extras(String),
+    /// Nothing failed: the edits are done, and the rest is to be posted in its turn.
+    Begun,
 }
 
 impl Courier {
@@ -50,7 +52,8 @@ impl Courier {
 
     /// One attempt, at its slot.
     pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        if let Some(at) = self.pace.empty_until() {
+        let empty = Track::of(request).and_then(|track| self.pace.lock().empty_until(track));
+        if let Some(at) = empty {
             tokio::time::sleep_until(at).await;
         }
         let _slot = Slot::take(&self.pacer).await;
@@ -59,19 +62,26 @@ impl Courier {
 
     /// One attempt right now, with everything learned from the answer.
     pub(super) async fn attempt(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        let track = Track::of(request);
         if matches!(request, PostRequest::Edit { .. }) {
-            self.pace.edited_at = Some(Instant::now());
+            self.pace.lock().changed(Instant::now());
         }
+        let flight = track.map(|track| Flight::begin(&self.pace, track));
         let result = self.poster.perform(request).await;
+        drop(flight);
         let now = Instant::now();
         match result {
             Ok(PostReply { result, bucket }) => {
-                self.pace.left = bucket.map(|bucket| (bucket.remaining, now + bucket.reset_after.min(WAIT_MAX)));
+                if let Some(track) = track {
+                    self.pace.lock().learn(track, bucket.as_ref(), now);
+                }
                 Ok(result)
             }
             Err(error) => {
-                // It counts also when nothing told so.
-                self.pace.left = self.pace.left.map(|(left, until)| (left.saturating_sub(1), until));
+                // It counts also without an answer that says so.
+                if let Some(track) = track {
+                    self.pace.lock().spend(track);
+                }
                 match &error {
                     PostError::Limited { retry_after, global } => {
                         self.pacer.lock().limited(now, *retry_after, *global);
@@ -122,7 +132,7 @@ fn failure(reason: Rejection, error: &PostError, piece: &Piece, attempt: u32) ->
         Rejection::Content | Rejection::Forbidden | Rejection::Unexplained if !piece.is_plain() => {
             Some(PostFailure::Extras(text))
         }
-        reason if reason.closes_place() => Some(PostFailure::Place(text)),
+        reason if reason.closes_place() => Some(PostFailure::Place(reason, text)),
         reason if reason.may_pass() && attempt + 1 < REJECTED_TRIES => None,
         _ => Some(PostFailure::Request(text)),
     }

@@ -8,15 +8,16 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::attempt::PostFailure;
+use super::drafts::Drawn;
 use super::found::{Found, Shown};
-use super::job::{Job, Returned};
-use super::pace::{EDIT_EVERY, Pace};
+use super::job::{End, Job, Returned};
+use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::actors::messages::outbox::Delivery;
-use crate::domain::ids::MessageId;
+use crate::domain::draft::DRAFT_MESSAGES_MAX;
+use crate::domain::ids::{MessageId, Place};
 use crate::domain::layout::lay_out;
 use crate::domain::outgoing::{Capabilities, File, Part, Piece};
-use crate::domain::rejection::Rejection;
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// How long an answer is tried before it is given up.
@@ -30,53 +31,78 @@ pub(super) struct Courier {
     pub pacer: Arc<Mutex<Pacer>>,
     pub dice: Arc<dyn Dice>,
     pub renderer: Arc<dyn Renderer>,
-    pub pace: Pace,
+    pub pace: SharedPace,
 }
 
 /// How far an answer has come.
 struct Progress {
     found: Found,
-    /// There may be a draft that could not be found.
+    /// There may be messages of a draft that could not be found.
     doubtful: bool,
     first_visible: Option<Instant>,
 }
 
+/// What became of an edit.
+enum Edited {
+    Done,
+    /// The message was removed.
+    Gone,
+}
+
 impl Courier {
-    pub(super) async fn deliver(mut self, job: Job) -> Returned {
-        let result = self.post(&job).await;
-        let closed = matches!(result, Err(PostFailure::Place(_)));
-        let result = result.map_err(
-            |(PostFailure::Place(reason) | PostFailure::Request(reason) | PostFailure::Extras(reason))| reason,
-        );
-        Returned { task: job.task, result, pace: self.pace, closed, again: None }
+    /// Posts an answer. One that was sent for edits alone comes back when the rest of it is to be posted in its turn.
+    pub(super) async fn deliver(mut self, mut job: Job, track: Track) -> Returned {
+        let begun = Instant::now();
+        let drawn = job.drawn.clone().unwrap_or_default();
+        let found = Found { pieces: drawn.shown, doubled: false };
+        let mut progress = Progress { found, doubtful: drawn.doubtful, first_visible: drawn.first_visible };
+        let result = self.post(&job, track, &mut progress, begun + GIVE_UP_AFTER).await;
+        let Progress { found, doubtful, first_visible } = progress;
+        let end = match result {
+            Ok(()) => {
+                let posted = found.pieces.into_iter().map(|shown| shown.message).collect();
+                let first_visible = first_visible.unwrap_or(begun);
+                return Returned {
+                    job,
+                    track,
+                    end: End::Posted(Delivery { posted, first_visible, doubled: found.doubled }),
+                };
+            }
+            Err(PostFailure::Begun) => {
+                job.edited = true;
+                End::Begun
+            }
+            Err(PostFailure::Place(reason, words)) => End::Closed(reason, words),
+            Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => End::Failed(reason),
+        };
+        job.drawn = Some(Drawn { shown: found.pieces, doubtful, first_visible, ..Drawn::default() });
+        Returned { job, track, end }
     }
 
-    async fn post(&mut self, job: &Job) -> Result<Delivery, PostFailure> {
-        let begun = Instant::now();
-        let until = begun + GIVE_UP_AFTER;
+    async fn post(
+        &mut self,
+        job: &Job,
+        track: Track,
+        progress: &mut Progress,
+        until: Instant,
+    ) -> Result<(), PostFailure> {
         let door = self.poster.capabilities();
         let mut pieces = lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door);
         if pieces.is_empty() {
             return Err(PostFailure::Request("nothing to post".to_owned()));
         }
-        let drawn = job.drawn.clone().unwrap_or_default();
-        let mut found = Found::default();
-        if let Some(message) = drawn.message {
-            found.pieces.push(Shown { message, text: drawn.text, whole: false, files: false });
-        } else if job.check || drawn.doubtful {
-            found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
+        if progress.found.pieces.is_empty() && (job.check || progress.doubtful) {
+            progress.found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
         }
-        let mut progress = Progress { found, doubtful: drawn.doubtful, first_visible: drawn.first_visible };
-        let mut result = self.bring(job, &pieces, &mut progress, until).await;
+        let mut result = self.bring(job, &pieces, (track, progress), until).await;
         if let Err(PostFailure::Extras(reason)) = &result {
             tracing::warn!(event = "outbox.plain", reason, "cards or files were refused; words take their place");
             pieces = lay_out(&job.outgoing.parts, &Capabilities::text_only(door.text_limit));
-            result = self.bring(job, &pieces, &mut progress, until).await;
+            result = self.bring(job, &pieces, (track, progress), until).await;
         }
         result?;
-        let Progress { found, first_visible, .. } = progress;
-        let posted = found.pieces.into_iter().map(|shown| shown.message).collect();
-        Ok(Delivery { posted, first_visible: first_visible.unwrap_or(begun), doubled: found.doubled })
+        self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
+        Ok(())
     }
 
     /// The parts with their formulas drawn, where the door takes pictures. What cannot be drawn stays as it is.
@@ -97,7 +123,10 @@ impl Courier {
 
     async fn picture(&self, formula: &str) -> Option<File> {
         match self.renderer.formula(formula).await {
-            Ok(png) => Some(File { description: formula.to_owned(), ..File::new("formula.png", "image/png", png) }),
+            Ok(png) => {
+                let file = File::new("formula.png", "image/png", png);
+                Some(File { description: formula.to_owned(), ..file })
+            }
             Err(reason) => {
                 // What cannot be drawn is named in the formula's own words.
                 tracing::info!(event = "outbox.no_picture", reason = reason.label(), text = %reason, "a formula is shown as text");
@@ -106,58 +135,77 @@ impl Courier {
         }
     }
 
-    /// Brings each piece into the channel: what stands there already is finished by edit, the rest is posted.
+    /// Brings each piece into the channel: what stands there already is finished by edit, the rest is posted. A courier for edits
+    /// stops before the first post.
     async fn bring(
         &mut self,
         job: &Job,
         pieces: &[Piece],
-        progress: &mut Progress,
+        (track, progress): (Track, &mut Progress),
         until: Instant,
     ) -> Result<(), PostFailure> {
+        let mut missing = false;
         for (index, piece) in pieces.iter().enumerate() {
-            let message = match progress.found.pieces.get(index) {
-                Some(shown) if shown.shows(piece) => shown.message.clone(),
-                Some(shown) => {
-                    let message = shown.message.clone();
-                    self.edit(job, &message, piece, until).await?;
-                    message
+            let known = progress.found.pieces.get(index).filter(|shown| !shown.gone).cloned();
+            if let Some(shown) = known {
+                if shown.shows(piece) {
+                    progress.first_visible.get_or_insert_with(Instant::now);
+                    continue;
                 }
-                None => {
-                    let message = self.create(job, pieces, index, until).await?;
-                    if index == 0 && progress.doubtful {
-                        // The nonce may bring back a draft that could not be found.
-                        self.edit(job, &message, piece, until).await?;
+                match self.edit(job, &shown.message, piece, until).await? {
+                    Edited::Done => {
+                        progress.first_visible.get_or_insert_with(Instant::now);
+                        progress.found.note(index, Shown::whole(shown.message, piece));
+                        continue;
                     }
-                    message
+                    Edited::Gone => progress.found.note(index, Shown { gone: true, ..shown }),
                 }
-            };
+            }
+            missing = true;
+            if track == Track::Edits {
+                continue;
+            }
+            let again = progress.found.pieces.get(index).is_some();
+            let message = self.create(job, pieces, (index, again), until).await?;
+            if progress.doubtful && index < DRAFT_MESSAGES_MAX {
+                // The nonce may have brought back a draft that could not be found.
+                self.edit(job, &message, piece, until).await?;
+            }
             progress.first_visible.get_or_insert_with(Instant::now);
-            progress
-                .found
-                .note(index, Shown { message, text: piece.text.clone(), whole: true, files: !piece.files.is_empty() });
+            progress.found.note(index, Shown::whole(message, piece));
         }
-        Ok(())
+        if missing && track == Track::Edits { Err(PostFailure::Begun) } else { Ok(()) }
     }
 
-    /// Posts the piece of this index.
+    /// Removes what a draft showed beyond the end of the answer. It is tried once: the answer itself stands there.
+    async fn remove_rest(&mut self, place: &Place, found: &mut Found, pieces: usize) {
+        for shown in found.pieces.drain(pieces.min(found.pieces.len())..) {
+            let request = PostRequest::Delete { place: place.clone(), message: shown.message };
+            if let Err(error) = self.perform(&request).await {
+                tracing::debug!(event = "outbox.retried", error = %error, "a message of a draft could not be removed");
+            }
+        }
+    }
+
+    /// Posts the piece of this index; `again` when a message of it was removed.
     async fn create(
         &mut self,
         job: &Job,
         pieces: &[Piece],
-        index: usize,
+        (index, again): (usize, bool),
         until: Instant,
     ) -> Result<MessageId, PostFailure> {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
-        let piece = &pieces[index];
-        let mut request = PostRequest::Create { place, piece: piece.clone(), reply_to, nonce: job.task.nonce(index) };
+        let (piece, nonce) = (&pieces[index], job.task.nonce(index, again));
+        let mut request = PostRequest::Create { place, piece: piece.clone(), reply_to, nonce };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
                 if trigger.is_none() {
                     // A plain message cannot be told from others of ours.
-                    return Err(PostFailure::Request("it may have been posted, and nobody can tell".to_owned()));
+                    return Err(PostFailure::Request("it may have been posted, and no way is left to know".to_owned()));
                 }
                 let found = self.find(place, trigger, pieces, until).await?;
                 if let Some(shown) = found.pieces.into_iter().nth(index) {
@@ -165,43 +213,47 @@ impl Courier {
                 }
                 uncertain_since = None;
             }
-            match self.perform(&request).await {
+            let error = match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => return Ok(message),
                 Ok(_) => return Err(PostFailure::Request("the platform did not name the posted message".to_owned())),
+                Err(error) => error,
+            };
+            if matches!(error, PostError::Unsure(_)) {
+                uncertain_since.get_or_insert_with(Instant::now);
+            }
+            let rejected = matches!(error, PostError::Rejected { .. });
+            match self.wait_or_refuse(error, piece, attempt, until).await {
                 // It may be the reply alone that is rejected.
-                Err(PostError::Rejected { reason: Rejection::Content | Rejection::MessageGone, .. })
-                    if piece.is_plain() && drop_reply(&mut request) => {}
-                Err(error) => {
-                    if matches!(error, PostError::Unsure(_)) {
-                        uncertain_since.get_or_insert_with(Instant::now);
-                    }
-                    self.wait_or_refuse(error, piece, attempt, until).await?;
-                }
+                Err(PostFailure::Request(_)) if rejected && drop_reply(&mut request) => {}
+                outcome => outcome?,
             }
         }
         unreachable!("tries end by a result or by the deadline")
     }
 
-    async fn edit(&mut self, job: &Job, message: &MessageId, piece: &Piece, until: Instant) -> Result<(), PostFailure> {
+    async fn edit(
+        &mut self,
+        job: &Job,
+        message: &MessageId,
+        piece: &Piece,
+        until: Instant,
+    ) -> Result<Edited, PostFailure> {
         let place = job.outgoing.place.clone();
         let request = PostRequest::Edit { place, message: message.clone(), piece: piece.clone() };
         for attempt in 0.. {
-            if let Some(at) = self.pace.edited_at {
-                tokio::time::sleep_until(at + EDIT_EVERY).await;
-            }
-            match self.perform(&request).await {
-                // Somebody removed our message: it was answered all the same.
-                Ok(_) | Err(PostError::Rejected { reason: Rejection::MessageGone, .. }) => break,
-                // It may no longer be edited, which is as good.
-                Err(PostError::Rejected { reason: Rejection::Content | Rejection::Forbidden, .. })
-                    if piece.is_plain() =>
-                {
-                    break;
-                }
-                Err(error) => self.wait_or_refuse(error, piece, attempt, until).await?,
+            let error = match self.perform(&request).await {
+                Ok(_) => break,
+                Err(error) if error.is_message_gone() => return Ok(Edited::Gone),
+                Err(error) => error,
+            };
+            let rejected = matches!(error, PostError::Rejected { .. });
+            match self.wait_or_refuse(error, piece, attempt, until).await {
+                // It may no longer be edited: what stands there has to do.
+                Err(PostFailure::Request(_)) if rejected && piece.is_plain() => break,
+                outcome => outcome?,
             }
         }
-        Ok(())
+        Ok(Edited::Done)
     }
 }
 

@@ -1,14 +1,17 @@
 //! The drafts of a door: which turns have text to show, and what the channel shows of it.
 //!
-//! Places take their turns in a ring, and so do the turns in a place; whoever came to nothing because the budget was used up
-//! is the first next time.
+//! Places take their turns in a ring, and so do the turns in a place; a place that came to nothing because the budget was used
+//! up is the first next time.
 
 use std::collections::{HashMap, VecDeque};
 
 use tokio::time::Instant;
 
+use super::found::Shown;
+use super::pace::Track;
 use crate::actors::draft::Watcher;
 use crate::actors::messages::outbox::Draft;
+use crate::config::community::Streaming;
 use crate::domain::ids::{MessageId, Place, TurnId};
 
 /// What the outbox knows of all drafts.
@@ -23,6 +26,8 @@ struct Entry {
     reply_to: Option<MessageId>,
     watcher: Watcher,
     drawn: Drawn,
+    /// When it first had text.
+    since: Instant,
     /// When nothing can come any more, whatever happened to the turn.
     until: Instant,
 }
@@ -30,22 +35,33 @@ struct Entry {
 /// What a channel shows of one turn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn {
-    /// The message, once it is known.
-    pub message: Option<MessageId>,
-    /// What it surely shows; empty when that is not known.
-    pub text: String,
-    /// There may be a message that is not known: its answer was lost, or an earlier life of the outbox posted it.
+    /// Its messages that are known, in order.
+    pub shown: Vec<Shown>,
+    /// There may be a further message that is not known: its answer was lost, or an earlier life of the outbox posted it.
     pub doubtful: bool,
-    /// When it could first be seen.
+    /// When the first could first be seen.
     pub first_visible: Option<Instant>,
-    /// The platform refused it: only the answer itself is tried again.
+    /// The platform rejected it: only the answer itself is tried again.
     pub over: bool,
+    /// The channel does not show all of the text yet that was taken for it.
+    pub behind: bool,
 }
 
 impl Drawn {
-    /// A draft that nobody remembers.
+    /// A draft of which nothing is remembered.
     pub(super) fn forgotten() -> Self {
         Self { doubtful: true, ..Self::default() }
+    }
+
+    /// The same after a request with an unknown end.
+    pub(super) fn unknown(mut self) -> Self {
+        self.shown.iter_mut().for_each(|shown| shown.text.clear());
+        Self { doubtful: true, ..self }
+    }
+
+    /// The queue that its next request belongs to.
+    const fn track(&self) -> Track {
+        if self.shown.is_empty() { Track::Posts } else { Track::Edits }
     }
 }
 
@@ -56,6 +72,21 @@ pub(super) struct Step {
     pub reply_to: Option<MessageId>,
     pub text: String,
     pub drawn: Drawn,
+    /// The queue whose courier shows it.
+    pub track: Track,
+}
+
+/// What a place has room for, and when a draft is worth its first message.
+#[derive(Clone, Copy)]
+pub(super) struct Room<'a> {
+    pub now: Instant,
+    /// The queue of posts is free.
+    pub posts: bool,
+    /// The queue of edits is free.
+    pub edits: bool,
+    /// Enough time has gone by since the last change in this place.
+    pub redraw: bool,
+    pub hold: &'a Streaming,
 }
 
 impl Drafts {
@@ -75,7 +106,8 @@ impl Drafts {
             None => {
                 let known = !again && slot.visible().is_none();
                 let drawn = if known { Drawn::default() } else { Drawn::forgotten() };
-                entries.push_back(Entry { turn, reply_to, watcher: slot.watch(), drawn, until });
+                let since = Instant::now();
+                entries.push_back(Entry { turn, reply_to, watcher: slot.watch(), drawn, since, until });
             }
         }
     }
@@ -101,20 +133,21 @@ impl Drafts {
         self.ring.rotate_right(usize::from(!self.ring.is_empty()));
     }
 
-    /// Whether a place has something to show: a first draft, or also a change of one when it may `edit` now.
-    pub(super) fn is_due(&self, place: &Place, edit: bool) -> bool {
-        self.places.get(place).is_some_and(|entries| entries.iter().any(|entry| entry.is_due(edit)))
+    /// Whether a place has something to show that it has room for.
+    pub(super) fn is_due(&self, place: &Place, room: Room<'_>) -> bool {
+        self.places.get(place).is_some_and(|entries| entries.iter().any(|entry| entry.is_due(room)))
     }
 
     /// The next thing that a place has to show; its turn goes to the end of the line.
-    pub(super) fn take_step(&mut self, place: &Place, edit: bool) -> Option<Step> {
+    pub(super) fn take_step(&mut self, place: &Place, room: Room<'_>) -> Option<Step> {
         let entries = self.places.get_mut(place)?;
-        let index = entries.iter().position(|entry| entry.is_due(edit))?;
+        let index = entries.iter().position(|entry| entry.is_due(room))?;
         let mut entry = entries.remove(index)?;
         let text = entry.watcher.take();
         let (turn, reply_to, drawn) = (entry.turn.clone(), entry.reply_to.clone(), entry.drawn.clone());
         entries.push_back(entry);
-        Some(Step { turn, place: place.clone(), reply_to, text: text?, drawn })
+        let track = drawn.track();
+        Some(Step { turn, place: place.clone(), reply_to, text: text?, drawn, track })
     }
 
     /// What became of a step. A turn that is answered or forgotten meanwhile is not concerned.
@@ -123,6 +156,12 @@ impl Drafts {
         if let Some(entry) = entry {
             entry.drawn = drawn;
         }
+    }
+
+    /// Messages of this turn are known to stand in the channel.
+    pub(super) fn is_shown(&self, place: &Place, turn: &TurnId) -> bool {
+        let entries = self.places.get(place).into_iter().flatten();
+        entries.filter(|entry| entry.turn == *turn).any(|entry| !entry.drawn.shown.is_empty())
     }
 
     /// Ends the drafts of a turn: what its channel shows.
@@ -134,7 +173,7 @@ impl Drafts {
         entry.map(|entry| entry.drawn)
     }
 
-    /// Drops what nobody ended.
+    /// Drops what did not end in its time.
     pub(super) fn expire(&mut self, now: Instant) {
         for entries in self.places.values_mut() {
             entries.retain(|entry| entry.until > now);
@@ -149,9 +188,20 @@ impl Drafts {
 }
 
 impl Entry {
-    fn is_due(&self, edit: bool) -> bool {
-        let first = self.drawn.message.is_none() && !self.drawn.doubtful;
-        (edit || first) && !self.drawn.over && self.watcher.is_fresh()
+    fn is_due(&self, room: Room<'_>) -> bool {
+        let Drawn { doubtful, over, behind, .. } = self.drawn;
+        if over || !(behind || self.watcher.is_fresh()) {
+            return false;
+        }
+        let (track, first) = (self.drawn.track(), self.drawn.shown.is_empty() && !doubtful);
+        match track {
+            Track::Posts if !room.posts => false,
+            Track::Posts if first => {
+                self.since + room.hold.hold <= room.now || self.watcher.is_longer(room.hold.hold_characters)
+            }
+            Track::Posts => room.redraw,
+            Track::Edits => room.edits && room.redraw,
+        }
     }
 }
 
@@ -162,6 +212,13 @@ mod tests {
     use super::*;
     use crate::actors::draft::Slot;
     use crate::domain::ids::Door;
+
+    const HOLD: Streaming = Streaming { hold: Duration::from_millis(300), hold_characters: 20 };
+    const NO_HOLD: Streaming = Streaming { hold: Duration::ZERO, hold_characters: 0 };
+
+    fn room(redraw: bool) -> Room<'static> {
+        Room { now: Instant::now(), posts: true, edits: true, redraw, hold: &NO_HOLD }
+    }
 
     fn draft(place: &str, turn: &str) -> (Draft, Slot) {
         let door = Door::new("test");
@@ -192,16 +249,34 @@ mod tests {
         assert_eq!(drafts.next_place().unwrap().id, "1");
 
         let one = Place::new(Door::new("test"), "1");
-        assert!(!drafts.is_due(&one, true));
+        assert!(!drafts.is_due(&one, room(true)));
         for slot in &slots {
             assert!(slot.write("a"));
         }
-        let take = |drafts: &mut Drafts| drafts.take_step(&one, true).map(|step| step.turn.id);
+        let take = |drafts: &mut Drafts| drafts.take_step(&one, room(true)).map(|step| step.turn.id);
         assert_eq!(take(&mut drafts).as_deref(), Some("10"));
         slots[0].write("ab");
         assert_eq!(take(&mut drafts).as_deref(), Some("11"));
         assert_eq!(take(&mut drafts).as_deref(), Some("10"));
         assert_eq!(take(&mut drafts), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_words_are_held_until_they_are_worth_a_message() {
+        let mut drafts = Drafts::default();
+        let ((one, short), (two, long)) = (draft("1", "10"), draft("2", "20"));
+        let (here, there) = (one.place.clone(), two.place.clone());
+        drafts.note(one);
+        drafts.note(two);
+        short.write("hello");
+        long.write(&"w".repeat(20));
+        let room = || Room { hold: &HOLD, ..room(true) };
+        assert!(!drafts.is_due(&here, room()) && drafts.is_due(&there, room()));
+        long.write(&"w".repeat(19));
+        assert!(!drafts.is_due(&there, room()));
+        tokio::time::sleep(HOLD.hold).await;
+        assert!(drafts.is_due(&here, room()));
+        assert!(!drafts.is_due(&here, Room { posts: false, ..room() }));
     }
 
     #[tokio::test(start_paused = true)]
@@ -211,15 +286,16 @@ mod tests {
         let (place, turn) = (first.place.clone(), first.turn.clone());
         drafts.note(first);
         old.write("a");
-        drafts.take_step(&place, false).unwrap();
-        let message = Some(MessageId::new(Door::new("test"), "99"));
-        drafts.drew(&place, &turn, Drawn { message, ..Drawn::default() });
+        drafts.take_step(&place, room(false)).unwrap();
+        let shown = vec![Shown::draft(MessageId::new(Door::new("test"), "99"), "a".to_owned())];
+        drafts.drew(&place, &turn, Drawn { shown, ..Drawn::default() });
+        assert!(drafts.is_shown(&place, &turn));
         old.write("ab");
-        assert!(drafts.is_due(&place, true) && !drafts.is_due(&place, false));
+        assert!(drafts.is_due(&place, room(true)) && !drafts.is_due(&place, room(false)));
         drafts.note(second);
         new.write("n");
-        assert_eq!(drafts.take_step(&place, false).unwrap().turn.id, "11");
-        assert_eq!(drafts.remove(&place, &turn).unwrap().message.unwrap().id, "99");
+        assert_eq!(drafts.take_step(&place, room(false)).unwrap().turn.id, "11");
+        assert_eq!(drafts.remove(&place, &turn).unwrap().shown[0].message.id, "99");
         drafts.expire(Instant::now() + Duration::from_secs(61));
         assert!(drafts.is_empty() && drafts.next_place().is_none());
     }
@@ -233,7 +309,7 @@ mod tests {
         let mut drafts = Drafts::default();
         drafts.note(before);
         slot.write("ab");
-        let step = drafts.take_step(&place, true).unwrap();
+        let step = drafts.take_step(&place, room(true)).unwrap();
         assert!(step.drawn.doubtful && step.text == "ab");
     }
 }

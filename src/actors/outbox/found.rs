@@ -13,6 +13,11 @@ use crate::ports::{HistoryRange, PostRequest, PostResult};
 const SEARCH_PAGES: u32 = 5;
 /// Messages a page.
 const PAGE: u8 = 100;
+/// The fewest bytes by which a further message of a draft is recognised as the beginning of a piece. Shorter ones are left to
+/// their nonce.
+const BEGINNING_MIN: usize = 40;
+/// What closes a code block that a draft was in the middle of.
+const CLOSINGS: [&str; 2] = ["\n```", "```"];
 
 /// What there is of an answer.
 #[derive(Default)]
@@ -24,22 +29,34 @@ pub(super) struct Found {
 }
 
 /// A piece that stands in the channel.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct Shown {
     /// Its message.
     pub message: MessageId,
-    /// The text that it shows.
+    /// The text that it surely shows; empty when that is not known.
     pub text: String,
-    /// Its cards and files stand there too. A first piece may still be a draft, which has none.
+    /// Its cards and files stand there too. A piece of a draft has none.
     pub whole: bool,
     /// There are files, which may be those of another answer.
     pub files: bool,
+    /// The message was removed: the piece has to be posted anew.
+    pub gone: bool,
 }
 
 impl Shown {
+    /// A message of a draft with this text.
+    pub(super) fn draft(message: MessageId, text: String) -> Self {
+        Self { message, text, whole: false, files: false, gone: false }
+    }
+
+    /// A message with this whole piece.
+    pub(super) fn whole(message: MessageId, piece: &Piece) -> Self {
+        Self { message, text: piece.text.clone(), whole: true, files: !piece.files.is_empty(), gone: false }
+    }
+
     /// Nothing of this piece is missing.
     pub(super) fn shows(&self, piece: &Piece) -> bool {
-        self.text == piece.text && (self.whole || (piece.is_plain() && !self.files))
+        !self.gone && self.text == piece.text && (self.whole || (piece.is_plain() && !self.files))
     }
 }
 
@@ -98,17 +115,28 @@ impl Found {
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
         let Some(first) = rest.next() else { return found };
         let files = !first.attachments.is_empty();
-        found.pieces.push(Shown { message: first.id, text: first.text, whole: false, files });
+        found.pieces.push(Shown { files, ..Shown::draft(first.id, first.text) });
+        // Only first pieces reply to something, so an answer to another message is never taken for ours.
+        let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none()).collect();
+        let mut further = further.as_slice();
         for piece in pieces.iter().skip(1) {
-            // Only first pieces reply to something, so an answer to somebody else is never taken for ours.
-            match rest.find(|posted| posted.text == piece.text && posted.reply_to.is_none()) {
-                Some(posted) => {
-                    let files = !piece.files.is_empty();
-                    found.pieces.push(Shown { message: posted.id, text: posted.text, whole: true, files });
-                }
-                None => break,
-            }
+            let whole = further.iter().position(|posted| posted.text == piece.text);
+            let at = whole.or_else(|| further.iter().position(|posted| is_beginning(&posted.text, &piece.text)));
+            let Some((at, posted)) = at.and_then(|at| Some((at, further.get(at)?))) else { break };
+            let shown = Shown::draft(posted.id.clone(), posted.text.clone());
+            found.pieces.push(Shown {
+                whole: whole.is_some(),
+                files: whole.is_some() && !piece.files.is_empty(),
+                ..shown
+            });
+            further = &further[at + 1..];
         }
         found
     }
+}
+
+/// Whether a message shows a draft of this piece: its beginning, with a code block closed that goes on there.
+fn is_beginning(text: &str, piece: &str) -> bool {
+    let open = CLOSINGS.iter().find_map(|closing| text.strip_suffix(closing)).unwrap_or(text);
+    open.len() >= BEGINNING_MIN && (piece.starts_with(text) || piece.starts_with(open))
 }

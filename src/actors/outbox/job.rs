@@ -1,27 +1,36 @@
 //! What waits in the queue of a place, and what comes of it.
 
 use super::drafts::Drawn;
-use super::pace::Pace;
+use super::pace::Track;
 use crate::actors::messages::outbox::Delivery;
 use crate::domain::ids::{MessageId, TurnId};
 use crate::domain::outgoing::Outgoing;
+use crate::domain::rejection::Rejection;
 
 /// One answer on its way.
 #[derive(Clone)]
 pub(super) struct Job {
     pub task: Task,
     pub outgoing: Outgoing,
+    /// Look into the channel before anything is posted.
     pub check: bool,
-    /// What the channel shows of it already, when it was drafted.
+    /// What the channel shows of it already, as far as that is known.
     pub drawn: Option<Drawn>,
+    /// Every message of it that stands there is finished; the rest is to be posted.
+    pub edited: bool,
     /// A courier panicked with it.
     pub panicked: bool,
 }
 
 impl Job {
-    /// A job that nobody has begun.
+    /// A job that no courier has begun.
     pub(super) fn new(task: Task, outgoing: Outgoing) -> Self {
-        Self { task, outgoing, check: false, drawn: None, panicked: false }
+        Self { task, outgoing, check: false, drawn: None, edited: false, panicked: false }
+    }
+
+    /// Messages of it are known to stand in the channel, so it begins with edits, which wait for no other answer.
+    pub(super) fn begins_with_edits(&self) -> bool {
+        !self.edited && self.drawn.as_ref().is_some_and(|drawn| !drawn.shown.is_empty())
     }
 }
 
@@ -32,39 +41,49 @@ pub(super) enum Task {
     /// Not an answer yet: what there is of it is shown.
     Draft(TurnId),
     Notice(MessageId),
-    /// Something that answers nobody, by its name.
+    /// Something that answers no message, by its name.
     Post(String),
 }
 
 impl Task {
-    /// The trigger's own id and the number of the piece: unique for the bot, and within 25 characters.
-    pub(super) fn nonce(&self, piece: usize) -> String {
+    /// The trigger's own id and the number of the piece: unique for the bot, and within 25 characters. A platform gives the first
+    /// message back for a nonce that it knows, so a piece whose message was removed needs another one.
+    pub(super) fn nonce(&self, piece: usize, again: bool) -> String {
+        let end = if again { "r" } else { "" };
         match self {
-            Self::Turn(turn) | Self::Draft(turn) => format!("{}-{piece}", turn.id),
-            Self::Notice(about) => format!("{}-n{piece}", about.id),
-            Self::Post(name) => format!("{name}-{piece}"),
+            Self::Turn(turn) | Self::Draft(turn) => format!("{}-{piece}{end}", turn.id),
+            Self::Notice(about) => format!("{}-n{piece}{end}", about.id),
+            Self::Post(name) => format!("{name}-{piece}{end}"),
         }
     }
 }
 
 /// How a courier comes back.
 pub struct Returned {
-    pub(super) task: Task,
-    pub(super) result: Result<Delivery, String>,
-    pub(super) pace: Pace,
-    /// The place itself refused us.
-    pub(super) closed: bool,
-    /// The job shall be tried once more.
-    pub(super) again: Option<Box<Job>>,
+    pub(super) job: Job,
+    /// The queue that sent it.
+    pub(super) track: Track,
+    pub(super) end: End,
+}
+
+/// What became of a job.
+pub(super) enum End {
+    /// All of it stands in the channel.
+    Posted(Delivery),
+    /// Every message that stands there is finished; the job knows them, and the rest is still to be posted.
+    Begun,
+    /// It cannot be posted, for this reason.
+    Failed(String),
+    /// The place is closed to us; the job knows what was posted before.
+    Closed(Rejection, String),
+    /// The courier panicked, with these words.
+    Panicked(String),
 }
 
 impl Returned {
-    /// A courier panicked. Nobody knows what it had posted by then, so the one further try looks into the channel first.
-    pub(super) fn panicked(job: Job, panic: &str) -> Self {
-        let (task, first) = (job.task.clone(), !job.panicked);
-        let drawn = job.drawn.map(|drawn| Drawn { message: None, text: String::new(), doubtful: true, ..drawn });
-        let again = first.then(|| Box::new(Job { check: true, drawn, panicked: true, ..job }));
-        let result = Err(format!("the courier panicked: {panic}"));
-        Self { task, result, pace: Pace::default(), closed: false, again }
+    /// A courier panicked. What it had posted by then is not known, so the one further try looks into the channel first.
+    pub(super) fn panicked(job: Job, track: Track, panic: String) -> Self {
+        let drawn = job.drawn.map(|drawn| Drawn { shown: Vec::new(), doubtful: true, ..drawn });
+        Self { job: Job { check: true, drawn, edited: false, ..job }, track, end: End::Panicked(panic) }
     }
 }

@@ -1,108 +1,221 @@
-//! The queue of a place: what waits to be posted there, the one courier that is out, and what it comes back with.
+//! The queues of a place: what waits to be posted or edited there, the couriers that are out, and what they come back with.
+//!
+//! Posts wait for each other, since their order is what people read. An answer whose messages stand in the channel begins with
+//! edits in a queue of their own: platforms count them in another bucket, and no post waits for one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::job::{Job, Returned, Task};
-use super::pace::Pace;
+use super::job::{End, Job, Returned, Task};
+use super::pace::{SharedPace, Track};
 use super::{Outbox, OutboxEvent, OutboxState};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::Delivery;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::Place;
+use crate::domain::rejection::Rejection;
 
-/// How long a place that refused us (gone, forbidden) is left alone.
-pub(super) const CLOSED_FOR: Duration = Duration::from_secs(60);
+/// How long a place that is closed to us is left alone before the next answer probes it.
+pub(super) const CLOSED_FOR: Duration = Duration::from_secs(5);
+/// How often a forbidden place is tried before everything that waits there fails. A place that is gone is not tried again.
+pub(super) const PROBES_MAX: u32 = 3;
 
 #[derive(Default)]
 pub(super) struct PlaceQueue {
-    pub jobs: VecDeque<Job>,
-    /// The turn that a courier is posting now, if one is out.
-    pub out: Option<Task>,
+    pub posts: Line,
+    pub edits: Line,
     /// What the place allows.
-    pub pace: Pace,
-    /// The platform refused us here; jobs fail at once until then.
-    pub closed: Option<(Instant, String)>,
+    pub pace: SharedPace,
+    /// The platform closed the place to us, and no answer was taken there since.
+    pub closed: Option<Closed>,
+}
+
+/// What waits for one kind of request.
+#[derive(Default)]
+pub(super) struct Line {
+    pub jobs: VecDeque<Job>,
+    /// What a courier is out with.
+    pub out: Option<Task>,
+}
+
+/// A place that is closed to us.
+pub(super) struct Closed {
+    /// Until when nothing is tried; the next answer after it is a probe.
+    pub until: Instant,
+    /// How often it was found closed.
+    pub refusals: u32,
 }
 
 impl PlaceQueue {
-    /// No answer is on its way or waits, and the place lets drafts through.
-    pub(super) fn is_free(&self, now: Instant) -> bool {
-        let open = self.closed.as_ref().is_none_or(|(until, _)| *until <= now);
-        self.out.is_none() && self.jobs.is_empty() && open && self.pace.may_draft(now)
+    /// The queue of this kind.
+    pub(super) fn line(&mut self, track: Track) -> &mut Line {
+        match track {
+            Track::Posts => &mut self.posts,
+            Track::Edits => &mut self.edits,
+        }
+    }
+
+    /// No answer is on its way or waits in this queue, and the place lets drafts through.
+    pub(super) fn is_free(&mut self, track: Track, now: Instant) -> bool {
+        let open = self.closed.is_none();
+        let may = self.pace.lock().may_draft(track, now);
+        let line = self.line(track);
+        open && may && line.out.is_none() && line.jobs.is_empty()
+    }
+
+    /// A courier may leave from this queue. A closed place is probed by one alone.
+    fn may_send(&mut self, track: Track, now: Instant) -> bool {
+        let probe = match &self.closed {
+            None => true,
+            Some(closed) if now < closed.until => false,
+            Some(_) => self.line(track.other()).out.is_none(),
+        };
+        probe && self.line(track).out.is_none()
+    }
+
+    /// Nothing waits here, and nothing has to be remembered.
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let lines = [&self.posts, &self.edits];
+        let closed = self.closed.as_ref().is_some_and(|closed| closed.until > now);
+        lines.iter().all(|line| line.out.is_none() && line.jobs.is_empty()) && !closed && self.pace.lock().is_over(now)
+    }
+
+    fn holds(&self, task: &Task) -> bool {
+        let lines = [&self.posts, &self.edits];
+        lines.iter().any(|line| line.out.as_ref() == Some(task) || line.jobs.iter().any(|job| job.task == *task))
     }
 }
 
 impl Outbox {
-    pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: Place, job: Job) {
+    pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, job: Job) {
         let queue = state.lanes.entry(place.clone()).or_default();
-        let known = queue.out.as_ref() == Some(&job.task) || queue.jobs.iter().any(|waiting| waiting.task == job.task);
-        if !known {
-            queue.jobs.push_back(job);
+        if !queue.holds(&job.task) {
+            // An edit of its draft that is under way comes before the edit that finishes it.
+            let begun = matches!(&job.task, Task::Turn(turn) if state.drafts.is_shown(place, turn));
+            let track = if begun { Track::Edits } else { Track::Posts };
+            queue.line(track).jobs.push_back(job);
         }
-        self.send_courier(ctx, state, place);
+        self.send_couriers(ctx, state, place);
     }
 
-    /// Sends a courier with the head of a place's queue, unless one is out.
-    pub(super) fn send_courier(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: Place) {
-        let Some(queue) = state.lanes.get_mut(&place) else { return };
-        if queue.out.is_some() {
-            return;
+    /// Sends couriers with the heads of a place's queues, unless they are out.
+    pub(super) fn send_couriers(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
+        for track in [Track::Edits, Track::Posts] {
+            self.send_courier(ctx, state, place, track);
         }
-        let now = Instant::now();
-        if let Some((until, reason)) = &queue.closed {
-            if now < *until {
-                let reason = reason.clone();
-                for job in std::mem::take(&mut queue.jobs) {
-                    self.report(state, job.task, Err(reason.clone()));
-                }
-                return;
+        if state.lanes.get(place).is_some_and(|queue| queue.is_idle(Instant::now())) {
+            state.lanes.remove(place);
+        }
+    }
+
+    fn send_courier(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, track: Track) {
+        while let Some(queue) = state.lanes.get_mut(place)
+            && queue.may_send(track, Instant::now())
+            && let Some(mut job) = queue.line(track).jobs.pop_front()
+        {
+            if let Task::Turn(turn) = &job.task {
+                job.drawn = state.drafts.remove(place, turn).or(job.drawn);
             }
-            queue.closed = None;
-        }
-        let Some(mut job) = queue.jobs.pop_front() else {
-            if queue.pace.is_over(now) {
-                state.lanes.remove(&place);
+            if track == Track::Posts && job.begins_with_edits() {
+                queue.edits.jobs.push_back(job);
+                self.send_courier(ctx, state, place, Track::Edits);
+                continue;
             }
-            return;
-        };
-        if let Task::Turn(turn) = &job.task {
-            job.drawn = state.drafts.remove(&place, turn).or(job.drawn);
+            queue.line(track).out = Some(job.task.clone());
+            let courier = self.courier(queue.pace.clone());
+            let spare = job.clone();
+            let (there, back) = (place.clone(), place.clone());
+            let deliver =
+                async move { OutboxEvent::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
+            ctx.task(deliver, move |panic| {
+                OutboxEvent::CourierReturned(back, Box::new(Returned::panicked(spare, track, panic)))
+            });
         }
-        queue.out = Some(job.task.clone());
-        let courier = self.courier(queue.pace);
-        let spare = job.clone();
-        let (there, back) = (place.clone(), place);
-        ctx.task(async move { OutboxEvent::CourierReturned(there, courier.deliver(job).await) }, move |panic| {
-            OutboxEvent::CourierReturned(back, Returned::panicked(spare, &panic))
-        });
     }
 
     pub(super) fn courier_returned(
         &self,
         ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
-        place: Place,
+        place: &Place,
         returned: Returned,
     ) {
-        let Returned { task, result, pace, closed, again } = returned;
-        if let Some(queue) = state.lanes.get_mut(&place) {
-            queue.out = None;
-            queue.pace = pace;
-            if closed && let Err(reason) = &result {
-                queue.closed = Some((Instant::now() + CLOSED_FOR, reason.clone()));
+        let Returned { mut job, track, end } = returned;
+        let queue = state.lanes.entry(place.clone()).or_default();
+        queue.line(track).out = None;
+        match end {
+            End::Posted(delivery) => {
+                self.opened(state, place);
+                self.report(state, job.task, Ok(delivery));
+            }
+            End::Begun => queue.posts.jobs.push_front(job),
+            End::Failed(reason) => {
+                self.opened(state, place);
+                self.report(state, job.task, Err(reason));
+            }
+            End::Closed(rejection, words) => self.closed_again(ctx, state, place, (job, track), (rejection, words)),
+            End::Panicked(reason) if !job.panicked => {
+                tracing::error!(event = "outbox.retried", place = %place, reason, "a courier panicked");
+                job.panicked = true;
+                queue.posts.jobs.push_front(job);
+            }
+            End::Panicked(panic) => {
+                self.report(state, job.task, Err(format!("the courier panicked: {panic}")));
             }
         }
-        match (again, state.lanes.get_mut(&place)) {
-            (Some(job), Some(queue)) => {
-                tracing::error!(event = "outbox.retried", place = %place, reason = ?result, "a courier panicked");
-                queue.jobs.push_front(*job);
+        self.send_couriers(ctx, state, place);
+    }
+
+    /// The platform closed a place to us. What waits there waits for some seconds, and fails when that did not help.
+    fn closed_again(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        place: &Place,
+        (job, track): (Job, Track),
+        (rejection, words): (Rejection, String),
+    ) {
+        let Some(queue) = state.lanes.get_mut(place) else { return };
+        let refusals = queue.closed.take().map_or(0, |closed| closed.refusals) + 1;
+        let until = Instant::now() + CLOSED_FOR;
+        tracing::warn!(event = "outbox.closed", place = %place, reason = words, refusals, "a place is closed to us");
+        queue.closed = Some(Closed { until, refusals });
+        queue.line(track).jobs.push_front(job);
+        self.closed.close(place, until);
+        if rejection == Rejection::PlaceGone || refusals >= PROBES_MAX {
+            let jobs: Vec<Job> = queue.edits.jobs.drain(..).chain(queue.posts.jobs.drain(..)).collect();
+            for job in jobs {
+                self.report(state, job.task, Err(words.clone()));
             }
-            _ => self.report(state, task, result),
         }
-        self.send_courier(ctx, state, place);
+        ctx.after(CLOSED_FOR, OutboxEvent::Probe(place.clone()));
+    }
+
+    /// A place is not closed any more, as far as is known.
+    fn opened(&self, state: &mut OutboxState, place: &Place) {
+        if state.lanes.get_mut(place).is_some_and(|queue| queue.closed.take().is_some()) {
+            self.closed.open(place);
+        }
+    }
+
+    /// What we may do in a place, or anywhere, may have changed: nothing counts as closed there any more.
+    pub(super) fn access_changed(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        changed: Option<&Place>,
+    ) {
+        let concerns = |place: &Place| changed.is_none_or(|changed| changed == place);
+        state.mute.retain(|place, _| !concerns(place));
+        let closed =
+            |(place, queue): (&Place, &PlaceQueue)| (queue.closed.is_some() && concerns(place)).then(|| place.clone());
+        let reopened: Vec<Place> = state.lanes.iter().filter_map(closed).collect();
+        for place in reopened {
+            self.opened(state, &place);
+            self.send_couriers(ctx, state, &place);
+        }
     }
 
     fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, String>) {
@@ -112,11 +225,11 @@ impl Outbox {
             (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
             (Task::Post(name), result) => {
                 if let Some(reply) = state.posts.remove(&name) {
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have stopped waiting.
                     let _ = reply.send(result);
                 }
             }
-            // A draft is reported to nobody.
+            // The journal knows of no drafts.
             (Task::Draft(_), _) => {}
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
             (Task::Notice(about), Err(reason)) => {

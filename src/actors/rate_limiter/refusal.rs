@@ -10,7 +10,7 @@ use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::restriction_sweeper::SweeperMsg;
 use crate::domain::ending::{Dropped, OverLimit};
 use crate::domain::ids::{self, Timestamp, TurnId};
-use crate::domain::limits::{Member, Refusal, Tier};
+use crate::domain::limits::{Basis, Member, Refusal, Tier};
 use crate::domain::notice::limit as notice;
 use crate::domain::notice::template::Filling;
 use crate::domain::turn::{self, Effort, Outcome, Turn};
@@ -45,28 +45,33 @@ impl RateLimiter {
     pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: Turn, refusal: Refusal) {
         let tier = refusal.tier.as_str();
         let retry_after_ms = refusal.retry_after.map(ids::millis);
+        let breach = refusal.basis.is_breach();
         tracing::info!(
-            event = "limit.refused", turn = %turn.id, tier, retry_after_ms, unsettled = refusal.unsettled,
+            event = "limit.refused", turn = %turn.id, tier, retry_after_ms, unsettled = !breach,
             "the turn is over a limit"
         );
         metrics::counter!("staffai_limit_refused_total", "tier" => tier).increment(1);
-        let limit = match (refusal.unsettled, refusal.tier) {
-            (true, _) => OverLimit::Estimate,
-            (false, Tier::Tokens) => OverLimit::Tokens,
-            (false, Tier::Messages) => OverLimit::Messages,
+        let limit = match (breach, refusal.tier) {
+            (false, _) => OverLimit::Estimate,
+            (true, Tier::Tokens) => OverLimit::Tokens,
+            (true, Tier::Messages) => OverLimit::Messages,
         };
         if !turn.trigger.is_asked() {
             return self.drop_turn(turn.id, limit);
         }
-        if !refusal.unsettled {
+        if breach {
             // While the sweeper is down nobody is restricted; the next breach is.
             let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Box::new(turn.clone()), tier });
         }
         let window = self.live.now().limits.window;
-        if !notices.may_tell(member, refusal.unsettled, &turn.id, window) {
+        if !notices.may_tell(member, !breach, &turn.id, window) {
             return self.drop_turn(turn.id, limit);
         }
-        let text = if refusal.unsettled { notice::wait(turn.locale()).to_owned() } else { self.over(&turn, &refusal) };
+        let text = match refusal.basis {
+            Basis::Use => self.over(&turn, &refusal),
+            Basis::Remainder => notice::little_left(turn.locale(), self.retry_at(&refusal)),
+            Basis::OpenTurns => notice::wait(turn.locale()).to_owned(),
+        };
         let answer = turn::Answer {
             outgoing: turn.reply_with(&text),
             exchange: None,
@@ -77,21 +82,28 @@ impl RateLimiter {
         let _ = self.journal.cast(JournalMsg::Answered(turn.id, Box::new(answer)));
     }
 
+    /// When the turn would be accepted; none when it never would.
+    fn retry_at(&self, refusal: &Refusal) -> Option<Timestamp> {
+        refusal.retry_after.map(|wait| self.after(wait))
+    }
+
+    fn after(&self, wait: Duration) -> Timestamp {
+        Timestamp(self.clock.now().0.saturating_add(ids::millis(wait)))
+    }
+
     fn over(&self, turn: &Turn, refusal: &Refusal) -> String {
         let running = self.live.now();
         let restriction = &running.settings.restriction;
-        let now = self.clock.now();
-        let after = |wait: Duration| Timestamp(now.0.saturating_add(ids::millis(wait)));
-        let retry_at = refusal.retry_after.map(after);
-        let restricts = restriction.role.is_some();
+        let retry_at = self.retry_at(refusal);
+        let restricts = running.rules(&turn.id.door).is_some_and(|rules| rules.restricts(turn));
         let filling = Filling {
             locale: turn.locale(),
-            channel_id: restriction.channel.as_deref(),
+            channel_id: restriction.channel.as_deref().filter(|_| restricts),
             user: &turn.name,
             until: match restriction.duration {
                 _ if !restricts => retry_at,
                 Duration::ZERO => None,
-                duration => Some(after(duration)),
+                duration => Some(self.after(duration)),
             },
             retry_at,
         };

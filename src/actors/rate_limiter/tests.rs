@@ -109,6 +109,26 @@ async fn turns_within_the_limits_go_to_conversations_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_notice_promises_no_channel_to_whom_no_restriction_concerns() {
+    let variables = [("RATE_LIMIT_COUNT", "1"), ("RESTRICTED_USER_ROLE_ID", "12"), ("RESTRICTED_CHANNEL_ID", "42")];
+    for own in [None, Some(("RATE_LIMIT_MESSAGE_USER", "Off to <#{channel_id}>, {user}!"))] {
+        let variables: Vec<_> = variables.into_iter().chain(own).collect();
+        let mut world = world(&variables).await;
+        let direct = Turn { guild: None, ..turn("10", "7", "43") };
+        let restricted = Turn { roles: vec!["12".to_owned()], ..turn("11", "8", "42") };
+        for over in [direct, restricted] {
+            world.admit(&Turn { id: turn("1", "7", "43").id, ..over.clone() });
+            world.admit(&over);
+            let said = world.refused().await.unwrap().1;
+            assert!(!said.contains("<#"), "{said}");
+        }
+        world.admit(&turn("2", "9", "43"));
+        world.admit(&turn("12", "9", "43"));
+        assert!(world.refused().await.unwrap().1.contains("<#42>"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn over_the_limit_there_is_one_notice_in_a_window_and_each_breach_counts() {
     let log = Log::capture();
     let mut world =
@@ -156,6 +176,41 @@ async fn tokens_add_up_and_what_rests_on_estimates_is_no_breach() {
     assert!(said.contains("<t:1800000060:R>"), "{said}");
     assert_eq!(world.breaches().await, [("13".to_owned(), "tokens")]);
     assert_eq!(world.standing("7").await.tokens, (750, 700));
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_answers_of_one_member_restrict_nobody_else() {
+    let mut world = world(&[]).await;
+    for number in ["10", "11"] {
+        let long = turn(number, "7", "42");
+        world.admit(&long);
+        assert_eq!(world.offered().await.as_deref(), Some(number));
+        world.took(&long, 500, 9_000);
+    }
+    for (number, tokens) in [("20", 900), ("21", 980), ("22", 1_000)] {
+        let short = turn(number, "8", "42");
+        world.admit(&short);
+        assert_eq!(world.offered().await.as_deref(), Some(number), "{:?}", world.standing("8").await);
+        world.took(&short, tokens / 2, tokens / 2);
+    }
+    assert_eq!(world.standing("8").await.tokens.0, 2_880);
+    world.admit(&turn("23", "8", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("23"));
+    assert!(world.breaches().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_little_left_hears_when_there_is_more_and_is_not_restricted() {
+    let mut world = world(&[("TOKEN_RATE_LIMIT_COUNT", "1000"), ("RATE_LIMIT_MESSAGE_USER", "Off with you!")]).await;
+    let first = turn("10", "7", "42");
+    world.admit(&first);
+    world.took(&first, 500, 490);
+    world.admit(&turn("11", "7", "42"));
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    let (_, said, reason) = world.refused().await.unwrap();
+    assert_eq!(reason, "token limit, by estimate");
+    assert!(said.contains("<t:1800000060:R>"), "{said}");
+    assert!(world.breaches().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

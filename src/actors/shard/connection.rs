@@ -8,6 +8,7 @@ use super::catch_up::{Gap, ReadUpTo};
 use super::{ShardActor, ShardEvent, ShardState};
 use crate::actors::board::PartKind;
 use crate::actors::messages::identify_queue::IdentifyQueueMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Exit;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids;
@@ -114,6 +115,10 @@ impl ShardActor {
                     state.gaps.push_back((guild, Gap { newest, read: ReadUpTo::new(), again: false }));
                     self.catch_up(ctx, state);
                 }
+            }
+            StreamEvent::AccessChanged(place) => {
+                // An outbox that is down knows of no closed places when it begins anew.
+                let _ = self.parts.outbox.cast(OutboxMsg::AccessChanged(place));
             }
             StreamEvent::Closed(closed) => self.closed(ctx, state, &closed),
         }

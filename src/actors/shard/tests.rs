@@ -71,6 +71,8 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
     let posting = crate::actors::outbox::Outbox {
         poster: Arc::clone(&poster) as _,
         pacer,
+        closed: Arc::default(),
+        live: usual(),
         dice,
         renderer: Arc::new(Sketches),
         journal: at("journal"),
@@ -107,7 +109,7 @@ impl World {
 }
 
 fn ready(connection: &Connection) {
-    let session = Session { id: "s".into(), sequence: 1, resume_url: None, total: 1 };
+    let session = Session { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
     connection.events.send(StreamEvent::Ready(session)).unwrap();
 }
 

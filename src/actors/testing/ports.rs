@@ -407,6 +407,10 @@ impl ScriptedPoster {
                 self.carried.lock().insert(message.clone(), piece.clone());
                 PostResult::Message(message.clone())
             }
+            PostRequest::Delete { message, .. } => {
+                self.messages.lock().retain(|posted| posted.id != *message);
+                PostResult::Done
+            }
             PostRequest::Typing { .. }
             | PostRequest::AddRole(_)
             | PostRequest::RemoveRole(_)
@@ -431,7 +435,7 @@ impl ScriptedPoster {
                 match range {
                     HistoryRange::After(_) => there.truncate(limit),
                     HistoryRange::Newest | HistoryRange::Before(_) => {
-                        drop(there.drain(..there.len().saturating_sub(limit)))
+                        drop(there.drain(..there.len().saturating_sub(limit)));
                     }
                 }
                 PostResult::Messages(there)
@@ -445,7 +449,13 @@ impl ScriptedPoster {
 }
 
 fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
-    let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
+    let author = Author {
+        person: us(),
+        name: "staffai".to_owned(),
+        roles: Vec::new(),
+        joined: None,
+        kind: AuthorKind::Ourselves,
+    };
     let guild = Some("5".to_owned());
     Posted {
         id,
@@ -473,7 +483,9 @@ impl Poster for ScriptedPoster {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         self.requests.lock().push((Instant::now(), request.clone()));
         let (place, script) = match request {
-            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } => (Some(place), Some(&self.posts)),
+            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } | PostRequest::Delete { place, .. } => {
+                (Some(place), Some(&self.posts))
+            }
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
             PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
@@ -497,7 +509,7 @@ impl Poster for ScriptedPoster {
                 panic!("the poster panicked")
             }
             Some(Go::Leaves(remaining, reset_after)) => {
-                let bucket = Some(crate::ports::Bucket { remaining, reset_after });
+                let bucket = Some(crate::ports::Bucket { id: None, remaining, reset_after });
                 Ok(PostReply { result: self.perform_now(request), bucket })
             }
             None => Ok(PostReply { result: self.perform_now(request), bucket: None }),

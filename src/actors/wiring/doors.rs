@@ -24,6 +24,8 @@ impl Wiring {
         Outbox {
             poster: Arc::clone(&record.poster),
             pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
+            closed: Arc::clone(&self.turn_parts.closed),
+            live: self.parts.live.clone(),
             dice: Arc::clone(&self.parts.dice),
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),

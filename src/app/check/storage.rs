@@ -13,13 +13,18 @@ use crate::app::commands;
 use crate::app::system::SystemClock;
 use crate::config::Settings;
 use crate::domain::keys;
+use crate::domain::limits::{Limits, Member, Request, Step};
+use crate::ports::Write;
 use crate::store::embedded::FILE;
 use crate::store::embedded::opener::Opener;
-use crate::store::{Backend, OpenError, redis};
+use crate::store::{Backend, BackendError, OpenError, redis};
 
 const STORE: &str = "store";
 
-/// How long connecting to Redis and reading one key may take.
+/// How many keys are read: enough that of three servers with as many keys each gets some, but for a chance of one in millions.
+const PROBES: u32 = 40;
+
+/// How long connecting to Redis and these requests may take.
 const REDIS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Reads from Redis, or opens the embedded store, or finds out whether that could be made.
@@ -59,7 +64,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
     }
 }
 
-/// Reads one key of Redis or Valkey. Login, encryption and database are part of that.
+/// Asks Redis or Valkey. Login, encryption and database are part of that.
 async fn server(address: &SecretString, report: &mut Report) {
     let store = match redis::opener::Opener::new(address) {
         Ok(opener) => opener.open().map_err(|error| error.to_string()),
@@ -69,12 +74,28 @@ async fn server(address: &SecretString, report: &mut Report) {
         Ok(store) => store,
         Err(error) => return report.wrong_with(STORE, error),
     };
-    match timeout(REDIS_WITHIN, store.get(keys::PROBE)).await {
-        Ok(Ok(_)) => report.ok(STORE, "redis; it answers and can be read"),
+    match timeout(REDIS_WITHIN, requests(&store)).await {
+        Ok(Ok(())) => report.ok(STORE, "redis; it answers, can be read and written, and decides about limits"),
         Ok(Err(error)) => report.wrong_with(STORE, error.to_string()),
         Err(_) => report.wrong_with(STORE, format!("redis did not answer within {} s", REDIS_WITHIN.as_secs())),
     }
     store.close().await;
+}
+
+/// Each kind of request once that the service makes of a server, all about keys that are never there: nothing is changed. The
+/// keys lie on all servers of a cluster, so that the address of only one of them shows.
+///
+/// # Errors
+/// The first request that was refused, by name.
+async fn requests(store: &impl Backend) -> Result<(), BackendError> {
+    for number in 0..PROBES {
+        store.get(&format!("{}:{number}", keys::PROBE)).await?;
+    }
+    store.apply(vec![Write::Delete { key: keys::PROBE.to_owned() }].into()).await?;
+    let limits = Limits { messages: 1, tokens: 1 };
+    let request = Request { member: Member::new("probe"), window: Duration::from_secs(1), step: Step::Read(limits) };
+    store.rule(&request, 0, None).await?;
+    Ok(())
 }
 
 /// Whether a file can be made in this folder, or in the nearest one above that is there.

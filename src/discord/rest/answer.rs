@@ -246,7 +246,8 @@ pub(super) fn lost(error: reqwest::Error) -> PostError {
 fn bucket(headers: &HeaderMap) -> Option<Bucket> {
     let remaining = headers.get("x-ratelimit-remaining")?.to_str().ok()?.trim().parse().ok()?;
     let reset_after = seconds(headers, "x-ratelimit-reset-after")?;
-    Some(Bucket { remaining, reset_after: reset_after.min(MAX_RETRY_AFTER) })
+    let id = headers.get("x-ratelimit-bucket").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    Some(Bucket { id, remaining, reset_after: reset_after.min(MAX_RETRY_AFTER) })
 }
 
 fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {

@@ -42,9 +42,9 @@ fn message_json(id: u64) -> Value {
 
 #[tokio::test]
 async fn a_post_pings_nobody_and_carries_its_nonce() {
-    let limits = "x-ratelimit-remaining: 4\nx-ratelimit-reset-after: 1.25\n";
+    let limits = "x-ratelimit-bucket: abcd\nx-ratelimit-remaining: 4\nx-ratelimit-reset-after: 1.25\n";
     let (outcome, seen) = one(create(Some("77")), answer(200, limits, r#"{"id":"900","content":"x"}"#)).await;
-    let bucket = Bucket { remaining: 4, reset_after: Duration::from_millis(1250) };
+    let bucket = Bucket { id: Some("abcd".to_owned()), remaining: 4, reset_after: Duration::from_millis(1250) };
     let expected = PostReply { result: PostResult::Message(message("900")), bucket: Some(bucket) };
     assert_eq!(outcome.unwrap(), expected);
     assert_eq!(seen.line, "POST /api/v10/channels/500/messages");

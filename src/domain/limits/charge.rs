@@ -20,9 +20,8 @@ pub enum Charge {
 #[must_use]
 pub fn charge(answer: &Answer) -> Charge {
     match &answer.outcome {
-        Outcome::Replied => Charge::Settle,
+        Outcome::Replied | Outcome::Apologised(Ending::LaneFull) => Charge::Settle,
         Outcome::Hinted | Outcome::Refused(_) => Charge::Nothing,
-        Outcome::Apologised(Ending::LaneFull) => Charge::Settle,
         Outcome::Apologised(_) if total(&answer.effort) > 0 || answer.effort.drafted => Charge::Settle,
         Outcome::Apologised(_) => Charge::Cancel,
     }

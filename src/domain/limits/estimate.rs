@@ -1,10 +1,14 @@
 //! What a turn will take, before a model was asked: learned from what turns took. All of it is approximate on purpose; what a
 //! turn really took is settled afterwards.
+//!
+//! The length of an answer is learned for each member, else for each place, else for all. What a member did counts once where
+//! others are estimated by it, and the longest is always left out: so no single member makes another one's estimate longer.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::mem;
+use std::num::NonZeroU32;
 
 use crate::domain::ids::{Person, Place};
 
@@ -14,99 +18,160 @@ pub const CHARS_A_TOKEN: u64 = 4;
 /// The tokens of an answer while too few were seen.
 const OUTPUT_AT_FIRST: u64 = 300;
 
-/// So many answers make a habit.
-const OUTPUTS_FEW: u32 = 20;
+/// So many answers of a member, or of different members, make a habit.
+const OUTPUTS_FEW: usize = 4;
 
-/// With so many answers all are counted half, so that old habits fade.
-const OUTPUTS_MANY: u32 = 1_024;
+/// The last answers of one member that are remembered, and of so many different members in one place.
+const OUTPUTS_NARROW: usize = 16;
+
+/// The last answers of so many different members are remembered of all.
+const OUTPUTS_ALL: usize = 64;
+
+/// One of so many of the longest answers is taken for an exception, and at least one is.
+const EXCEPTION_OF: usize = 20;
 
 /// Sizes of answers that are told apart: two for each doubling.
 const SIZES: usize = 64;
 
-/// Lanes in each of the two generations. The older one goes when the younger one is full.
-const LANES: usize = 8_192;
+/// Conversations, members and places in each of two generations. The older one goes when the younger one is full.
+const CONVERSATIONS: usize = 8_192;
+const MEMBERS: usize = 8_192;
+const PLACES: usize = 1_024;
 
 /// What was learned of turns.
 pub struct Learned {
-    outputs: [u32; SIZES],
-    seen: u32,
-    young: HashMap<u64, u64>,
-    old: HashMap<u64, u64>,
+    /// The last prompt of each conversation.
+    prompts: Generations<u64>,
+    members: Generations<Lengths>,
+    places: Generations<Lengths>,
+    all: Lengths,
 }
 
 impl Default for Learned {
     fn default() -> Self {
-        Self { outputs: [0; SIZES], seen: 0, young: HashMap::new(), old: HashMap::new() }
+        Self {
+            prompts: Generations::new(CONVERSATIONS),
+            members: Generations::new(MEMBERS),
+            places: Generations::new(PLACES),
+            all: Lengths::default(),
+        }
     }
 }
 
 impl Learned {
-    /// A turn of a lane has ended: it had a prompt of so many tokens and an answer of so many.
+    /// A turn of a conversation has ended: it had a prompt of so many tokens and an answer of so many.
     pub fn learn(&mut self, person: &Person, place: &Place, prompt: u64, output: u64) {
-        self.outputs[size(output)] += 1;
-        self.seen += 1;
-        if self.seen >= OUTPUTS_MANY {
-            self.outputs.iter_mut().for_each(|count| *count /= 2);
-            self.seen = self.outputs.iter().sum();
-        }
-        let lane = lane(person, place);
-        self.old.remove(&lane);
-        self.young.insert(lane, prompt);
-        if self.young.len() >= LANES {
-            self.old = mem::take(&mut self.young);
-        }
+        let (size, member) = (size(output), number(person));
+        let by = Some(short(member));
+        self.prompts.update(number((person, place)), |last| *last = prompt);
+        self.members.update(member, |lengths| lengths.add(None, size, OUTPUTS_NARROW));
+        self.places.update(number(place), |lengths| lengths.add(by, size, OUTPUTS_NARROW));
+        self.all.add(by, size, OUTPUTS_ALL);
     }
 
-    /// The tokens that a turn of a lane will take: its last prompt or at least the fixed part of every prompt, the question,
-    /// and what nineteen of twenty answers stay below.
+    /// The tokens that a turn of a conversation will take: its last prompt or at least the fixed part of every prompt, the
+    /// question, and the length of an answer.
     #[must_use]
     pub fn estimate(&self, person: &Person, place: &Place, fixed: u64, question: &str) -> u64 {
-        let lane = lane(person, place);
-        let before = self.young.get(&lane).or_else(|| self.old.get(&lane)).copied().unwrap_or(0);
+        let before = self.prompts.get(number((person, place))).copied().unwrap_or(0);
         let asked = question.chars().count() as u64 / CHARS_A_TOKEN;
-        fixed.max(before).saturating_add(asked).saturating_add(self.output())
+        fixed.max(before).saturating_add(asked).saturating_add(self.output(person, place))
     }
 
-    /// What nineteen of twenty answers stay below.
-    fn output(&self) -> u64 {
-        if self.seen < OUTPUTS_FEW {
-            return OUTPUT_AT_FIRST;
-        }
-        let mut above = self.seen / 20;
-        for (index, count) in self.outputs.iter().enumerate().rev() {
-            if *count > above {
-                return most(index);
-            }
-            above -= count;
-        }
-        OUTPUT_AT_FIRST
+    /// What most answers stay below.
+    fn output(&self, person: &Person, place: &Place) -> u64 {
+        let member = self.members.get(number(person)).and_then(Lengths::usual);
+        let known = member.or_else(|| self.places.get(number(place)).and_then(Lengths::usual));
+        known.or_else(|| self.all.usual()).unwrap_or(OUTPUT_AT_FIRST)
     }
 }
 
-/// A number for a lane. Two lanes with the same one would share an estimate, which harms nobody.
-fn lane(person: &Person, place: &Place) -> u64 {
+/// The sizes of the last answers, the oldest first, each with the member whose it was where several are learned from.
+#[derive(Default)]
+struct Lengths(Vec<(Option<NonZeroU32>, u8)>);
+
+impl Lengths {
+    /// Of a member only the last one is kept.
+    fn add(&mut self, member: Option<NonZeroU32>, size: u8, most: usize) {
+        let before = self.0.iter().position(|(known, _)| member.is_some() && *known == member);
+        if let Some(before) = before.or_else(|| (self.0.len() >= most).then_some(0)) {
+            self.0.remove(before);
+        }
+        self.0.push((member, size));
+    }
+
+    /// The largest that is no exception; none while too few were seen.
+    fn usual(&self) -> Option<u64> {
+        if self.0.len() < OUTPUTS_FEW {
+            return None;
+        }
+        let mut sizes: Vec<u8> = self.0.iter().map(|(_, size)| *size).collect();
+        sizes.sort_unstable();
+        let exceptions = (sizes.len() / EXCEPTION_OF).max(1);
+        Some(most(sizes[sizes.len() - 1 - exceptions]))
+    }
+}
+
+/// What was seen last, by a number, bounded. What is not seen for two generations is forgotten.
+struct Generations<T> {
+    young: HashMap<u64, T>,
+    old: HashMap<u64, T>,
+    most: usize,
+}
+
+impl<T: Default> Generations<T> {
+    fn new(most: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), most }
+    }
+
+    fn get(&self, key: u64) -> Option<&T> {
+        self.young.get(&key).or_else(|| self.old.get(&key))
+    }
+
+    fn update(&mut self, key: u64, change: impl FnOnce(&mut T)) {
+        if !self.young.contains_key(&key) {
+            if self.young.len() >= self.most {
+                self.old = mem::take(&mut self.young);
+            }
+            let known = self.old.remove(&key).unwrap_or_default();
+            self.young.insert(key, known);
+        }
+        if let Some(known) = self.young.get_mut(&key) {
+            change(known);
+        }
+    }
+}
+
+/// A number for a member, a place or both. Two with the same one would share an estimate, which harms nobody.
+fn number(named: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (person, place).hash(&mut hasher);
+    named.hash(&mut hasher);
     hasher.finish()
 }
 
+/// The same in less room.
+fn short(number: u64) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add((number >> 33) as u32)
+}
+
 /// Sizes 0 and 1 are for none and one; then each doubling has a lower and an upper half.
-fn size(tokens: u64) -> usize {
+fn size(tokens: u64) -> u8 {
     if tokens < 2 {
-        return usize::from(tokens == 1);
+        return u8::from(tokens == 1);
     }
     let octave = tokens.ilog2();
     let upper = (tokens >> (octave - 1)) & 1 == 1;
-    (octave as usize * 2 + usize::from(upper)).min(SIZES - 1)
+    let size = (octave as usize * 2 + usize::from(upper)).min(SIZES - 1);
+    u8::try_from(size).unwrap_or(u8::MAX)
 }
 
 /// The largest number of a size.
-fn most(size: usize) -> u64 {
+fn most(size: u8) -> u64 {
     match size {
-        0 | 1 => size as u64,
+        0 | 1 => u64::from(size),
         _ => {
             let half = 1_u64 << (size / 2 - 1);
-            half * (size as u64 % 2 + 3) - 1
+            half * (u64::from(size) % 2 + 3) - 1
         }
     }
 }
@@ -118,6 +183,10 @@ mod tests {
 
     const DOOR: Door = Door::new("discord");
 
+    fn person(number: usize) -> Person {
+        Person::new(DOOR, number.to_string())
+    }
+
     #[test]
     fn every_number_is_within_its_size() {
         let mut before = 0;
@@ -127,21 +196,19 @@ mod tests {
             assert!(size == 0 || tokens > most(size - 1), "{tokens}");
             before = size;
         }
-        assert_eq!(size(u64::MAX), SIZES - 1);
+        assert_eq!(usize::from(size(u64::MAX)), SIZES - 1);
     }
 
     #[test]
     fn answers_are_learned_and_rare_long_ones_do_not_count() {
-        let (person, place) = (Person::new(DOOR, "7"), Place::new(DOOR, "42"));
+        let (person, place) = (person(7), Place::new(DOOR, "42"));
         let mut learned = Learned::default();
         assert_eq!(learned.estimate(&person, &place, 200, "12345678"), 200 + 2 + OUTPUT_AT_FIRST);
         for turn in 0..100 {
             learned.learn(&person, &place, 900, if turn % 25 == 0 { 10_000 } else { 40 });
         }
         assert_eq!(learned.estimate(&person, &place, 200, ""), 900 + 47);
-        let stranger = Person::new(DOOR, "8");
-        assert_eq!(learned.estimate(&stranger, &place, 200, ""), 200 + 47);
-        for _ in 0..2_000 {
+        for _ in 0..OUTPUTS_NARROW {
             learned.learn(&person, &place, 0, 500);
         }
         assert_eq!(learned.estimate(&person, &place, 0, ""), 511);
@@ -150,12 +217,46 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_bounded() {
-        let place = Place::new(DOOR, "42");
+    fn what_one_member_did_makes_no_estimate_of_another() {
+        let (here, there) = (Place::new(DOOR, "42"), Place::new(DOOR, "43"));
         let mut learned = Learned::default();
-        for number in 0..LANES * 3 {
-            learned.learn(&Person::new(DOOR, number.to_string()), &place, 1, 1);
+        for _ in 0..1_000 {
+            learned.learn(&person(7), &here, 900, 100_000);
         }
-        assert!(learned.young.len() + learned.old.len() <= 2 * LANES);
+        assert_eq!(learned.estimate(&person(8), &here, 200, ""), 200 + OUTPUT_AT_FIRST);
+        for number in 10..14 {
+            learned.learn(&person(number), &here, 100, 40);
+        }
+        assert_eq!(learned.estimate(&person(8), &here, 200, ""), 200 + 47, "learned from the others here");
+        assert_eq!(learned.estimate(&person(8), &there, 200, ""), 200 + 47, "learned from the others elsewhere");
+        assert!(learned.estimate(&person(7), &there, 200, "") > 100_000, "their own answers are long everywhere");
+        for _ in 0..OUTPUTS_FEW {
+            learned.learn(&person(8), &there, 200, 3);
+        }
+        assert_eq!(learned.estimate(&person(8), &here, 200, ""), 200 + 3, "their own are known best");
+    }
+
+    #[test]
+    fn what_is_learned_is_bounded() {
+        let mut learned = Learned::default();
+        for number in 0..MEMBERS * 3 {
+            learned.learn(&person(number), &Place::new(DOOR, number.to_string()), 1, 1);
+        }
+        let sizes = [
+            learned.prompts.young.len() + learned.prompts.old.len(),
+            learned.members.young.len() + learned.members.old.len(),
+            learned.places.young.len() + learned.places.old.len(),
+            learned.all.0.len(),
+        ];
+        assert!(
+            sizes
+                .iter()
+                .zip([2 * CONVERSATIONS, 2 * MEMBERS, 2 * PLACES, OUTPUTS_ALL])
+                .all(|(size, most)| *size <= most)
+        );
+        for _ in 0..100 {
+            learned.learn(&person(1), &Place::new(DOOR, "1"), 1, 1);
+        }
+        assert!(learned.members.get(number(person(1))).is_some_and(|lengths| lengths.0.len() == OUTPUTS_NARROW));
     }
 }

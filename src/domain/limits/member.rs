@@ -1,9 +1,10 @@
 //! How entries are written down: the two lists of the Python bot, whose members begin `timestamp` and `timestamp:tokens`. The
-//! turn follows, and while it is not settled, the moment up to which it may be. Moments are seconds with three decimals.
+//! turn follows, and while it is not settled, the moment up to which it may be; the first moment there is stands for a turn that
+//! ended with its estimate. Moments are seconds with three decimals.
 
 use std::sync::Arc;
 
-use super::window_log::{Entry, WindowLog};
+use super::window_log::{Entry, EntryState, WindowLog};
 use super::{ENTRIES_MAX, TOKENS_MAX};
 use crate::domain::ids::Timestamp;
 
@@ -12,6 +13,10 @@ const MILLISECONDS_FROM: f64 = 1e11;
 
 /// Later moments are nonsense: the end of the year 9999.
 const LATEST_MILLIS: f64 = 253_402_300_799_999.0;
+
+/// Stands in place of a lease for a turn that ended with its estimate. Versions before this one take it for a lease that is
+/// over, which counts the same.
+const ESTIMATED: Timestamp = Timestamp(0);
 
 /// A member of the list of messages.
 #[must_use]
@@ -26,9 +31,10 @@ pub fn message(entry: &Entry) -> String {
 #[must_use]
 pub fn tokens(entry: &Entry) -> String {
     let (at, tokens) = (moment(entry.at), entry.tokens);
-    match (&entry.turn, entry.lease) {
-        (Some(turn), Some(lease)) => format!("{at}:{tokens}:{turn}:{}", moment(lease)),
-        (Some(turn), None) => format!("{at}:{tokens}:{turn}"),
+    match (&entry.turn, entry.state) {
+        (Some(turn), EntryState::Open(lease)) => format!("{at}:{tokens}:{turn}:{}", moment(lease)),
+        (Some(turn), EntryState::Estimated) => format!("{at}:{tokens}:{turn}:{}", moment(ESTIMATED)),
+        (Some(turn), EntryState::Settled) => format!("{at}:{tokens}:{turn}"),
         (None, _) => format!("{at}:{tokens}"),
     }
 }
@@ -49,7 +55,13 @@ pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> Windo
         let known = entries[..spent].get(index).is_some_and(same).then_some(index);
         match known.or_else(|| entries[..spent].iter().position(same)) {
             Some(index) => entries[index].message = true,
-            None => entries.push(Entry { at, tokens: 0, turn: turn.map(Arc::from), message: true, lease: None }),
+            None => entries.push(Entry {
+                at,
+                tokens: 0,
+                turn: turn.map(Arc::from),
+                message: true,
+                state: EntryState::Settled,
+            }),
         }
     }
     WindowLog::of(entries)
@@ -78,8 +90,12 @@ fn read_tokens(member: &str) -> Option<Entry> {
     // The Python bot may have written a fraction.
     let tokens = fields.next()?.parse::<f64>().ok().filter(|tokens| tokens.is_finite() && *tokens >= 0.0)?;
     let turn = fields.next().filter(|turn| !turn.is_empty()).map(Arc::from);
-    let lease = fields.next().and_then(read_moment).filter(|_| turn.is_some());
-    Some(Entry { at, tokens: whole(tokens).min(TOKENS_MAX), turn, message: false, lease })
+    let state = match fields.next().and_then(read_moment).filter(|_| turn.is_some()) {
+        None => EntryState::Settled,
+        Some(ESTIMATED) => EntryState::Estimated,
+        Some(lease) => EntryState::Open(lease),
+    };
+    Some(Entry { at, tokens: whole(tokens).min(TOKENS_MAX), turn, message: false, state })
 }
 
 fn moment(at: Timestamp) -> String {
@@ -102,7 +118,8 @@ mod tests {
     use super::*;
 
     fn entry(at: u64, tokens: u64, turn: Option<&str>, lease: Option<u64>) -> Entry {
-        Entry { at: Timestamp(at), tokens, turn: turn.map(Arc::from), message: true, lease: lease.map(Timestamp) }
+        let state = lease.map_or(EntryState::Settled, |lease| EntryState::Open(Timestamp(lease)));
+        Entry { at: Timestamp(at), tokens, turn: turn.map(Arc::from), message: true, state }
     }
 
     #[test]
@@ -112,6 +129,9 @@ mod tests {
         assert_eq!(message(&reserved), "1700000000.025:discord%3A9");
         assert_eq!(tokens(&reserved), "1700000000.025:70:discord%3A9:1700000120.000");
         assert_eq!(tokens(&settled), "1700000000.900:12:discord%3A10");
+        let estimated = Entry { state: EntryState::Estimated, ..reserved.clone() };
+        assert_eq!(tokens(&estimated), "1700000000.025:70:discord%3A9:0.000");
+        assert_eq!(read::<&str, _>(&[], &[tokens(&estimated)]).entries()[0].state, EntryState::Estimated);
         let log = WindowLog::of(vec![reserved.clone(), settled.clone()]);
         let lists = ([message(&reserved), message(&settled)], [tokens(&reserved), tokens(&settled)]);
         assert_eq!(read(&lists.0, &lists.1), log);

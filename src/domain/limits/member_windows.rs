@@ -2,11 +2,12 @@
 //! to go on with while it is away. Plain data, bounded, no waiting.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::window_log::{Entry, WindowLog};
 use super::{Answer, ENTRIES_MAX, Member, Request, Step};
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{self, Timestamp};
 use crate::domain::keys;
 
 /// How many members are known at most; those heard of least lately go first.
@@ -32,6 +33,12 @@ struct Page {
     touched: u64,
     /// The turns that changed here and are not kept elsewhere yet, each with the number of its last change.
     changes: Vec<(u64, Box<str>)>,
+    /// The version that the server gave to what is in the log; zero while it has none.
+    version: u64,
+    /// The greatest version that the server told. What is told with a lesser one was overtaken on its way.
+    newest: u64,
+    /// The turns that this process reserved and did not cancel. A server that does not know one of them has lost it.
+    own: Vec<Arc<str>>,
 }
 
 /// What changed about one member and is not kept elsewhere yet.
@@ -43,6 +50,10 @@ pub struct Changes {
     pub window: Duration,
     /// Each turn that changed, and its entry; none when it was cancelled, or has aged out.
     pub turns: Vec<(Box<str>, Option<Entry>)>,
+    /// The other entries that are known, for a server that has lost them.
+    pub rest: Vec<Entry>,
+    /// The version of what the server is expected to have; zero for none.
+    pub known: u64,
     /// All changes up to this number are in it.
     pub through: u64,
 }
@@ -77,26 +88,125 @@ impl MemberWindows {
         }
     }
 
-    /// What is kept elsewhere about a member, as it was told there; changes that were not in that are kept upon it.
-    pub fn learned(&mut self, now: Timestamp, member: &Member, window: Duration, log: WindowLog) {
+    /// What is kept elsewhere about a member, as it was told there; changes that were not in that are kept upon it. What this
+    /// process reserved or settled and is not told of was lost there: it counts on, and waits to be kept there again. True when
+    /// there is any such.
+    pub fn learned(&mut self, now: Timestamp, member: &Member, window: Duration, log: WindowLog, version: u64) -> bool {
         if log.entries().is_empty() && !self.pages.contains_key(member) {
-            return;
+            return false;
         }
         let number = self.number();
         self.make_room(now);
         let page = self.page(member, window);
         page.touched = number;
+        if version != 0 && version < page.newest {
+            return false;
+        }
+        page.newest = page.newest.max(version);
+        page.version = version;
         let ours = std::mem::replace(&mut page.log, log);
         for (_, turn) in &page.changes {
             page.log.merge(turn, ours.entry(turn));
         }
+        if version == 0 || page.log.entries().len() >= ENTRIES_MAX {
+            return false;
+        }
+        let (log, changes) = (&page.log, &page.changes);
+        let missing = |turn: &Arc<str>| {
+            let ours = ours.entry(turn).filter(|entry| entry.at.0.saturating_add(ids::millis(window)) > now.0);
+            let known = changes.iter().any(|(_, known)| **known == **turn);
+            let gone = |ours: &Entry| match log.entry(turn) {
+                Some(there) => there.state.is_open() && !ours.state.is_open(),
+                None => true,
+            };
+            !known && ours.is_some_and(gone)
+        };
+        if !page.own.iter().any(missing) {
+            return false;
+        }
+        // Where one of ours is missing, those of others were lost too, unless they cancelled them meanwhile.
+        let turns = ours.entries().iter().filter_map(|entry| entry.turn.as_ref());
+        let lost: Vec<Arc<str>> = turns.filter(|turn| missing(turn)).cloned().collect();
+        for turn in &lost {
+            self.change(member, number, (**turn).into());
+            if let Some(page) = self.pages.get_mut(member) {
+                page.log.merge(turn, ours.entry(turn));
+            }
+        }
+        true
+    }
+
+    /// A step was done elsewhere, on exactly what was known here before: it is done here too. When that does not lead to as many
+    /// messages and tokens as there, nothing is known any more.
+    pub fn followed(&mut self, now: Timestamp, request: &Request, (known, version): (u64, u64), used: (u32, u64)) {
+        let number = self.number();
+        let Some(page) = self.pages.get_mut(&request.member) else { return };
+        page.touched = number;
+        page.newest = page.newest.max(version);
+        if page.version != known {
+            page.version = 0;
+            return;
+        }
+        page.log.step(now, request);
+        let here = page.log.used(None);
+        page.version = if (here.messages, here.tokens) == used { version } else { 0 };
+    }
+
+    /// This process reserved or cancelled the turn of a step.
+    pub fn did(&mut self, request: &Request) {
+        let Some(page) = self.pages.get_mut(&request.member) else { return };
+        let (Some(turn), reserved) = (turn_of(request), matches!(request.step, Step::Reserve(_))) else { return };
+        let at = page.own.iter().position(|known| **known == *turn);
+        match (&request.step, at) {
+            (Step::Cancel(_), Some(at)) => drop(page.own.swap_remove(at)),
+            (_, None) if reserved => {
+                let log = &page.log;
+                page.own.retain(|known| log.entry(known).is_some());
+                page.own.push(turn.into());
+            }
+            _ => {}
+        }
+    }
+
+    /// The version of what is kept elsewhere about a member, as far as it is known here; zero when it is not, or when nothing
+    /// of it counts any more.
+    #[must_use]
+    pub fn version(&self, now: Timestamp, member: &Member) -> u64 {
+        let page = self.pages.get(member).filter(|page| !page.log.is_over(now, page.window));
+        page.map_or(0, |page| page.version)
+    }
+
+    /// The server has lost what it knew of a member: its versions begin anew.
+    pub fn lost(&mut self, member: &Member) {
+        if let Some(page) = self.pages.get_mut(member) {
+            (page.version, page.newest) = (0, 0);
+        }
+    }
+
+    /// Whether the turn of a step counts already, as far as it is known here.
+    #[must_use]
+    pub fn knows(&self, request: &Request) -> bool {
+        let page = self.pages.get(&request.member);
+        page.is_some_and(|page| turn_of(request).is_some_and(|turn| page.log.entry(&turn).is_some()))
+    }
+
+    /// All that is known about a member, for a server that has lost it.
+    #[must_use]
+    pub fn everything(&self, member: &Member, window: Duration) -> Changes {
+        let of = |page: &Page| {
+            let changed = page.changes.iter().map(|(_, turn)| (turn.clone(), page.log.entry(turn).cloned()));
+            let rest = page.rest().filter_map(|entry| Some(((&**entry.turn.as_ref()?).into(), Some(entry.clone()))));
+            changed.chain(rest).collect()
+        };
+        let turns = self.pages.get(member).map(of).unwrap_or_default();
+        Changes { member: member.clone(), window, turns, rest: Vec::new(), known: 0, through: self.last }
     }
 
     /// What an earlier life wrote down. Members that are known already are left as they are.
     pub fn load(&mut self, rows: Vec<(Member, WindowLog)>, window: Duration) {
         for (member, log) in rows.into_iter().take(MEMBERS_MAX) {
             let touched = self.number();
-            let page = Page { log, window, touched, changes: Vec::new() };
+            let page = Page { log, touched, ..Page::empty(window) };
             self.pages.entry(member).or_insert(page);
         }
     }
@@ -112,7 +222,8 @@ impl MemberWindows {
     pub fn changes_of(&self, member: &Member) -> Option<Changes> {
         let page = self.pages.get(member).filter(|page| !page.changes.is_empty())?;
         let turns = page.changes.iter().map(|(_, turn)| (turn.clone(), page.log.entry(turn).cloned())).collect();
-        Some(Changes { member: member.clone(), window: page.window, turns, through: self.last })
+        let (window, rest, known) = (page.window, page.rest().cloned().collect(), page.version);
+        Some(Changes { member: member.clone(), window, turns, rest, known, through: self.last })
     }
 
     /// What changed about all members and is not kept elsewhere yet.
@@ -173,8 +284,7 @@ impl MemberWindows {
     }
 
     fn page(&mut self, member: &Member, window: Duration) -> &mut Page {
-        let fresh = || Page { log: WindowLog::default(), window, touched: 0, changes: Vec::new() };
-        let page = self.pages.entry(member.clone()).or_insert_with(fresh);
+        let page = self.pages.entry(member.clone()).or_insert_with(|| Page::empty(window));
         page.window = window;
         page
     }
@@ -203,6 +313,19 @@ impl MemberWindows {
         let cut = *cut;
         self.pages.retain(|_, page| page.touched >= cut);
         self.unkept = self.pages.values().filter(|page| !page.changes.is_empty()).count();
+    }
+}
+
+impl Page {
+    fn empty(window: Duration) -> Self {
+        let log = WindowLog::default();
+        Self { log, window, touched: 0, changes: Vec::new(), version: 0, newest: 0, own: Vec::new() }
+    }
+
+    /// The entries that did not change here.
+    fn rest(&self) -> impl Iterator<Item = &Entry> {
+        let changed = |turn: &Arc<str>| self.changes.iter().any(|(_, known)| **known == **turn);
+        self.log.entries().iter().filter(move |entry| entry.turn.as_ref().is_some_and(|turn| !changed(turn)))
     }
 }
 

@@ -29,6 +29,8 @@ fn reserve(number: u32, tokens: u64, limits: Limits) -> Request {
 struct Held {
     at: u64,
     tokens: u64,
+    open: bool,
+    /// What it took was told: the only kind that a breach may rest on.
     settled: bool,
 }
 
@@ -41,6 +43,7 @@ impl Oracle {
         self.0.values().filter(move |held| held.at + WINDOW > now)
     }
 
+    /// Whether the messages, and the tokens of all turns or of settled ones alone, leave room for so many more tokens.
     fn fits(&self, now: u64, tokens: u64, limits: Limits, settled_only: bool) -> (bool, bool) {
         let used: u64 = self.live(now).filter(|held| held.settled || !settled_only).map(|held| held.tokens).sum();
         let held = self.live(now).count();
@@ -51,10 +54,11 @@ impl Oracle {
         if self.0.get(&number).is_some_and(|held| held.at + WINDOW > now) {
             return Answer::Admitted;
         }
-        let tokens = tokens.min(limits.tokens);
+        // Two cut estimates together are always more than the limit.
+        let tokens = if 2 * tokens > limits.tokens + 2 { limits.tokens / 2 + 1 } else { tokens }.min(limits.tokens);
         let (few, little) = self.fits(now, tokens, limits, false);
         if few && little {
-            self.0.insert(number, Held { at: now, tokens, settled: false });
+            self.0.insert(number, Held { at: now, tokens, open: true, settled: false });
             return Answer::Admitted;
         }
         // The first moment at which anything changes and it fits.
@@ -62,20 +66,27 @@ impl Oracle {
         ends.sort_unstable();
         let fits = |at: &u64| self.fits(*at, tokens, limits, false) == (true, true);
         let retry_after = ends.into_iter().find(fits).map(|at| Duration::from_millis(at - now));
-        let unsettled = few && self.fits(now, tokens, limits, true).1;
-        Answer::Refused(Refusal { tier: if little { Tier::Messages } else { Tier::Tokens }, retry_after, unsettled })
+        let any_left = self.fits(now, 1, limits, true).1;
+        let basis = match self.fits(now, tokens, limits, true).1 {
+            _ if !few || !any_left => Basis::Use,
+            false => Basis::Remainder,
+            true => Basis::OpenTurns,
+        };
+        let tier = if little || (!few && any_left) { Tier::Messages } else { Tier::Tokens };
+        Answer::Refused(Refusal { tier, retry_after, basis })
     }
 
     fn settle(&mut self, now: u64, number: u32, tokens: Option<u64>) {
         let Some(held) = self.0.get_mut(&number) else { return };
-        if held.at + WINDOW > now && !held.settled {
+        if held.at + WINDOW > now && held.open {
             held.tokens = tokens.unwrap_or(held.tokens);
-            held.settled = true;
+            held.settled = tokens.is_some();
+            held.open = false;
         }
     }
 
     fn cancel(&mut self, now: u64, number: u32) {
-        if self.0.get(&number).is_some_and(|held| held.at + WINDOW > now && !held.settled) {
+        if self.0.get(&number).is_some_and(|held| held.at + WINDOW > now && held.open) {
             self.0.remove(&number);
         }
     }
@@ -223,7 +234,7 @@ fn five_at_once_let_at_most_one_run_over() {
     assert_eq!(admitted, [0]);
     log.step(Timestamp(8), &request(Step::Settle(turn(0), Some(175))));
     let Answer::Refused(refusal) = log.step(Timestamp(9), &reserve(9, 1, limits)).0 else { panic!() };
-    assert_eq!((refusal.tier, refusal.unsettled), (Tier::Tokens, false));
+    assert_eq!((refusal.tier, refusal.basis), (Tier::Tokens, Basis::Use));
     assert_eq!(refusal.retry_after, Some(Duration::from_millis(998)), "the debt goes when it ages out");
 }
 
@@ -232,11 +243,55 @@ fn a_small_limit_lets_a_single_message_through() {
     let mut log = WindowLog::default();
     let limits = Limits { messages: 3, tokens: 10 };
     assert_eq!(log.step(Timestamp(0), &reserve(1, 5_000, limits)).0, Answer::Admitted);
-    let Answer::Refused(refusal) = log.step(Timestamp(0), &reserve(2, 1, limits)).0 else { panic!() };
-    assert!(refusal.unsettled, "an estimate alone is no breach");
+    let Answer::Refused(refusal) = log.step(Timestamp(0), &reserve(2, 5_000, limits)).0 else { panic!() };
+    assert_eq!(refusal.basis, Basis::OpenTurns, "an estimate alone is no breach");
     let none = Limits { messages: 3, tokens: 0 };
     let Answer::Refused(refusal) = WindowLog::default().step(Timestamp(0), &reserve(3, 0, none)).0 else { panic!() };
-    assert_eq!((refusal.retry_after, refusal.unsettled), (None, false));
+    assert_eq!((refusal.retry_after, refusal.basis), (None, Basis::Use));
+}
+
+#[test]
+fn an_estimate_takes_just_over_half_of_a_limit_at_most() {
+    for limit in 0..200 {
+        let most = estimate_max(limit);
+        assert!(most <= limit && most <= limit / 2 + 1 && (limit == 0 || 2 * most > limit), "{limit}: {most}");
+    }
+    // Others have taught that answers are endless. Who has used less than half is answered all the same.
+    let limits = Limits { messages: 15, tokens: 20_000 };
+    let mut log = WindowLog::default();
+    for (number, tokens) in [(1, 900), (2, 980), (3, 1_000)] {
+        assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Answer::Admitted, "{number}");
+        log.step(Timestamp(0), &request(Step::Settle(turn(number), Some(tokens))));
+    }
+    assert_eq!(log.used(None), Used { messages: 3, tokens: 2_880, wait: None });
+}
+
+#[test]
+fn a_breach_rests_on_settled_use_alone() {
+    let limits = Limits { messages: 15, tokens: 1_000 };
+    let mut log = WindowLog::default();
+    let refused = |log: &mut WindowLog, number, tokens| match log.step(Timestamp(9), &reserve(number, tokens, limits)).0
+    {
+        Answer::Refused(refusal) => (refusal.tier, refusal.basis),
+        other => panic!("{other:?}"),
+    };
+    // What a turn took that nobody measured stays an estimate.
+    for number in 0..2 {
+        log.step(Timestamp(5), &reserve(number, 450, limits));
+        log.step(Timestamp(6), &request(Step::Settle(turn(number), None)));
+    }
+    assert_eq!(refused(&mut log, 10, 200), (Tier::Tokens, Basis::OpenTurns));
+    log.step(Timestamp(7), &request(Step::Cancel(turn(0))));
+    log.step(Timestamp(7), &request(Step::Settle(turn(0), Some(5_000))));
+    assert_eq!(log.used(None).tokens, 900, "it has ended, and is neither settled again nor taken back");
+
+    let mut log = WindowLog::default();
+    log.step(Timestamp(5), &reserve(1, 400, limits));
+    log.step(Timestamp(6), &request(Step::Settle(turn(1), Some(999))));
+    assert_eq!(refused(&mut log, 2, 2), (Tier::Tokens, Basis::Remainder), "one token is left");
+    assert_eq!(log.step(Timestamp(9), &reserve(2, 1, limits)).0, Answer::Admitted);
+    log.step(Timestamp(9), &request(Step::Settle(turn(2), Some(1))));
+    assert_eq!(refused(&mut log, 3, 1), (Tier::Tokens, Basis::Use));
 }
 
 #[test]

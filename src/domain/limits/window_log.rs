@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Answer, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used};
+use super::{
+    Answer, Basis, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, estimate_max,
+};
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::keys;
 
@@ -24,8 +26,27 @@ pub struct Entry {
     pub turn: Option<Arc<str>>,
     /// It counts as a message; all of ours do.
     pub message: bool,
-    /// Until when its turn may be settled; none once it is.
-    pub lease: Option<Timestamp>,
+    /// What its tokens rest on.
+    pub state: EntryState,
+}
+
+/// What the tokens of an entry rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryState {
+    /// An estimate; the turn may be settled or cancelled. Up to this moment it is expected to be.
+    Open(Timestamp),
+    /// An estimate for good: the turn ended and nobody knows what it took.
+    Estimated,
+    /// What the turn took.
+    Settled,
+}
+
+impl EntryState {
+    /// The turn may still be settled or cancelled.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Open(_))
+    }
 }
 
 impl WindowLog {
@@ -79,9 +100,9 @@ impl WindowLog {
     pub fn merge(&mut self, turn: &str, known: Option<&Entry>) {
         match (self.position(turn), known) {
             (Some(at), None) => drop(self.entries.remove(at)),
-            (Some(at), Some(known)) if self.entries[at].lease.is_some() && known.lease.is_none() => {
+            (Some(at), Some(known)) if self.entries[at].state.is_open() && !known.state.is_open() => {
                 self.entries[at].tokens = known.tokens;
-                self.entries[at].lease = None;
+                self.entries[at].state = known.state;
             }
             (None, Some(known)) => {
                 let at = self.entries.partition_point(|entry| entry.at <= known.at);
@@ -109,13 +130,19 @@ impl WindowLog {
         }
         let mut tokens = ask.tokens.min(TOKENS_MAX);
         if !ask.exempt {
-            tokens = tokens.min(ask.limits.tokens);
+            tokens = tokens.min(estimate_max(ask.limits.tokens));
             if let Some(refusal) = self.refusal(now, window, tokens, ask.limits) {
                 return (Answer::Refused(refusal), false);
             }
         }
         let lease = Timestamp(now.0.saturating_add(ids::millis(ask.lease)));
-        self.entries.push(Entry { at: now, tokens, turn: Some(turn.into()), message: true, lease: Some(lease) });
+        self.entries.push(Entry {
+            at: now,
+            tokens,
+            turn: Some(turn.into()),
+            message: true,
+            state: EntryState::Open(lease),
+        });
         self.trim();
         (Answer::Admitted, true)
     }
@@ -123,17 +150,20 @@ impl WindowLog {
     fn settle(&mut self, turn: &TurnId, tokens: Option<u64>) -> bool {
         let Some(at) = self.position(&keys::limit_turn(turn)) else { return false };
         let entry = &mut self.entries[at];
-        let unsettled = entry.lease.take().is_some();
-        if let (true, Some(tokens)) = (unsettled, tokens) {
-            entry.tokens = tokens.min(TOKENS_MAX);
+        if !entry.state.is_open() {
+            return false;
         }
-        unsettled
+        match tokens {
+            Some(tokens) => (entry.tokens, entry.state) = (tokens.min(TOKENS_MAX), EntryState::Settled),
+            None => entry.state = EntryState::Estimated,
+        }
+        true
     }
 
     fn cancel(&mut self, turn: &TurnId) -> bool {
         let at = self.position(&keys::limit_turn(turn));
-        let unsettled = at.filter(|at| self.entries[*at].lease.is_some());
-        unsettled.map(|at| self.entries.remove(at)).is_some()
+        let open = at.filter(|at| self.entries[*at].state.is_open());
+        open.map(|at| self.entries.remove(at)).is_some()
     }
 
     /// Why one message more of so many tokens does not fit; none when it does.
@@ -160,9 +190,10 @@ impl WindowLog {
             }
             last.since(now)
         });
-        let settled: u64 = self.sum(|entry| entry.lease.is_none());
-        let unsettled = !many && limits.tokens > 0 && settled.saturating_add(tokens) <= limits.tokens;
-        Some(Refusal { tier: if much { Tier::Tokens } else { Tier::Messages }, retry_after, unsettled })
+        let settled = self.sum(|entry| entry.state == EntryState::Settled);
+        let basis = Basis::of(many, settled, tokens, limits.tokens);
+        let tier = if much && (!many || settled >= limits.tokens) { Tier::Tokens } else { Tier::Messages };
+        Some(Refusal { tier, retry_after, basis })
     }
 
     fn position(&self, turn: &str) -> Option<usize> {

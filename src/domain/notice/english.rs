@@ -4,12 +4,13 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "Hi! Write your question in the same message and I will answer it.",
+    not_served: "Sorry, those who run me have not opened me to this community, so I cannot answer here.",
     model_down: "Sorry, I cannot think straight right now; please ask me again in a few minutes.",
     timed_out: "Sorry, that took me too long; please ask me again, perhaps in simpler words.",
     no_answer: "Sorry, I could not find a good answer to that; please try to ask it differently.",
     too_long: "Sorry, that is more than I can read at once; please ask again with less text.",
     filtered: "Sorry, I may not answer that; please ask me something else.",
-    not_posted: "Sorry, I could not post my whole answer here; please ask me again.",
+    not_posted: "Sorry, I was not allowed to write here for a moment; please ask me again.",
     interrupted: "Sorry, I was interrupted while I worked on your message; please ask me again.",
     internal: "Sorry, something went wrong on my side; please ask me again.",
     busy: "Sorry, too many people are asking me things right now; please try again in a minute.",

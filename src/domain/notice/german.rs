@@ -4,12 +4,13 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "Hallo! Schreib deine Frage in dieselbe Nachricht, dann beantworte ich sie.",
+    not_served: "Tut mir leid, meine Betreiber haben mich für diese Community nicht freigegeben; hier kann ich nicht antworten.",
     model_down: "Entschuldige, ich kann gerade nicht klar denken; frag mich bitte in ein paar Minuten noch einmal.",
     timed_out: "Entschuldige, das hat zu lange gedauert; frag mich bitte noch einmal, vielleicht einfacher.",
     no_answer: "Entschuldige, darauf fand ich keine gute Antwort; versuch bitte, es anders zu fragen.",
     too_long: "Entschuldige, das ist mehr, als ich auf einmal lesen kann; frag bitte mit weniger Text.",
     filtered: "Entschuldige, darauf darf ich nicht antworten; frag mich bitte etwas anderes.",
-    not_posted: "Entschuldige, ich konnte hier nicht meine ganze Antwort zeigen; frag mich bitte noch einmal.",
+    not_posted: "Entschuldige, ich durfte hier gerade nicht schreiben; frag mich bitte noch einmal.",
     interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
     internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",
     busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",

@@ -2,10 +2,11 @@
 
 use super::template::{Filling, fill};
 use super::words;
+use crate::domain::ids::Timestamp;
 use crate::domain::locale::Locale;
 
 /// Tells a member that they are over a limit, and when the next message will be accepted: in the operator's words where there
-/// are any. Where those name a channel that there is not, or nothing is ever allowed, it says so in ours. `restricts` says that
+/// are any. Where those name a channel that there is not, or that is not theirs, or nothing is ever allowed, it says so in ours. `restricts` says that
 /// the breach restricts the member.
 #[must_use]
 pub fn over(template: &str, filling: &Filling<'_>, restricts: bool) -> String {
@@ -27,6 +28,12 @@ pub fn over(template: &str, filling: &Filling<'_>, restricts: bool) -> String {
 #[must_use]
 pub const fn wait(locale: Locale) -> &'static str {
     words(locale).limit_wait
+}
+
+/// Tells a member that their earlier messages leave too little for this one, and when it will be accepted.
+#[must_use]
+pub fn little_left(locale: Locale, retry_at: Option<Timestamp>) -> String {
+    fill(words(locale).limit_over_for_now, &Filling { locale, retry_at, ..Filling::default() })
 }
 
 #[cfg(test)]

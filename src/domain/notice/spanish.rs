@@ -4,12 +4,13 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "¡Hola! Escribe tu pregunta en el mismo mensaje y la responderé.",
+    not_served: "Lo siento, quienes me llevan no me han abierto a esta comunidad, así que aquí no puedo responder.",
     model_down: "Lo siento, ahora mismo no puedo pensar con claridad; pregúntame de nuevo en unos minutos.",
     timed_out: "Lo siento, he tardado demasiado; pregúntame de nuevo, quizá con palabras más sencillas.",
     no_answer: "Lo siento, no he encontrado una buena respuesta; intenta preguntarlo de otra manera.",
     too_long: "Lo siento, es más de lo que puedo leer de una vez; pregunta con menos texto.",
     filtered: "Lo siento, no puedo responder a eso; pregúntame otra cosa.",
-    not_posted: "Lo siento, no he podido publicar aquí toda mi respuesta; pregúntame de nuevo.",
+    not_posted: "Lo siento, por un momento no he podido escribir aquí; pregúntame de nuevo.",
     interrupted: "Lo siento, me interrumpieron mientras preparaba tu respuesta; pregúntame de nuevo.",
     internal: "Lo siento, algo ha fallado por mi parte; pregúntame de nuevo.",
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo; inténtalo de nuevo en un minuto.",

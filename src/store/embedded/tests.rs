@@ -87,7 +87,10 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
     assert_eq!(rows(&store).await, (9, 8), "one of the first rows lives longer than it was found at");
     assert!(!store.sweep().await.unwrap());
     assert_eq!(rows(&store).await, (3, 2));
-    assert_eq!(store.scan("", 10).await.unwrap(), [row("changed", "y"), row("later", "x"), row("never", "x")]);
+    assert_eq!(
+        store.scan("", 10, &Steps::default()).await.unwrap(),
+        [row("changed", "y"), row("later", "x"), row("never", "x")]
+    );
     store.close().await;
     assert!(matches!(store.get("never").await, Err(BackendError::Broken(_))));
 }
@@ -135,7 +138,7 @@ async fn is_put_aside(content: &[u8]) {
     let (opener, clock) = opener(dir.path());
     let store = opener.open().unwrap();
     store.apply(vec![put("a", "1")].into()).await.unwrap();
-    assert_eq!(store.scan("", 10).await.unwrap(), [row("a", "1")]);
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), [row("a", "1")]);
     store.close().await;
     let aside = dir.path().join(format!("{FILE}.corrupt-{}", clock.now().0));
     assert!(fs::read(aside).unwrap() == content, "the damaged file of {} bytes changed", content.len());
@@ -211,7 +214,7 @@ async fn damage_found_in_use_is_put_aside_at_the_next_opening() {
         }
     };
     store.apply(vec![put("a", "1")].into()).await.unwrap();
-    assert_eq!(store.scan("", 10).await.unwrap(), [row("a", "1")]);
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), [row("a", "1")]);
     store.close().await;
     let aside = dir.path().join(format!("{FILE}.corrupt-{}", clock.now().0));
     assert_eq!(fs::metadata(aside).unwrap().len(), length);

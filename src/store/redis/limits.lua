@@ -1,25 +1,34 @@
--- The window law of one member, as one step of the server, on the server's clock. The same law is src/domain/limits/log.rs.
+-- The window law of one member, as one step of the server, on the server's clock. The same law is src/domain/limits/window_log.rs.
+-- The script is this file, then limits/sum.lua, then limits/lists.lua.
 --
--- KEYS: the list of messages (`at:turn`) and the list of tokens (`at:tokens:turn`, with `:lease` while it is not settled).
--- ARGV: step, window in ms, messages allowed, tokens allowed, exempt (1), tokens, turn, lease in ms, most entries; then what
---       another place decided while this server was away, in groups of four: at, turn, tokens, lease. Tokens are `-` for a
---       turn that was cancelled there, the lease is empty for one that was settled.
--- Answer: word, now in ms, tier, wait in ms (-1 for never), unsettled (1), both lists.
+-- KEYS: the list of messages (`at:turn`) and the list of tokens (`at:tokens:turn`, with `:lease` while it is not settled; a
+--       lease of 0 is that of a turn that ended with its estimate), and a hash that sums them up: field `sum`, and for each turn
+--       `t` and its name with its place.
+-- ARGV: step, window in ms, messages allowed, tokens allowed, exempt (1), tokens, turn, lease in ms, most entries, the version
+--       of the lists that the process knows (0: none); then what another place decided while this server was away, in groups
+--       of four: at, turn, tokens, lease. Tokens are `-` for a turn that was cancelled there, the lease is empty for one that
+--       was settled.
+-- Answer: word, now in ms, tier, wait in ms (-1 for never), basis, version, messages, tokens, whether the lists follow, both
+--       lists. The word `lost` says that the process knows of more than is here: nothing was done.
+--
+-- The lists alone are the truth; the sum spares reading them. Programs that write to the lists and know nothing of the sum
+-- change a length, the newest entry or one that is not settled, and each of these is compared before the sum is believed.
 
 local step, window = ARGV[1], tonumber(ARGV[2])
 local allowed_messages, allowed_tokens = tonumber(ARGV[3]), tonumber(ARGV[4])
 local exempt, tokens, turn, lease, most = ARGV[5] == '1', ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
+local known_version, first_change = tonumber(ARGV[10]), 11
 local TOKENS_MAX = 1000000000000
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local function whole(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 local function moment(ms)
-  return string.format('%.0f.%03d', math.floor(ms / 1000), ms % 1000)
+  return string.format('%d.%03d', math.floor(ms / 1000), ms % 1000)
 end
 
 local function read_moment(field)
@@ -30,259 +39,15 @@ local function read_moment(field)
   return math.floor(ms + 0.5)
 end
 
--- A key of another type is replaced by the first write. The Python bot's sorted sets have the members that lists would have.
--- `rewrite`: whatever is written, it is both lists as a whole. `must`: they are written in any case.
-local rewrite, must = false, false
-local function members(key)
-  local found = redis.pcall('LRANGE', key, -most, -1)
-  if not found.err then return found end
-  rewrite = true
-  found = redis.pcall('ZRANGE', key, -most, -1)
-  if found.err then return {} end
-  return found
-end
-
-local entries, by_turn = {}, {}
-
--- Members are written as they were read, unless their entry changed: to write one takes longer than all else about it.
-local function write_message(entry)
-  if entry.as_message then return entry.as_message end
-  return entry.turn and moment(entry.at) .. ':' .. entry.turn or moment(entry.at)
-end
-
-local function write_tokens(entry)
-  if entry.as_tokens then return entry.as_tokens end
-  local text = moment(entry.at) .. ':' .. whole(entry.tokens)
-  if entry.turn then text = text .. ':' .. entry.turn end
-  if entry.turn and entry.lease then text = text .. ':' .. moment(entry.lease) end
-  return text
-end
-
-local sorted = true
-local function add(entry)
-  local last = entries[#entries]
-  if last and last.at > entry.at then sorted = false end
-  entries[#entries + 1] = entry
-  if entry.turn then by_turn[entry.turn] = entry end
-end
-
-for _, text in ipairs(members(KEYS[2])) do
+local function read_tokens(text)
   local when, amount, id, until_when = string.match(text, '^([^:]*):([^:]*):?([^:]*):?(.*)$')
   local at, spent = read_moment(when), tonumber(amount)
-  if at and spent and spent == spent and spent >= 0 and spent < math.huge then
-    if id == '' then id = nil end
-    add({
-      at = at, tokens = math.min(math.floor(spent + 0.5), TOKENS_MAX), turn = id, spent = true, message = false,
-      lease = id and until_when ~= '' and read_moment(until_when) or nil, as_tokens = text,
-      as_message = id and when .. ':' .. id,
-    })
-  else
-    rewrite = true
-  end
-end
-for place, text in ipairs(members(KEYS[1])) do
-  local beside = entries[place]
-  if beside and beside.spent and beside.as_message == text then
-    beside.message = true
-  else
-    local at, id = string.match(text, '^([^:]*):?([^:]*)')
-    at = read_moment(at)
-    local known = at and by_turn[id]
-    if known then
-      known.message = true
-    elseif at then
-      add({
-        at = at, tokens = 0, turn = id ~= '' and id or nil, spent = false, message = true, as_message = text,
-      })
-    else
-      rewrite = true
-    end
-  end
+  if not (at and spent and spent == spent and spent >= 0 and spent < math.huge) then return nil end
+  if id == '' then id = nil end
+  return {
+    at = at, tokens = math.min(math.floor(spent + 0.5), TOKENS_MAX), turn = id, spent = true, message = false,
+    lease = id and until_when ~= '' and read_moment(until_when) or nil, as_tokens = text,
+    as_message = id and when .. ':' .. id,
+  }
 end
 
-local function sort()
-  for place, entry in ipairs(entries) do entry.place = place end
-  table.sort(entries, function(one, other)
-    if one.at ~= other.at then return one.at < other.at end
-    return one.place < other.place
-  end)
-  sorted, rewrite = true, true
-end
-if not sorted then sort() end
-
--- What lies ahead of the clock, because that was set back, counts from now.
-if #entries > 0 and entries[#entries].at > now then
-  rewrite, must = true, true
-  for _, entry in ipairs(entries) do
-    if entry.at > now then entry.at, entry.as_message, entry.as_tokens = now, nil, nil end
-  end
-end
-
--- What has aged out goes.
-local over = 0
-while entries[over + 1] and entries[over + 1].at + window <= now do over = over + 1 end
-local dropped_messages, dropped_tokens = 0, 0
-if over > 0 then
-  local kept = {}
-  for place, entry in ipairs(entries) do
-    if place > over then
-      kept[#kept + 1] = entry
-    else
-      dropped_messages = dropped_messages + (entry.message and 1 or 0)
-      dropped_tokens = dropped_tokens + (entry.spent and 1 or 0)
-      if entry.turn then by_turn[entry.turn] = nil end
-    end
-  end
-  entries = kept
-end
-
-local function remove(id)
-  for place, entry in ipairs(entries) do
-    if entry.turn == id then
-      table.remove(entries, place)
-      by_turn[id] = nil
-      return
-    end
-  end
-end
-
--- What another place decided meanwhile.
-for first = 10, #ARGV, 4 do
-  local at, id, spent, until_when = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
-  local known = by_turn[id]
-  if spent == '-' then
-    if known then remove(id); must = true end
-  elseif not known then
-    at = math.min(tonumber(at), now)
-    if at + window > now then
-      add({
-        at = at, tokens = tonumber(spent), turn = id, spent = true, message = true,
-        lease = until_when ~= '' and tonumber(until_when) or nil,
-      })
-      must = true
-    end
-  elseif known.lease and until_when == '' then
-    known.tokens, known.lease, known.as_tokens, must = tonumber(spent), nil, nil, true
-  end
-end
-if not sorted then sort() end
-
-local function used()
-  local many, much, settled = 0, 0, 0
-  for _, entry in ipairs(entries) do
-    if entry.message then many = many + 1 end
-    much = much + entry.tokens
-    if not entry.lease then settled = settled + entry.tokens end
-  end
-  return many, much, settled
-end
-
--- Why one message more of so many tokens does not fit: tier, wait, unsettled. Nothing when it does.
-local function refusal(wanted)
-  local many, much, settled = used()
-  local allowed = math.min(allowed_messages, most)
-  local full = many >= allowed
-  local dear = allowed_tokens == 0 or much + wanted > allowed_tokens
-  if not full and not dear then return nil end
-  local wait = -1
-  if allowed > 0 and allowed_tokens > 0 then
-    local excess, debt, last = math.max(many + 1 - allowed, 0), math.max(much + wanted - allowed_tokens, 0), now
-    for _, entry in ipairs(entries) do
-      if excess == 0 and debt == 0 then break end
-      if excess > 0 and entry.message then excess = excess - 1 end
-      debt = math.max(debt - entry.tokens, 0)
-      last = entry.at + window
-    end
-    wait = last - now
-  end
-  local unsettled = not full and allowed_tokens > 0 and settled + wanted <= allowed_tokens
-  return dear and 'tokens' or 'messages', wait, unsettled and 1 or 0
-end
-
-local function push(key, list)
-  for first = 1, #list, 500 do
-    redis.call('RPUSH', key, unpack(list, first, math.min(first + 499, #list)))
-  end
-  if #list > 0 then redis.call('PEXPIRE', key, whole(window)) end
-end
-
-local function lists()
-  local messages, spent = {}, {}
-  for _, entry in ipairs(entries) do
-    if entry.message then messages[#messages + 1] = write_message(entry) end
-    if entry.spent then spent[#spent + 1] = write_tokens(entry) end
-  end
-  return messages, spent
-end
-
-local function write_all()
-  local messages, spent = lists()
-  redis.call('DEL', KEYS[1], KEYS[2])
-  push(KEYS[1], messages)
-  push(KEYS[2], spent)
-end
-
--- The usual case: some entries went at one end, and one came at the other.
-local function append(entry)
-  while #entries > most do
-    table.remove(entries, 1)
-    rewrite = true
-  end
-  if rewrite or must then return write_all() end
-  if dropped_messages > 0 then redis.call('LTRIM', KEYS[1], dropped_messages, -1) end
-  if dropped_tokens > 0 then redis.call('LTRIM', KEYS[2], dropped_tokens, -1) end
-  push(KEYS[1], { write_message(entry) })
-  push(KEYS[2], { write_tokens(entry) })
-end
-
--- The other usual case: one entry changed. Places are counted from the end, because what aged out is still at the beginning.
-local function replace(entry)
-  if rewrite or must then return write_all() end
-  local place = 0
-  for index = #entries, 1, -1 do
-    if entries[index].spent then place = place - 1 end
-    if entries[index] == entry then break end
-  end
-  redis.call('LSET', KEYS[2], place, write_tokens(entry))
-end
-
-local word, tier, wait, unsettled = 'done', '', 0, 0
-local entry = by_turn[turn]
-if step == 'reserve' and entry then
-  word = 'admitted'
-elseif step == 'reserve' then
-  local wanted = math.min(tonumber(tokens), TOKENS_MAX)
-  if not exempt then
-    wanted = math.min(wanted, allowed_tokens)
-    tier, wait, unsettled = refusal(wanted)
-  else
-    tier = nil
-  end
-  if tier then
-    word = 'refused'
-  else
-    word, tier, wait, unsettled = 'admitted', '', 0, 0
-    entry = { at = now, tokens = wanted, turn = turn, spent = true, message = true, lease = now + lease }
-    add(entry)
-    append(entry)
-    must = false
-  end
-elseif step == 'settle' and entry and entry.lease then
-  if tokens ~= '' then entry.tokens = math.min(tonumber(tokens), TOKENS_MAX) end
-  entry.lease, entry.as_tokens = nil, nil
-  replace(entry)
-  must = false
-elseif step == 'cancel' and entry and entry.lease then
-  remove(turn)
-  must = true
-elseif step == 'read' then
-  word = 'used'
-  local refused, how_long = refusal(1)
-  wait = refused and how_long or -1
-end
-
--- A refusal and a look write nothing, unless entries had to be mended or merged.
-if must then write_all() end
-
-local messages, spent = lists()
-return { word, whole(now), tier or '', whole(wait), unsettled, messages, spent }

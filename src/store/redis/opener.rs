@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use deadpool_redis::redis::{AsyncConnectionConfig, Client};
 use deadpool_redis::{PoolConfig, Runtime, Timeouts};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Redis;
 use super::address::Address;
 use super::limits::LimitScript;
+use super::line::{Connector, Line};
 use super::pool::Pool;
 use crate::store::OpenError;
 
@@ -21,8 +23,8 @@ pub const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
 /// How long an idle connection may take to show that it is alive before it is replaced.
 const ALIVE_WITHIN: Duration = Duration::from_millis(500);
 
-/// How many connections there are at most. One command each at a time.
-const CONNECTIONS: usize = 8;
+/// How many connections there are at most beside the shared one, for what takes long.
+const CONNECTIONS: usize = 4;
 
 /// How long a command waits for a free connection.
 const FREE_WITHIN: Duration = Duration::from_secs(1);
@@ -50,43 +52,59 @@ impl Opener {
         }
     }
 
-    /// Makes a pool. Nothing is connected before it is used.
+    /// Nothing is connected before it is used.
     ///
     /// # Errors
     /// The client library refuses the address.
     pub fn open(&self) -> Result<Redis, OpenError> {
         let place = self.address.place();
-        let pool = self.pool().map_err(|reason| OpenError::Failed(format!("redis at {place}: {reason}")))?;
-        Ok(Redis { pool, place, limit_script: LimitScript::new() })
+        let failed = |reason| OpenError::Failed(format!("redis at {place}: {reason}"));
+        let (pool, connector) = self.connections().map_err(failed)?;
+        Ok(Redis { pool, line: Line::new(connector), place, limit_script: LimitScript::new() })
     }
 
-    fn pool(&self) -> Result<Pool, String> {
+    fn connections(&self) -> Result<(Pool, Connector), String> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_WITHIN))
+            .set_response_timeout(Some(RESPONSE_WITHIN));
         match &self.address {
             Address::One(info) => {
-                let config = deadpool_redis::redis::AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(CONNECT_WITHIN))
-                    .set_response_timeout(Some(RESPONSE_WITHIN));
-                let manager = deadpool_redis::Manager::new_with_config((**info).clone(), config).map_err(text)?;
+                let client = Client::open((**info).clone()).map_err(text)?;
+                let manager =
+                    deadpool_redis::Manager::new_with_config((**info).clone(), config.clone()).map_err(text)?;
                 let builder = deadpool_redis::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
-                builder.build().map(Pool::One).map_err(text)
+                Ok((builder.build().map(Pool::One).map_err(text)?, Connector::One(client, config)))
             }
             #[cfg(feature = "redis-cluster")]
             Address::Cluster(nodes) => {
+                let client = deadpool_redis::redis::cluster::ClusterClientBuilder::new(nodes.clone())
+                    .connection_timeout(CONNECT_WITHIN)
+                    .response_timeout(RESPONSE_WITHIN);
                 let manager = deadpool_redis::cluster::Manager::new(nodes.clone(), false).map_err(text)?;
                 let builder =
                     deadpool_redis::cluster::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
-                builder.build().map(Pool::Cluster).map_err(text)
+                let connector = Connector::Cluster(client.build().map_err(text)?);
+                Ok((builder.build().map(Pool::Cluster).map_err(text)?, connector))
             }
             #[cfg(feature = "redis-sentinel")]
             Address::Sentinel { nodes, master, login, tls } => {
+                use deadpool_redis::redis::sentinel::{
+                    SentinelClient, SentinelNodeConnectionInfo as Shared, SentinelServerType as Kind,
+                };
                 use deadpool_redis::sentinel::{Manager, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
+                let mut shared = Shared::default().set_redis_connection_info((**login).clone());
+                if *tls {
+                    shared = shared.set_tls_mode(deadpool_redis::redis::TlsMode::Secure);
+                }
+                let client = SentinelClient::build(nodes.clone(), master.clone(), Some(shared), Kind::Master);
                 let node = SentinelNodeConnectionInfo {
                     tls_mode: tls.then_some(TlsMode::Secure),
                     redis_connection_info: Some((**login).clone().into()),
                 };
                 let manager = Manager::new(nodes.clone(), master.clone(), Some(node), SentinelServerType::Master);
                 let builder = deadpool_redis::sentinel::Pool::builder(manager.map_err(text)?);
-                builder.config(settings()).runtime(Runtime::Tokio1).build().map(Pool::Sentinel).map_err(text)
+                let pool = builder.config(settings()).runtime(Runtime::Tokio1).build().map(Pool::Sentinel);
+                Ok((pool.map_err(text)?, Connector::Sentinel(Box::new(client.map_err(text)?), config)))
             }
             #[cfg(not(all(feature = "redis-cluster", feature = "redis-sentinel")))]
             _ => Err("this program was built without a feature that it needs".to_owned()),

@@ -1,13 +1,13 @@
 //! One shape for the three kinds of server: a single one, one that sentinels name, and a cluster.
 
 use deadpool_redis::{PoolError, redis};
-use redis::aio::ConnectionLike;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 #[cfg(feature = "redis-cluster")]
 mod cluster;
 
-/// Where connections come from.
+/// Where connections come from that one caller has for itself.
 pub enum Pool {
     One(deadpool_redis::Pool),
     #[cfg(feature = "redis-sentinel")]
@@ -16,8 +16,11 @@ pub enum Pool {
     Cluster(deadpool_redis::cluster::Pool),
 }
 
-/// A connection that was found alive when it was taken from the pool.
+/// A connection, shared by many callers or one's own.
 pub enum Link {
+    Shared(MultiplexedConnection),
+    #[cfg(feature = "redis-cluster")]
+    SharedCluster(redis::cluster_async::ClusterConnection),
     One(deadpool_redis::Connection),
     #[cfg(feature = "redis-sentinel")]
     Sentinel(deadpool_redis::sentinel::Connection),
@@ -76,6 +79,9 @@ impl Link {
     /// Closes the connection instead of giving it back.
     pub fn discard(self) {
         match self {
+            Self::Shared(_) => {}
+            #[cfg(feature = "redis-cluster")]
+            Self::SharedCluster(_) => {}
             Self::One(connection) => drop(deadpool_redis::Connection::take(connection)),
             #[cfg(feature = "redis-sentinel")]
             Self::Sentinel(connection) => drop(deadpool_redis::sentinel::Connection::take(connection)),
@@ -87,11 +93,11 @@ impl Link {
     /// Keys may lie on different servers, and one command cannot concern two of them.
     pub const fn is_spread(&self) -> bool {
         match self {
-            Self::One(_) => false,
+            Self::Shared(_) | Self::One(_) => false,
             #[cfg(feature = "redis-sentinel")]
             Self::Sentinel(_) => false,
             #[cfg(feature = "redis-cluster")]
-            Self::Cluster(_) => true,
+            Self::SharedCluster(_) | Self::Cluster(_) => true,
         }
     }
 
@@ -99,7 +105,7 @@ impl Link {
     /// after an error some may be; writing them again is harmless.
     pub async fn apply<'a>(&mut self, commands: impl Iterator<Item = (&'a str, Cmd)> + Send) -> RedisResult<()> {
         #[cfg(feature = "redis-cluster")]
-        if let Self::Cluster(connection) = self {
+        if let Some(connection) = self.cluster() {
             return cluster::apply(connection, commands).await;
         }
         let pipeline = {
@@ -117,7 +123,7 @@ impl Link {
     #[cfg_attr(not(feature = "redis-cluster"), allow(clippy::unused_async, reason = "only a cluster has to be asked"))]
     pub async fn nodes(&mut self) -> RedisResult<Vec<Node>> {
         #[cfg(feature = "redis-cluster")]
-        if let Self::Cluster(connection) = self {
+        if let Some(connection) = self.cluster() {
             return cluster::nodes(connection).await;
         }
         Ok(vec![Node::Only])
@@ -128,10 +134,19 @@ impl Link {
         match node {
             Node::Only => command.query_async(self).await,
             #[cfg(feature = "redis-cluster")]
-            Node::Slot(slot) => match self {
-                Self::Cluster(connection) => cluster::ask(connection, *slot, command).await,
-                _ => command.query_async(self).await,
+            Node::Slot(slot) => match self.cluster() {
+                Some(connection) => cluster::ask(connection, *slot, command).await,
+                None => command.query_async(self).await,
             },
+        }
+    }
+
+    #[cfg(feature = "redis-cluster")]
+    fn cluster(&mut self) -> Option<&mut redis::cluster_async::ClusterConnection> {
+        match self {
+            Self::SharedCluster(connection) => Some(connection),
+            Self::Cluster(connection) => Some(connection),
+            _ => None,
         }
     }
 }
@@ -139,6 +154,9 @@ impl Link {
 impl ConnectionLike for Link {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
+            Self::Shared(connection) => connection.req_packed_command(cmd),
+            #[cfg(feature = "redis-cluster")]
+            Self::SharedCluster(connection) => connection.req_packed_command(cmd),
             Self::One(connection) => connection.req_packed_command(cmd),
             #[cfg(feature = "redis-sentinel")]
             Self::Sentinel(connection) => connection.req_packed_command(cmd),
@@ -154,6 +172,9 @@ impl ConnectionLike for Link {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
+            Self::Shared(connection) => connection.req_packed_commands(cmd, offset, count),
+            #[cfg(feature = "redis-cluster")]
+            Self::SharedCluster(connection) => connection.req_packed_commands(cmd, offset, count),
             Self::One(connection) => connection.req_packed_commands(cmd, offset, count),
             #[cfg(feature = "redis-sentinel")]
             Self::Sentinel(connection) => connection.req_packed_commands(cmd, offset, count),
@@ -164,6 +185,9 @@ impl ConnectionLike for Link {
 
     fn get_db(&self) -> i64 {
         match self {
+            Self::Shared(connection) => connection.get_db(),
+            #[cfg(feature = "redis-cluster")]
+            Self::SharedCluster(connection) => connection.get_db(),
             Self::One(connection) => connection.get_db(),
             #[cfg(feature = "redis-sentinel")]
             Self::Sentinel(connection) => connection.get_db(),

@@ -77,7 +77,11 @@ async fn a_prefix_is_taken_literally() {
             .apply(["aa:1", "b:1", "x:1", "^:1", "a*:1", &key].map(|key| put(key, "v")).to_vec().into())
             .await
             .unwrap();
-        assert_eq!(store.scan(&format!("{prefix}:"), 10).await.unwrap(), [row(&key, "v")], "{prefix}");
+        assert_eq!(
+            store.scan(&format!("{prefix}:"), 10, &Steps::default()).await.unwrap(),
+            [row(&key, "v")],
+            "{prefix}"
+        );
     }
     store.close().await;
 }
@@ -92,8 +96,8 @@ async fn a_scan_finds_the_first_of_more_keys_than_a_page_has() {
     let _: i64 = server.ask("RPUSH k00001 other");
     let mut wanted: Vec<_> = keys.iter().map(|key| row(key, "v")).collect();
     wanted.remove(1);
-    assert_eq!(store.scan("k", FETCH + 7).await.unwrap(), wanted[..FETCH + 7]);
-    assert_eq!(store.scan("k", usize::MAX).await.unwrap(), wanted);
+    assert_eq!(store.scan("k", FETCH + 7, &Steps::default()).await.unwrap(), wanted[..FETCH + 7]);
+    assert_eq!(store.scan("k", usize::MAX, &Steps::default()).await.unwrap(), wanted);
     store.close().await;
 }
 
@@ -105,7 +109,7 @@ async fn what_is_no_text_is_passed_on_or_left_out() {
     cmd("SET").arg("a").arg(b"\xff\x00x".as_slice()).exec(&mut somebody).unwrap();
     cmd("SET").arg(b"a\xff".as_slice()).arg("v").exec(&mut somebody).unwrap();
     assert_eq!(store.get("a").await.unwrap().as_deref(), Some("\u{fffd}\0x"));
-    assert_eq!(store.scan("a", 10).await.unwrap(), [row("a", "\u{fffd}\0x")]);
+    assert_eq!(store.scan("a", 10, &Steps::default()).await.unwrap(), [row("a", "\u{fffd}\0x")]);
     store.close().await;
 }
 
@@ -117,7 +121,7 @@ async fn lives_of_any_length_are_taken() {
     let writes =
         vec![put("gone", "old"), of("gone", Duration::ZERO), of("long", Duration::MAX), put_for("ten", "v", 10)];
     store.apply(writes.into()).await.unwrap();
-    assert_eq!(store.scan("", 10).await.unwrap(), [row("long", "v"), row("ten", "v")]);
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), [row("long", "v"), row("ten", "v")]);
     let left: i64 = server.ask("PTTL ten");
     assert!((5_000..=10_000).contains(&left), "{left}");
     assert!(server.ask::<i64>("PTTL long") > 1_000_000_000);
@@ -136,7 +140,7 @@ async fn a_refused_batch_leaves_nothing_behind() {
     let BackendError::Failed(text) = error else { panic!("{error:?}") };
     assert!(text.contains("out of memory") && text.contains(&server.address().to_string()), "{text}");
     let _: () = server.ask("CONFIG SET maxmemory 0");
-    assert_eq!(store.scan("", 10).await.unwrap(), [row("a", "1")]);
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), [row("a", "1")]);
     let many: Vec<_> = (0..1_000).map(|n| put(&n.to_string(), "v")).collect();
     let _: () = server.ask("CONFIG SET maxmemory 1");
     let text = store.apply(Batch::from(many)).await.unwrap_err().to_string();
@@ -174,7 +178,7 @@ async fn keys_of_other_types_become_counters() {
     let _: () = server.ask("SET large 123456789012345678901234567890");
     let keys = ["hash", "large", "list", "set", "zeros"];
     store.apply(keys.map(|key| add_for(key, 7, 60)).to_vec().into()).await.unwrap();
-    assert_eq!(store.scan("", 10).await.unwrap(), keys.map(|key| row(key, "7")));
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), keys.map(|key| row(key, "7")));
     store.close().await;
 }
 
@@ -202,5 +206,14 @@ async fn processes_count_together() {
     for store in stores {
         assert_eq!(store.get("a").await.as_deref(), Some("200"));
         store.close(CLOSING).await;
+    }
+}
+
+#[test]
+fn a_server_of_a_cluster_says_what_to_configure() {
+    for reply in ["MOVED 3999 127.0.0.1:6381", "CLUSTERDOWN Hash slot not served"] {
+        let value = ::redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).unwrap();
+        let said = describe(value.extract_error().unwrap_err());
+        assert!(said.contains("REDIS_URL") && said.contains("redis-cluster://") && said.ends_with(reply), "{said}");
     }
 }

@@ -12,10 +12,10 @@ use tokio::time::{Instant, timeout};
 use super::shared::Shared;
 use crate::domain::ids::{self, Timestamp};
 use crate::domain::limits::member_windows::{Changes, MemberWindows};
-use crate::domain::limits::{Answer, Member, Request, member};
+use crate::domain::limits::{Answer, Member, Request, Step, member};
 use crate::domain::{keys, panic};
 use crate::ports::{StoreStatus, Write};
-use crate::store::{Backend, BackendError, LimitDecision};
+use crate::store::{Backend, BackendError, LimitDecision, Ruling};
 
 /// How long entries that an earlier life wrote down are kept when nobody asks about them: how long their window is, is only
 /// told when somebody does.
@@ -30,6 +30,15 @@ pub struct Ruled {
     loaded: bool,
     /// How far the backend's clock is ahead of ours, in milliseconds.
     ahead: i64,
+}
+
+impl Ruled {
+    /// A step was done, with this answer.
+    fn did(&mut self, request: &Request, answer: Answer) {
+        if matches!(request.step, Step::Cancel(_)) || answer == Answer::Admitted {
+            self.book.did(request);
+        }
+    }
 }
 
 /// A clock that never jumps, whatever becomes of the wall clock. It begins with that one's time.
@@ -53,15 +62,23 @@ impl Steady {
 
 /// The backend's decision about limits, or one's own while it fails.
 pub async fn rule<B: Backend>(shared: &Shared<B>, request: &Request) -> Answer {
-    let Some((backend, changes)) = shared.ruler(&request.member) else { return shared.decide(request) };
+    let Some((backend, known, changes)) = shared.ruler(&request.member) else { return shared.decide(request) };
     let deadline = shared.limits.read;
-    let asked = AssertUnwindSafe(backend.rule(request, changes.as_ref())).catch_unwind();
-    let failure = match timeout(deadline, asked).await {
-        Ok(Ok(Ok(decision))) => {
-            let answer = decision.answer;
-            shared.decided(request, changes.as_ref(), decision);
-            return answer;
+    let fresh = matches!(request.step, Step::Reserve(_)) && !shared.lock().decision.book.knows(request);
+    let asked = async {
+        let (answer, lost) = ask(shared, backend.as_ref(), request, known, changes).await?;
+        if !(lost && fresh && answer == Answer::Admitted) {
+            return Ok(answer);
         }
+        // It was admitted beside less than counts: what was lost is told first, and it is asked for again.
+        let all = shared.everything(request);
+        let Step::Reserve(reservation) = &request.step else { return Ok(answer) };
+        let back = Request { step: Step::Cancel(reservation.turn.clone()), ..request.clone() };
+        ask(shared, backend.as_ref(), &back, 0, Some(all)).await?;
+        ask(shared, backend.as_ref(), request, 0, None).await.map(|(answer, _)| answer)
+    };
+    let failure = match timeout(deadline, AssertUnwindSafe(asked).catch_unwind()).await {
+        Ok(Ok(Ok(answer))) => return answer,
         Ok(Ok(Err(error))) => error,
         Ok(Err(caught)) => BackendError::Broken(format!("a decision panicked: {}", panic::text(caught.as_ref()))),
         Err(_) => BackendError::Failed(format!("a decision had no answer within {deadline:?}")),
@@ -70,12 +87,40 @@ pub async fn rule<B: Backend>(shared: &Shared<B>, request: &Request) -> Answer {
     shared.decide_instead(request)
 }
 
+/// One step of the backend; true with its answer when it turned out to have lost something.
+async fn ask<B: Backend>(
+    shared: &Shared<B>,
+    backend: &B,
+    request: &Request,
+    known: u64,
+    changes: Option<Changes>,
+) -> Result<(Answer, bool), BackendError> {
+    if let Ruling::Decided(decision) = backend.rule(request, known, changes.as_ref()).await? {
+        return Ok((decision.answer, shared.decided(request, known, changes.as_ref(), decision)));
+    }
+    tracing::debug!(member = %request.member, "the store has lost what it knew of a member; it is told again");
+    shared.lock().decision.book.lost(&request.member);
+    let all = shared.everything(request);
+    match backend.rule(request, 0, Some(&all)).await? {
+        Ruling::Decided(decision) => Ok((decision.answer, shared.decided(request, 0, Some(&all), decision))),
+        Ruling::Lost => Err(BackendError::Failed("it lost what it was just told".to_owned())),
+    }
+}
+
 impl<B: Backend> Shared<B> {
+    /// All that is known about the member of a step.
+    fn everything(&self, request: &Request) -> Changes {
+        self.lock().decision.book.everything(&request.member, request.window)
+    }
+
     /// Decides by what is known here.
     pub fn decide(&self, request: &Request) -> Answer {
         let mut state = self.lock();
         let now = self.steady.now(state.decision.ahead);
         let answer = state.decision.book.decide(now, request);
+        if B::SHARED {
+            state.decision.did(request, answer);
+        }
         if state.decision.book.has_changes() {
             self.dirty.notify_one();
         }
@@ -90,16 +135,18 @@ impl<B: Backend> Shared<B> {
         answer
     }
 
-    /// The backend, and what it does not know yet about a member; none while it fails.
-    fn ruler(&self, member: &Member) -> Option<(Arc<B>, Option<Changes>)> {
+    /// The backend, the version of what it is known to have about a member, and what it does not know yet; none while it fails.
+    fn ruler(&self, member: &Member) -> Option<(Arc<B>, u64, Option<Changes>)> {
         let state = self.lock();
         let well = state.status == StoreStatus::Ready;
         let backend = state.backend.clone().filter(|_| well)?;
-        Some((backend, state.decision.book.changes_of(member)))
+        let now = self.steady.now(state.decision.ahead);
+        let book = &state.decision.book;
+        Some((backend, book.version(now, member), book.changes_of(member)))
     }
 
-    /// The backend has decided, knowing these changes.
-    fn decided(&self, request: &Request, changes: Option<&Changes>, decision: LimitDecision) {
+    /// The backend has decided, knowing these changes. True when it turned out to have lost something.
+    fn decided(&self, request: &Request, known: u64, changes: Option<&Changes>, decision: LimitDecision) -> bool {
         let mut state = self.lock();
         let ours = self.steady.now(0);
         let decided = &mut state.decision;
@@ -107,7 +154,23 @@ impl<B: Backend> Shared<B> {
         if let Some(changes) = changes {
             decided.book.kept_of(&changes.member, changes.through);
         }
-        decided.book.learned(decision.now, &request.member, request.window, decision.log);
+        let lost = match decision.log {
+            Some(log) => {
+                if matches!(request.step, Step::Cancel(_)) {
+                    decided.book.did(request);
+                }
+                decided.book.learned(decision.now, &request.member, request.window, log, decision.version)
+            }
+            None => {
+                decided.book.followed(decision.now, request, (known, decision.version), decision.used);
+                false
+            }
+        };
+        decided.did(request, decision.answer);
+        if decided.book.has_changes() {
+            self.dirty.notify_one();
+        }
+        lost
     }
 
     /// What the backend does not know yet: as writes, or as changes where it decides itself. Then the number of the last of

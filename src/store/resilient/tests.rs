@@ -68,9 +68,9 @@ impl Backend for Faulty {
         self.real.get(key).await
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
         self.switches.obey(&self.switches.reads).await?;
-        self.real.scan(prefix, limit).await
+        self.real.scan(prefix, limit, steps).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
@@ -156,7 +156,7 @@ impl World {
 
 async fn read_all(dir: &Path, clock: Arc<TestClock>) -> Vec<(String, String)> {
     let real = Opener::new(dir, clock).open().unwrap();
-    let rows = real.scan("", 1_000).await.unwrap();
+    let rows = real.scan("", 1_000, &Steps::default()).await.unwrap();
     real.close().await;
     rows
 }
@@ -436,5 +436,43 @@ async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
         let (key, text) = rows.last().unwrap();
         assert_eq!(key, "token_rl:5:7");
         assert_eq!(serde_json::from_str::<Vec<String>>(text).unwrap().len(), 3, "{mood:?}");
+    }
+}
+
+/// A backend whose scans take many steps.
+struct Slow {
+    steps: u32,
+    each: Duration,
+}
+
+#[async_trait]
+impl Backend for Slow {
+    async fn get(&self, _key: &str) -> Result<Option<String>, BackendError> {
+        Ok(None)
+    }
+
+    async fn scan(&self, _: &str, _: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+        for _ in 0..self.steps {
+            tokio::time::sleep(self.each).await;
+            steps.done();
+        }
+        Ok(vec![row("a", "1")])
+    }
+
+    async fn apply(&self, _batch: Batch) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn close(&self) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_makes_steps_may_take_long_and_one_that_makes_none_fails() {
+    let scan = QUICK.scan;
+    for (steps, each, rows) in [(8, scan / 4, 1), (1, scan * 2, 0)] {
+        let open = move || Ok(Slow { steps, each });
+        let store = Resilient::start_with(open, Arc::new(TestClock::default()), QUICK).await.unwrap();
+        assert_eq!(store.scan("", 10).await.len(), rows, "{steps} steps of {each:?}");
+        assert_eq!(store.status() == StoreStatus::Ready, rows == 1);
     }
 }

@@ -18,7 +18,7 @@ use super::shared::Shared;
 use crate::domain::limits::member_windows::{Changes, MEMBERS_MAX};
 use crate::domain::{keys, panic};
 use crate::ports::StoreStatus;
-use crate::store::{Backend, BackendError, Batch, OpenError, Ticket};
+use crate::store::{Backend, BackendError, Batch, OpenError, Steps, Ticket};
 
 /// Opens the backend; may block.
 pub type Open<B> = Arc<dyn Fn() -> Result<B, OpenError> + Send + Sync>;
@@ -290,7 +290,8 @@ async fn commit<B: Backend>(
     if probe {
         backend.get(keys::PROBE).await?;
     }
-    let loaded = if load { Some(backend.scan(keys::TOKEN_LIMIT_PREFIX, MEMBERS_MAX).await?) } else { None };
+    let loaded =
+        if load { Some(backend.scan(keys::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?) } else { None };
     if !batch.writes.is_empty() {
         backend.apply(batch).await?;
     }

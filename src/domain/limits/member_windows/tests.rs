@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::domain::ids::{Door, TurnId};
+use crate::domain::limits::window_log::EntryState;
 use crate::domain::limits::{Limits, Reservation};
 
 const WINDOW: Duration = Duration::from_secs(60);
@@ -13,6 +14,11 @@ fn member(number: usize) -> Member {
 
 fn turn(number: usize) -> TurnId {
     TurnId::new(Door::new("d"), number.to_string())
+}
+
+fn used(who: &Member) -> Request {
+    let limits = Limits { messages: 9, tokens: 1_000 };
+    Request { member: who.clone(), window: WINDOW, step: Step::Read(limits) }
 }
 
 fn reserve(who: &Member, number: usize) -> Request {
@@ -28,7 +34,7 @@ fn settle(who: &Member, number: usize, tokens: u64) -> Request {
 
 fn elsewhere(at: Timestamp, tokens: u64, number: usize) -> Entry {
     let turn = Some(Arc::from(keys::limit_turn(&turn(number))));
-    Entry { at, tokens, turn, message: true, lease: Some(Timestamp(at.0 + 5_000)) }
+    Entry { at, tokens, turn, message: true, state: EntryState::Open(Timestamp(at.0 + 5_000)) }
 }
 
 #[test]
@@ -43,7 +49,7 @@ fn changes_wait_until_they_are_kept() {
     book.decide(NOW, &settle(&who, 1, 99));
     book.kept(first.through);
     let [changes] = &book.changes()[..] else { panic!() };
-    assert_eq!(changes.turns[0].1.as_ref().map(|entry| (entry.tokens, entry.lease)), Some((70, None)));
+    assert_eq!(changes.turns[0].1.as_ref().map(|entry| (entry.tokens, entry.state)), Some((70, EntryState::Settled)));
     assert_eq!(book.changed().len(), 1);
     book.kept_of(&who, changes.through);
     assert!(!book.has_changes() && book.changed().is_empty());
@@ -55,12 +61,12 @@ fn changes_wait_until_they_are_kept() {
 fn what_a_server_told_is_gone_on_with_and_own_changes_stay() {
     let mut book = MemberWindows::default();
     let who = member(7);
-    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 1);
     assert!(!book.has_changes());
     book.decide(NOW, &settle(&who, 1, 50));
     assert_eq!(book.decide(NOW, &reserve(&who, 2)), Answer::Admitted);
     assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Answer::Refused(_)), "two are allowed");
-    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 1);
     let changes = book.changes_of(&who).unwrap();
     let tokens: Vec<_> = changes.turns.iter().map(|(_, entry)| entry.as_ref().map(|entry| entry.tokens)).collect();
     assert_eq!(tokens, [Some(50), Some(10)]);
@@ -72,7 +78,7 @@ fn a_refusal_decided_here_is_told_where_the_question_may_have_arrived() {
     let mut book = MemberWindows::default();
     let who = member(7);
     let full = WindowLog::of(vec![elsewhere(NOW, 30, 1), elsewhere(NOW, 30, 2)]);
-    book.learned(NOW, &who, WINDOW, full);
+    book.learned(NOW, &who, WINDOW, full, 1);
     assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Answer::Refused(_)));
     assert!(!book.has_changes());
     book.tell_of(&reserve(&who, 3));
@@ -110,5 +116,51 @@ fn reading_leaves_no_trace() {
     assert!(book.pages.is_empty());
     book.load(vec![(member(7), WindowLog::of(vec![elsewhere(NOW, 30, 1)]))], WINDOW);
     assert!(matches!(book.decide(NOW, &read), Answer::Used(used) if (used.messages, used.tokens) == (1, 30)));
+    assert!(!book.has_changes());
+}
+
+#[test]
+fn what_was_done_elsewhere_is_followed_and_a_difference_is_noticed() {
+    let (mut book, who) = (MemberWindows::default(), member(7));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 4);
+    assert_eq!(book.version(NOW, &who), 4);
+    book.followed(NOW, &reserve(&who, 2), (4, 5), (2, 40));
+    assert_eq!(book.version(NOW, &who), 5);
+    let Answer::Used(used) = book.decide(NOW, &used(&who)) else { panic!() };
+    assert_eq!((used.messages, used.tokens), (2, 40));
+    let mut other = reserve(&who, 3);
+    if let Step::Reserve(ask) = &mut other.step {
+        ask.limits.messages = 9;
+    }
+    book.followed(NOW, &other, (5, 6), (3, 51));
+    assert_eq!(book.version(NOW, &who), 0, "fifty are known here");
+    let later = Timestamp(NOW.0 + 60_000);
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 7);
+    assert_eq!(book.version(later, &who), 0, "nothing counts any more");
+}
+
+#[test]
+fn what_this_process_reserved_and_the_server_lost_is_kept_there_again() {
+    let (mut book, who) = (MemberWindows::default(), member(7));
+    let mine = WindowLog::of(vec![elsewhere(NOW, 30, 1), elsewhere(NOW, 10, 2), elsewhere(NOW, 5, 3)]);
+    book.learned(NOW, &who, WINDOW, mine, 4);
+    book.did(&reserve(&who, 2));
+    book.did(&reserve(&who, 3));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 70, 9)]), 5);
+    let changes = book.changes_of(&who).unwrap();
+    let told: Vec<_> = changes.turns.iter().map(|(turn, _)| &**turn).collect();
+    assert_eq!(told, ["d%3A1", "d%3A2", "d%3A3"], "those of others too");
+    let Answer::Used(known) = book.decide(NOW, &used(&who)) else { panic!() };
+    assert_eq!((known.messages, known.tokens), (4, 115));
+    assert_eq!(book.everything(&who, WINDOW).turns.len(), 4);
+}
+
+#[test]
+fn what_was_overtaken_on_its_way_is_no_loss() {
+    let (mut book, who) = (MemberWindows::default(), member(7));
+    book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1), elsewhere(NOW, 10, 2)]), 5);
+    book.did(&reserve(&who, 2));
+    assert!(!book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 4));
+    assert!(!book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 0));
     assert!(!book.has_changes());
 }

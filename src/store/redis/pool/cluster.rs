@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use deadpool_redis::cluster::Connection;
 use deadpool_redis::redis;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value, cmd};
 
@@ -16,12 +16,12 @@ const AT_ONCE: usize = 64;
 /// Runs the last command of each key. What stands before another one of the same key would change nothing: the other
 /// replaces the key as a whole.
 pub async fn apply<'a>(
-    connection: &Connection,
+    connection: &ClusterConnection,
     commands: impl Iterator<Item = (&'a str, Cmd)> + Send,
 ) -> RedisResult<()> {
     let last: BTreeMap<&str, Cmd> = commands.collect();
     let sent = last.into_values().map(|command| {
-        let mut connection = redis::cluster_async::ClusterConnection::clone(connection);
+        let mut connection = connection.clone();
         async move { command.exec_async(&mut connection).await }
     });
     stream::iter(sent).buffer_unordered(AT_ONCE).try_collect().await
@@ -29,7 +29,7 @@ pub async fn apply<'a>(
 
 /// All servers that hold slots, each by one of its slots: unlike an address that is known to the cluster's clients by one
 /// name only.
-pub async fn nodes(connection: &mut Connection) -> RedisResult<Vec<Node>> {
+pub async fn nodes(connection: &mut ClusterConnection) -> RedisResult<Vec<Node>> {
     let mut ask = cmd("CLUSTER");
     ask.arg("NODES");
     let anyone = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
@@ -42,7 +42,7 @@ pub async fn nodes(connection: &mut Connection) -> RedisResult<Vec<Node>> {
 }
 
 /// Asks the server that holds this slot.
-pub async fn ask(connection: &mut Connection, slot: u16, command: Cmd) -> RedisResult<Value> {
+pub async fn ask(connection: &mut ClusterConnection, slot: u16, command: Cmd) -> RedisResult<Value> {
     let there = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
     connection.route_command(command, RoutingInfo::SingleNode(there)).await
 }

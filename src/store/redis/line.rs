@@ -1,0 +1,128 @@
+//! The one connection to a server that all short requests share. Requests of several callers are on their way at once and are
+//! answered in order; whoever stops waiting leaves the others alone.
+
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, cmd};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::pool::Link;
+
+/// A connection that was silent for so long is asked whether it is still alive before it is used.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How long it may take to answer that.
+const ALIVE_WITHIN: Duration = Duration::from_millis(500);
+
+/// How long connecting may take, with encryption, login, and finding out where to connect to.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// Makes connections of one kind.
+pub enum Connector {
+    One(Client, AsyncConnectionConfig),
+    #[cfg(feature = "redis-sentinel")]
+    Sentinel(Box<redis::sentinel::SentinelClient>, AsyncConnectionConfig),
+    #[cfg(feature = "redis-cluster")]
+    Cluster(redis::cluster::ClusterClient),
+}
+
+/// The connection, and how it is made anew.
+pub struct Line(Mutex<State>);
+
+struct State {
+    connector: Connector,
+    kept: Option<Kept>,
+    /// How many connections there were.
+    made: u64,
+    closed: bool,
+}
+
+struct Kept {
+    connection: Connection,
+    used: Instant,
+}
+
+#[derive(Clone)]
+enum Connection {
+    One(redis::aio::MultiplexedConnection),
+    #[cfg(feature = "redis-cluster")]
+    Cluster(redis::cluster_async::ClusterConnection),
+}
+
+impl Line {
+    pub fn new(connector: Connector) -> Self {
+        Self(Mutex::new(State { connector, kept: None, made: 0, closed: false }))
+    }
+
+    /// The connection and its number. One that is gone is replaced, also when that only shows now.
+    pub async fn link(&self) -> RedisResult<(Link, u64)> {
+        let mut state = self.0.lock().await;
+        if state.closed {
+            return Err(RedisError::from((ErrorKind::Client, "the connection is closed")));
+        }
+        if let Some(kept) = &mut state.kept {
+            let fresh = kept.used.elapsed() < IDLE || alive(kept.connection.link()).await;
+            if fresh {
+                kept.used = Instant::now();
+                let link = kept.connection.link();
+                return Ok((link, state.made));
+            }
+        }
+        state.kept = None;
+        let connection = timeout(CONNECT_WITHIN, state.connector.connect()).await.map_err(|_| {
+            let late = format!("no connection within {CONNECT_WITHIN:?}");
+            RedisError::from((ErrorKind::Io, "connecting took too long", late))
+        })??;
+        let link = connection.link();
+        state.made += 1;
+        state.kept = Some(Kept { connection, used: Instant::now() });
+        Ok((link, state.made))
+    }
+
+    /// The connection of this number is of no use any more.
+    pub async fn discard(&self, number: u64) {
+        let mut state = self.0.lock().await;
+        if state.made == number {
+            state.kept = None;
+        }
+    }
+
+    pub async fn close(&self) {
+        let mut state = self.0.lock().await;
+        state.closed = true;
+        state.kept = None;
+    }
+}
+
+impl Connector {
+    async fn connect(&mut self) -> RedisResult<Connection> {
+        match self {
+            Self::One(client, config) => {
+                client.get_multiplexed_async_connection_with_config(config).await.map(Connection::One)
+            }
+            #[cfg(feature = "redis-sentinel")]
+            Self::Sentinel(client, config) => {
+                client.get_async_connection_with_config(config).await.map(Connection::One)
+            }
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
+        }
+    }
+}
+
+impl Connection {
+    fn link(&self) -> Link {
+        match self.clone() {
+            Self::One(connection) => Link::Shared(connection),
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(connection) => Link::SharedCluster(connection),
+        }
+    }
+}
+
+async fn alive(mut link: Link) -> bool {
+    let asked = cmd("PING");
+    matches!(timeout(ALIVE_WITHIN, asked.exec_async(&mut link)).await, Ok(Ok(())))
+}

@@ -1,0 +1,91 @@
+//! What one member spends never costs another: each story prints what the greedy one did and what the other one got.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::model::Act;
+use crate::support::{Said, Setup, World, story};
+
+/// How many questions the quiet member asks in each story.
+const QUIET: usize = 5;
+
+/// An answer of so many tokens.
+fn takes(prompt: u64, completion: u64) -> Act {
+    let content = json!({"type": "text", "response": "done", "data": ""}).to_string();
+    let message = json!({"role": "assistant", "content": content});
+    let body = json!({
+        "id": "c", "object": "chat.completion", "created": 0, "model": "scripted",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {
+            "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
+        },
+    });
+    Act::Body(body.to_string())
+}
+
+/// Asks one after the other; how many were answered by the model, and how long each took.
+async fn asks(world: &World, who: &str, channel: &str, many: usize) -> (usize, Vec<Duration>) {
+    let (mut served, mut took) = (0, Vec::new());
+    for _ in 0..many {
+        let (calls, begun) = (world.model.calls(), Instant::now());
+        world.answer_to(world.says(who, channel, &format!("@staffai {who} asks"))).await;
+        took.push(begun.elapsed());
+        served += usize::from(world.model.calls() > calls);
+    }
+    (served, took)
+}
+
+fn longest(took: &[Duration]) -> u128 {
+    took.iter().max().map_or(0, Duration::as_millis)
+}
+
+#[test]
+fn long_answers_of_one_cost_another_neither_tokens_nor_a_restriction() {
+    story(async {
+        let setup = Setup::new().set("TOKEN_RATE_LIMIT_COUNT", 20_000);
+        let world = World::with(setup).await;
+        world.model.does(|ask| if ask.shows("Ada asks") { takes(500, 9_000) } else { takes(700, 20) });
+        let (greedy, _) = asks(&world, "Ada", "general", 4).await;
+        let (quiet, took) = asks(&world, "Ben", "general", QUIET).await;
+        println!(
+            "estimates: Ada had {greedy} of 4 long answers; Ben {quiet} of {QUIET}, the slowest in {} ms",
+            longest(&took)
+        );
+        assert_eq!(quiet, QUIET);
+        assert!((2..4).contains(&greedy), "and Ada met the limit of her own: {greedy}");
+    });
+}
+
+#[test]
+fn a_flood_of_one_takes_no_place_of_another() {
+    story(async {
+        let world = World::with(Setup::new().set("RATE_LIMIT_COUNT", 20)).await;
+        world.model.does(|_| takes(30, 20));
+        let alone = longest(&asks(&world, "Ben", "help", QUIET).await.1);
+        let flood: Vec<Said> = (0..200).map(|_| world.says("Ada", "general", "@staffai Ada asks")).collect();
+        let (quiet, took) = asks(&world, "Ben", "help", QUIET).await;
+        let answered = flood.iter().filter(|said| !world.answers(**said).is_empty()).count();
+        println!(
+            "flood: 200 questions of Ada, {answered} of them met with a word by then; Ben {quiet} of {QUIET}, the slowest in {} ms, \
+             {alone} ms alone",
+            longest(&took)
+        );
+        assert_eq!(quiet, QUIET);
+        assert!(longest(&took) < alone + 3_000, "Ben waits for nobody");
+    });
+}
+
+#[test]
+fn answers_that_fail_for_one_are_charged_to_nobody_else() {
+    story(async {
+        let world = World::with(Setup::new().set("RATE_LIMIT_COUNT", 2 * QUIET as u64)).await;
+        world.model.does(|ask| if ask.shows("Ada asks") { Act::Body("nonsense".into()) } else { takes(30, 20) });
+        let said = world.says("Ada", "general", "@staffai Ada asks");
+        world.answer_to(said).await;
+        let (quiet, took) = asks(&world, "Ben", "general", QUIET).await;
+        println!("failures: Ada's answer failed; Ben {quiet} of {QUIET}, the slowest in {} ms", longest(&took));
+        assert_eq!(quiet, QUIET);
+    });
+}
