@@ -52,6 +52,7 @@ pub mod forgotten;
 
 pub mod draft;
 
+mod restricted;
 pub mod restriction_sweeper;
 
 pub mod llm_dispatcher;

@@ -25,8 +25,11 @@ pub mod reload;
 
 mod signals;
 
+mod tools;
+
 mod traces;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +45,7 @@ use self::begun::Begun;
 use crate::actors::running::Exit;
 use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
+use crate::mcp;
 use crate::ports::Store;
 
 /// How long the store may take to write down what is left when the process ends.
@@ -120,6 +124,20 @@ enum Command {
     },
     /// Prints the effective configuration and where each value came from, secrets masked.
     Config(Options),
+    /// The tools of an MCP server, and one call by hand.
+    Tools {
+        #[command(subcommand)]
+        action: tools::Action,
+    },
+    /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
+    #[command(hide = true)]
+    Guard {
+        /// The server's program and its arguments.
+        #[arg(last = true, required = true)]
+        program: Vec<OsString>,
+        #[command(flatten)]
+        options: Options,
+    },
 }
 
 impl Command {
@@ -131,13 +149,18 @@ impl Command {
             | Self::Health(options)
             | Self::Config(options)
             | Self::Check { options, .. }
+            | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
+            Self::Tools { action } => action.options(),
         }
     }
 }
 
 /// Runs one command and gives the process its exit code.
 pub fn main(cli: &Cli) -> ExitCode {
+    if let Command::Guard { program, .. } = &cli.command {
+        return ExitCode::from(guard(program));
+    }
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("a cryptography provider was installed twice; this is a defect of the program");
         return ExitCode::from(exit::GAVE_UP);
@@ -150,19 +173,35 @@ pub fn main(cli: &Cli) -> ExitCode {
         }
     };
     let code = runtime.block_on(async {
-        match cli.command {
+        match &cli.command {
             Command::Run(_) => commands::run(cli).await,
             Command::Chat(_) => chat::run(cli).await,
             Command::Playground(_) => playground(cli).await,
-            Command::Check { offline, models, .. } => check::run(cli, check::Scope { offline, models }).await,
+            Command::Check { offline, models, .. } => {
+                check::run(cli, check::Scope { offline: *offline, models: *models }).await
+            }
             Command::Health(_) => commands::health(cli).await,
-            Command::Tree { markdown, .. } => commands::tree(markdown),
+            Command::Tree { markdown, .. } => commands::tree(*markdown),
             Command::Config(_) => commands::config(cli),
+            Command::Tools { action } => tools::run(action).await,
+            // It was run above, without a runtime of many threads.
+            Command::Guard { .. } => exit::USAGE,
         }
     });
     // Blocking work that is still under way (a file that hangs) must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ExitCode::from(code)
+}
+
+/// Guards one tool server.
+fn guard(program: &[OsString]) -> u8 {
+    let Some((program, args)) = program.split_first() else { return exit::USAGE };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ended = runtime.and_then(|runtime| runtime.block_on(mcp::guardian::run(program, args)));
+    ended.unwrap_or_else(|error| {
+        eprintln!("{}: {error}", program.display());
+        exit::NEGATIVE
+    })
 }
 
 #[cfg(feature = "playground")]

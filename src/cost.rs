@@ -50,7 +50,9 @@ pub fn grows_linearly<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> 
 
 /// How many times more the largest input costs than the smallest; none in the process that is being counted.
 fn growth<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R) -> Option<f64> {
-    if std::env::var_os(COUNTED).is_some() {
+    #[expect(clippy::disallowed_methods, reason = "the process that is counted is told so by its parent")]
+    let is_counted = std::env::var_os(COUNTED).is_some();
+    if is_counted {
         for size in SIZES {
             let mut input = Some(input(smallest * size));
             counted(&mut || input.take().into_iter().for_each(&mut read));

@@ -32,6 +32,8 @@ pub mod discord;
 
 pub mod llm;
 
+pub mod mcp;
+
 pub mod render;
 
 pub mod store;

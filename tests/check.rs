@@ -111,7 +111,7 @@ async fn a_missing_message_content_intent_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_permissions_are_a_note() {
+async fn missing_permissions_are_wrong() {
     let bench = Bench::start(|options| {
         for role in options.seed.guilds.iter_mut().flat_map(|guild| guild.roles.iter_mut()) {
             role.permissions = 0;
@@ -119,8 +119,35 @@ async fn missing_permissions_are_a_note() {
     })
     .await;
     let outcome = bench.check(&[], &[]).await;
-    outcome.has("note", "discord permissions", "lacks View Channels, Send Messages, Read Message History");
-    assert_eq!(outcome.code, 0, "single channels may allow what the server does not: {}", outcome.table);
+    outcome.has("wrong", "discord permissions", "lacks View Channels, Send Messages, Send Messages in Threads");
+    assert_eq!(outcome.code, 1, "{}", outcome.table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_and_channels_that_are_not_there_are_wrong() {
+    let bench = Bench::start(|_| {}).await;
+    let named = [("SUPER_ROLE_IDS", "77"), ("RESTRICTED_USER_ROLE_ID", "78"), ("RESTRICTED_CHANNEL_ID", "79")];
+    let outcome = bench.check(&[], &named).await;
+    outcome
+        .has("wrong", "discord roles", "members.super_roles: no server of the bot has a role with the id 77")
+        .has("wrong", "discord roles", "restriction.role: no server of the bot has a role with the id 78")
+        .has("wrong", "discord channels", "restriction.channel: there is no channel with the id 79");
+    assert_eq!(outcome.code, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_the_bot_cannot_give_is_wrong() {
+    let mut role = String::new();
+    let bench = Bench::start(|options| {
+        let roles = &mut options.seed.guilds[0].roles;
+        let restricted = roles.iter_mut().find(|role| role.name == "restricted").unwrap();
+        restricted.position = 9;
+        role = restricted.id.to_string();
+    })
+    .await;
+    let outcome = bench.check(&[], &[("RESTRICTED_USER_ROLE_ID", &role)]).await;
+    outcome.has("wrong", "discord roles", "drag the bot's own role above it");
+    assert_eq!(outcome.code, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,7 +226,7 @@ async fn a_port_in_use_is_found_without_contacting_anybody() {
     // Whoever has the port does not answer, so it is not our own service.
     drop(std::thread::spawn(move || {
         while let Ok((stream, _)) = taken.accept() {
-            drop(stream)
+            drop(stream);
         }
     }));
     for (variable, part) in [("STAFFAI_HTTP_ADDR", "pages"), ("STAFFAI_HEALTH_ADDR", "health")] {

@@ -37,12 +37,12 @@ use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::InFlight;
 use super::turn_events::TurnEvents;
-use crate::config::edges::DirectMessages;
-use crate::domain::command::{self, Command, Spec, Tooling, Typing};
+use crate::domain::command::{self, Command, Offer, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
+use crate::domain::triage::Rules;
 use crate::ports::{Clock, Dice, PostError, PostRequest, PostResult, Store, Vitals};
 
 /// Commands that run at once.
@@ -104,6 +104,13 @@ pub struct CommandParts {
     pub in_flight: Arc<InFlight>,
     /// The tools that are connected.
     pub tooling: Arc<RwLock<Tooling>>,
+}
+
+impl CommandParts {
+    /// There are tool servers, whatever state they are in.
+    fn has_tools(&self) -> bool {
+        !self.tooling.read().servers.is_empty()
+    }
 }
 
 /// What its timer and its tasks tell it.
@@ -253,8 +260,14 @@ impl Commands {
     /// Offers what the settings of now lead to, unless that is what was offered last.
     fn register(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState) {
         let running = self.parts.live.now();
-        let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
-        let specs = command::specs(&running.settings.members.super_roles, direct);
+        let at_any =
+            |holds: fn(&Rules) -> bool| self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds);
+        let specs = command::specs(Offer {
+            operators: at_any(|rules| !rules.super_roles.is_empty() || !rules.operators.is_empty()),
+            super_roles: at_any(|rules| !rules.super_roles.is_empty()),
+            tools: self.parts.has_tools(),
+            direct: at_any(|rules| rules.direct_messages),
+        });
         if state.offered.as_ref() == Some(&specs) {
             return ctx.after(LOOK_EVERY, CommandsEvent::Register);
         }

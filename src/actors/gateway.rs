@@ -25,15 +25,16 @@ use super::messages::outbox::OutboxMsg;
 use super::messages::restriction_sweeper::SweeperMsg;
 use super::outbox::Outboxes;
 use super::receipt::Receipt;
+use super::restricted::Restricted;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::vitals;
-use crate::domain::ids::{Person, Place, TurnId};
+use crate::domain::ids::{Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
 use crate::domain::notice;
 use crate::domain::pairs::Pairs;
-use crate::domain::triage::{self, Reason, TriageDecision};
+use crate::domain::triage::{self, Reason, Rules, TriageDecision};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
 use crate::ports::vitals::Status;
 use crate::ports::{Clock, Store};
@@ -46,6 +47,8 @@ const WARNED_MAX: usize = 10_000;
 const HINTS_MAX: u32 = 5;
 /// The time in which they are counted.
 const HINTS_WITHIN: Duration = Duration::from_secs(60);
+/// How often a member of a community that is not served is told so.
+const NOT_SERVED_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
 /// The behaviour and its arguments.
 pub struct Gateway {
@@ -69,6 +72,8 @@ pub struct Gateway {
     pub store: Arc<dyn Store>,
     /// What is remembered of joining in.
     pub interjections: Arc<Interjections>,
+    /// Who is restricted by a record.
+    pub(crate) restricted: Arc<Restricted>,
     /// Who runs commands.
     pub commands: Handle<CommandsMsg>,
 }
@@ -80,6 +85,8 @@ pub struct GatewayState {
     pairs: Pairs,
     /// How often people got a hint lately.
     hints: Pairs,
+    /// Who was told lately that their community is not served.
+    not_served: Pairs,
     /// When the log last heard that we may not answer in a place.
     warned: HashMap<Place, Instant>,
 }
@@ -112,8 +119,8 @@ impl Actor for Gateway {
                     receipt.settle();
                 }
                 // Who runs a command sees that it was not answered, so it is handed on but never kept.
-                Incoming::Command(command) => settle(self.commands.cast(CommandsMsg::Run(command)), receipt),
-                Incoming::Typing(typing) => settle(self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
+                Incoming::Command(command) => settle(&self.commands.cast(CommandsMsg::Run(command)), receipt),
+                Incoming::Typing(typing) => settle(&self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }
         Ok(())
@@ -137,7 +144,7 @@ impl Gateway {
             tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %posted.place.door, "no rules for this door");
             return;
         };
-        match triage::triage(posted, rules, us) {
+        match self.by_record(posted, rules, triage::triage(posted, rules, us)) {
             TriageDecision::Ignore(reason) => {
                 if reason == Reason::NoPermission {
                     state.warn_of(&posted.place);
@@ -148,6 +155,13 @@ impl Gateway {
                 ignore(Reason::PairWindow, receipt);
             }
             TriageDecision::Hint(turn) if !self.may_hint(state, &turn) => ignore(Reason::HintedEnough, receipt),
+            TriageDecision::NotServed(turn) if !state.may_tell_not_served(&turn, self.clock.now()) => {
+                ignore(Reason::NotServed, receipt);
+            }
+            TriageDecision::NotServed(turn) => {
+                let text = notice::not_served(turn.locale());
+                self.admit_with(turn, text, receipt);
+            }
             TriageDecision::Restricted(turn) => {
                 // A sweeper that is down drops the receipt, and the message comes back.
                 if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
@@ -161,15 +175,40 @@ impl Gateway {
             }
             TriageDecision::Hint(turn) => {
                 self.interjections.record_engagement(&turn.place);
-                let answer = Answer {
-                    outgoing: turn.reply_with(notice::hint(turn.locale())),
-                    exchange: None,
-                    outcome: Outcome::Hinted,
-                    effort: Effort::default(),
-                };
-                self.admit(turn, Some(answer), receipt);
+                let text = notice::hint(turn.locale());
+                self.admit_with(turn, text, receipt);
             }
         }
+    }
+
+    /// A restricted member who left and came back is still restricted, and is given the role again.
+    fn by_record(&self, posted: &Posted, rules: &Rules, decision: TriageDecision) -> TriageDecision {
+        let Some(restriction) = &rules.restriction else { return decision };
+        let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) =
+            &decision
+        else {
+            return decision;
+        };
+        let exempt = turn.roles.iter().any(|role| *role == restriction.role || rules.super_roles.contains(role));
+        let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
+        // A sweeper that is down hears of it with their next message.
+        let _ = self.sweeper.cast(SweeperMsg::CameBack(member));
+        match decision {
+            TriageDecision::Turn(turn) | TriageDecision::Hint(turn)
+                if !restriction.answers_in(&turn.place, turn.parent.as_ref()) =>
+            {
+                TriageDecision::Restricted(turn)
+            }
+            TriageDecision::Interjection(..) => TriageDecision::Ignore(Reason::Restricted),
+            decision => decision,
+        }
+    }
+
+    /// Accepts a turn whose answer is a sentence that needs no model.
+    fn admit_with(&self, turn: Turn, text: &str, receipt: Receipt) {
+        let outgoing = turn.reply_with(text);
+        let answer = Answer { outgoing, exchange: None, outcome: Outcome::Hinted, effort: Effort::default() };
+        self.admit(turn, Some(answer), receipt);
     }
 
     /// Another bot is answered so often in a while; people always.
@@ -224,13 +263,18 @@ impl Gateway {
 }
 
 /// An event is taken when its receiver lives; otherwise it comes back in a moment.
-fn settle<M>(cast: Result<(), Undelivered<M>>, receipt: Receipt) {
+fn settle<M>(cast: &Result<(), Undelivered<M>>, receipt: Receipt) {
     if cast.is_ok() {
         receipt.settle();
     }
 }
 
 impl GatewayState {
+    /// Whether a member of a community that is not served is told so now: once in a while.
+    fn may_tell_not_served(&mut self, turn: &Turn, now: Timestamp) -> bool {
+        self.not_served.admit(&turn.person, &turn.id, now, 1, NOT_SERVED_EVERY)
+    }
+
     /// Says once in a while that we lack permissions in a place.
     fn warn_of(&mut self, place: &Place) {
         if self.warned.len() >= WARNED_MAX {

@@ -142,10 +142,22 @@ impl PresenceScheduler {
     fn look(&self, ctx: &mut ActorContext<PresenceScheduler>, state: &mut PresenceState) {
         let running = self.live.now();
         let settings = &running.settings.presence;
-        if settings.interval.is_zero() {
+        if settings.interval.is_zero() && !settings.schedule_enabled {
             return;
         }
-        match vitals::condition(&self.board, &*self.store, &running).0 {
+        let status = vitals::condition(&self.board, &*self.store, &running).0;
+        let is_shown = matches!(status, Status::Ready | Status::Standby | Status::Degraded);
+        if is_shown && !self.is_active(settings) {
+            return self.show(Presence { mood: Mood::Idle, line: None });
+        }
+        match status {
+            // Without lines only the hours are shown.
+            Status::Ready | Status::Standby | Status::Degraded if settings.interval.is_zero() => {
+                if self.slot.borrow().is_some() {
+                    self.show(Presence { mood: Mood::Online, line: None });
+                }
+                return;
+            }
             Status::Ready | Status::Standby => {}
             Status::Degraded => {
                 let text = notice::unwell().into();
@@ -155,9 +167,6 @@ impl PresenceScheduler {
             }
             // There is nobody to be shown to, or soon nobody any more.
             Status::Starting | Status::Draining | Status::Down => return,
-        }
-        if !self.is_active(settings) {
-            return self.show(Presence { mood: Mood::Idle, line: None });
         }
         if state.line.is_some() {
             self.show(Presence { mood: Mood::Online, line: state.line.clone() });

@@ -23,6 +23,7 @@ use self::actions::Came;
 use super::messages::outbox::OutboxMsg;
 use super::messages::restriction_sweeper::SweeperMsg;
 use super::outbox::Outboxes;
+use super::restricted::Restricted;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{self, Place, Timestamp};
@@ -85,6 +86,8 @@ pub struct RestrictionSweeper {
     pub live: Live,
     /// Who changes roles and says things.
     pub outboxes: Outboxes,
+    /// Where those with a record are told.
+    pub(crate) restricted: Arc<Restricted>,
 }
 
 /// What the sweeper holds.
@@ -138,6 +141,11 @@ impl Actor for RestrictionSweeper {
                 Some(_) => {}
                 None => self.spoke(state, &turn),
             },
+            SweeperMsg::CameBack(member) => {
+                if state.book.came_back(&member, self.clock.now()) {
+                    self.act(ctx, state);
+                }
+            }
         }
         Ok(())
     }
@@ -199,6 +207,9 @@ impl RestrictionSweeper {
                 state.told.extend(told.into_iter().take(TOLD_MAX));
             }
         }
+        let duration = self.live.now().settings.restriction.duration;
+        let since = state.book.since(duration).map(|(member, since)| (member.clone(), since));
+        self.restricted.replace(since.collect());
         let now = self.clock.now();
         state.told.retain(|_, until| *until > now);
         for turn in state.early.take().unwrap_or_default() {
@@ -209,19 +220,16 @@ impl RestrictionSweeper {
 
     fn breached(&self, state: &mut SweeperState, turn: &Turn, tier: &'static str) {
         let running = self.live.now();
-        let Some(triage) = running.rules(&turn.id.door) else { return };
-        let (Some(rules), Some(member)) = (&triage.restriction, member(turn)) else { return };
-        if turn.roles.iter().any(|role| triage.super_roles.contains(role)) {
-            return;
-        }
+        let restricts = running.rules(&turn.id.door).is_some_and(|rules| rules.restricts(turn));
+        let Some(member) = member(turn).filter(|_| restricts) else { return };
         let (now, duration) = (self.clock.now(), running.settings.restriction.duration);
-        let holds_role = turn.roles.contains(&rules.role);
-        if !state.book.breached(&member, (&turn.name, tier), holds_role, now, duration) {
+        if !state.book.breached(&member, (&turn.name, tier), now, duration) {
             return;
         }
         let until = state.book.told(&member).and_then(|told| told.until);
         // A crash from here on leaves a record, and the next life gives the role.
         drop(self.store.write(begun(&member, until)));
+        self.restricted.begin(member, now);
         gauge(&state.book);
     }
 
@@ -294,18 +302,32 @@ impl RestrictionSweeper {
             Came::Done if change == RoleChange::Give => {
                 let Some(told) = state.book.done(member, change) else { return };
                 drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
-                let RestrictionNotice { until, name, tier } = told;
+                let RestrictionNotice { until, name, tier, again } = told;
                 tracing::info!(
                     event = "restriction.added", guild = member.guild, person = %member.person, tier,
                     until = until.map(|until| until.0 / 1000), "a member is restricted"
                 );
-                self.report(state, member, notice::added(member, name.as_deref(), until));
+                if until.is_none() {
+                    self.restricted.end(member);
+                }
+                if !again {
+                    self.report(state, member, notice::added(member, name.as_deref(), until));
+                }
+            }
+            // They may come back before the restriction is over.
+            Came::Absent if change == RoleChange::Give => {
+                state.book.away(member);
+                drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
+                tracing::info!(
+                    event = "restriction.added", guild = member.guild, person = %member.person, reason = "left",
+                    "a restricted member left before the role was given"
+                );
             }
             Came::Done | Came::Absent => {
-                // Whoever left is crossed out also when the role had yet to be given.
                 let absent = finished == Came::Absent;
                 let told = state.book.done(member, RoleChange::Take);
                 state.told.remove(member);
+                self.restricted.end(member);
                 drop(self.store.write(over(member)));
                 let late = told.as_ref().and_then(|told| told.until).map(|until| ids::millis(now.since(until)));
                 tracing::info!(

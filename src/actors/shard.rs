@@ -207,7 +207,7 @@ impl Actor for ShardActor {
             }
             ShardEvent::Connect => self.connect(ctx, state),
             ShardEvent::Happened(generation, event) if generation == state.generation => {
-                self.happened(ctx, state, event)
+                self.happened(ctx, state, event);
             }
             // A connection that was already given up may still have had a word on the way.
             ShardEvent::Happened(..) => {}

@@ -263,6 +263,8 @@ fn rules(settings: &Settings) -> triage::Rules {
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
         direct_messages: false,
+        communities: settings.discord.guilds.iter().cloned().collect(),
+        operators: std::collections::HashSet::default(),
         super_roles: ["99".to_owned()].into(),
         restriction: role.map(|role| restriction::Rules { role, channel }),
         policy: policy(),
@@ -329,6 +331,7 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         parent: None,
         guild: Some("5".to_owned()),
         author: Author {
+            joined: None,
             person: person(from),
             name: format!("member {from}"),
             roles: Vec::new(),

@@ -30,6 +30,7 @@ use super::ops::Ops;
 use super::presence_scheduler::{self, PresenceScheduler};
 use super::rate_limiter::RateLimiter;
 use super::reporter::Reporter;
+use super::restricted::Restricted;
 use super::restriction_sweeper::RestrictionSweeper;
 use super::roster::Roster;
 use super::running::{ExitSender, Live};
@@ -205,6 +206,7 @@ struct Wiring {
     open_turns: Arc<Semaphore>,
     model_permits: Arc<Semaphore>,
     presence: presence_scheduler::Slot,
+    restricted: Arc<Restricted>,
     /// The tools that are connected, for the commands about them.
     tooling: Arc<RwLock<Tooling>>,
 }
@@ -243,6 +245,7 @@ impl Wiring {
             open_turns,
             model_permits,
             presence: Arc::default(),
+            restricted: Arc::default(),
             tooling: Arc::default(),
         }
     }
@@ -347,6 +350,7 @@ impl Wiring {
 
     fn restriction_sweeper(&self) -> RestrictionSweeper {
         RestrictionSweeper {
+            restricted: Arc::clone(&self.restricted),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
@@ -417,6 +421,7 @@ impl Wiring {
             board: Arc::clone(&self.parts.board),
             store: Arc::clone(&self.parts.store),
             interjections: Arc::clone(&self.turn_parts.interjections),
+            restricted: Arc::clone(&self.restricted),
         }
     }
 

@@ -38,15 +38,11 @@ pub async fn run(cli: &Cli) -> u8 {
         println!("talking to the service at http://{address}/\n{HINT}");
         return talk(&loaded, address).await;
     }
-    let demo = if loaded.llm_configured() || loaded.settings.llm.model.is_some() {
-        None
-    } else {
-        match Demo::start(THINKING).await {
-            Ok(demo) => Some(demo),
-            Err(NoDemo(why, code)) => {
-                eprintln!("{why}");
-                return code;
-            }
+    let demo = match demo_for(&loaded).await {
+        Ok(demo) => demo,
+        Err(NoDemo(why, code)) => {
+            eprintln!("{why}");
+            return code;
         }
     };
     let with_demo = demo.as_ref().map(Demo::configure);
@@ -99,6 +95,14 @@ pub async fn run(cli: &Cli) -> u8 {
         demo.stop().await;
     }
     code
+}
+
+/// The demo model, when no other one is configured.
+async fn demo_for(loaded: &Loaded) -> Result<Option<Demo>, NoDemo> {
+    if loaded.llm_configured() || loaded.settings.llm.model.is_some() {
+        return Ok(None);
+    }
+    Demo::start(THINKING).await.map(Some)
 }
 
 /// Which model answers, for the person at the terminal.

@@ -19,6 +19,8 @@ mod listener;
 
 mod models;
 
+mod places;
+
 mod report;
 
 mod storage;

@@ -29,7 +29,7 @@ const REFUSALS_MAX: u32 = 1_000;
 pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
-        (terminal::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Base }),
+        (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Base }),
     ])
 }
 
@@ -42,6 +42,8 @@ fn triage(settings: &Settings) -> Rules {
         ignored_roles: set(&settings.members.ignored_roles),
         allowed_bots: set(&settings.bots.allowed),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
+        communities: set(&settings.discord.guilds),
+        operators: set(&settings.discord.operators),
         super_roles: set(&settings.members.super_roles),
         restriction: settings.restriction.role.clone().map(|role| restriction::Rules { role, channel }),
         policy: Policy {
@@ -51,6 +53,11 @@ fn triage(settings: &Settings) -> Rules {
             model: None,
         },
     }
+}
+
+/// The same at a door whose members have no roles and belong to no guild.
+fn without_roles(rules: Rules) -> Rules {
+    Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
 }
 
 /// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.

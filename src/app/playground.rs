@@ -52,12 +52,16 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
         return exit::USAGE;
     }
+    let owners: Vec<String> = service.guilds().iter().map(|guild| guild.owner.to_string()).collect();
     let api_url = service.api_url();
     let with_demo = demo.as_ref().map(Demo::configure);
     reading.adapt = Arc::new(move |settings| {
         settings.telemetry.endpoint = None;
         settings.discord.api_url.clone_from(&api_url);
         settings.discord.token = Some(token.clone());
+        if settings.discord.operators.is_empty() {
+            settings.discord.operators.clone_from(&owners);
+        }
         if let Some(configure) = &with_demo {
             configure(settings);
         }

@@ -33,6 +33,12 @@ pub struct Discord {
     /// Whether direct messages are answered.
     #[serde(deserialize_with = "read::word")]
     pub direct_messages: DirectMessages,
+    /// Ids of the guilds that are served; empty serves all.
+    #[serde(deserialize_with = "read::texts")]
+    pub guilds: Vec<String>,
+    /// Ids of accounts that may run the commands of operators, in any guild.
+    #[serde(deserialize_with = "read::texts")]
+    pub operators: Vec<String>,
     /// Whom answers may notify.
     #[serde(deserialize_with = "allowed_mentions")]
     pub allowed_mentions: AllowedMentions,

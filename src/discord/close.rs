@@ -2,9 +2,13 @@
 
 use crate::ports::{AfterClose, Closed};
 
-/// What a close by the peer means. No code means that the connection broke or the peer named none.
+/// The longest text of a peer that is told, in characters; a close frame holds at most 123 bytes.
+const MAX_TEXT: usize = 123;
+
+/// What a close by the peer means. No code means that the connection broke or the peer named none. `text` is what the peer said
+/// beside the code.
 #[must_use]
-pub fn by_code(code: Option<u16>) -> Closed {
+pub fn by_code(code: Option<u16>, text: &str) -> Closed {
     let (next, why) = match code {
         None => (AfterClose::Resume, "the connection ended without a code"),
         Some(1000 | 1001) => (AfterClose::Resume, "discord closed the connection"),
@@ -33,7 +37,12 @@ pub fn by_code(code: Option<u16>) -> Closed {
         ),
         Some(_) => (AfterClose::Resume, "the connection was closed"),
     };
-    let reason = code.map_or_else(|| why.to_owned(), |code| format!("{why} (code {code})"));
+    let text: String = text.trim().chars().filter(|c| !c.is_control()).take(MAX_TEXT).collect();
+    let reason = match (code, text.is_empty()) {
+        (None, _) => why.to_owned(),
+        (Some(code), true) => format!("{why} (code {code})"),
+        (Some(code), false) => format!("{why} (code {code}: {text})"),
+    };
     Closed { reason, next }
 }
 
@@ -65,7 +74,7 @@ mod tests {
     #[test]
     fn every_code_leads_where_it_must() {
         for code in 0..=u16::MAX {
-            let next = by_code(Some(code)).next;
+            let next = by_code(Some(code), "").next;
             let expected = match code {
                 4004 | 4010..=4014 => AfterClose::Fatal,
                 4007 | 4009 => AfterClose::Identify,
@@ -73,16 +82,18 @@ mod tests {
             };
             assert_eq!(next, expected, "{code}");
         }
-        assert_eq!(by_code(None).next, AfterClose::Resume);
+        assert_eq!(by_code(None, "").next, AfterClose::Resume);
     }
 
     #[test]
     fn final_codes_say_where_to_mend_it() {
-        let reason = |code| by_code(Some(code)).reason;
+        let reason = |code| by_code(Some(code), "").reason;
         assert!(reason(4004).contains("token"));
         assert!(reason(4014).contains("Privileged Gateway Intents"));
         assert!(reason(4011).contains("DISCORD_SHARDS"));
         assert!(reason(4013).ends_with("(code 4013)"));
+        let told = by_code(Some(4000), " Shard is\nrebooting. ").reason;
+        assert_eq!(told, "discord met an unknown error (code 4000: Shard isrebooting.)");
     }
 
     #[test]

@@ -119,6 +119,20 @@ pub fn thread(json: &str) -> Result<Option<(Place, Place)>, serde_json::Error> {
     serde_json::from_str::<Channel>(json).map(|channel| channel.thread())
 }
 
+/// The threads that `THREAD_LIST_SYNC` tells, each with the channel it belongs to. Those that cannot be read are left out.
+///
+/// # Errors
+/// It lists none.
+pub fn threads(json: &str) -> Result<Vec<(Place, Place)>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Synced<'a> {
+        #[serde(borrow)]
+        threads: Vec<&'a RawValue>,
+    }
+    let Synced { threads } = serde_json::from_str(json)?;
+    Ok(threads.iter().filter_map(|raw| thread(raw.get()).ok().flatten()).collect())
+}
+
 #[derive(Deserialize)]
 struct Channel {
     id: ChannelId,
@@ -248,7 +262,9 @@ pub(super) struct WireUser {
 }
 
 #[derive(Default, Deserialize)]
-struct WireMember {
+struct WireMember<'a> {
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    joined_at: Tolerant<'a>,
     #[serde(default)]
     nick: Option<String>,
     #[serde(default)]
@@ -316,7 +332,7 @@ impl WireMessage<'_> {
         let kind = self.author_kind(me);
         let mentions_us =
             self.mentions.iter().any(|raw| serde_json::from_str::<Me>(raw.get()).is_ok_and(|user| user.id == me));
-        let member: WireMember = self.member.read().unwrap_or_default();
+        let member: WireMember<'_> = self.member.read().unwrap_or_default();
         let at = self.timestamp.read::<WireTime>().map_or_else(|| time_of(self.id), milliseconds);
         Posted {
             id: message_id(self.id),
@@ -325,6 +341,7 @@ impl WireMessage<'_> {
             guild: self.guild_id.map(|id| id.to_string()).or_else(|| guild.map(str::to_owned)),
             author: Author {
                 person: person(self.author.id),
+                joined: member.joined_at.read::<WireTime>().map(milliseconds),
                 roles: member.roles.iter().map(ToString::to_string).collect(),
                 name: member.nick.filter(|nick| !nick.is_empty()).unwrap_or_else(|| self.author.into_name()),
                 kind,

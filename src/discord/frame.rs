@@ -53,8 +53,10 @@ pub(super) enum Event {
     Places(GuildPlaces, Option<Box<Change>>),
     /// What we may do somewhere changed.
     Rights(Box<Change>),
-    /// A thread and the channel it belongs to.
-    Thread(Place, Place),
+    /// Threads, each with the channel it belongs to.
+    Threads(Vec<(Place, Place)>),
+    /// A community, its language, its owner or its roles changed.
+    GuildChanged(GuildPlaces, Box<Change>),
     /// Somebody reacted to a message of ours in this place.
     Reacted(Place),
     /// Somebody ran or types a command.
@@ -179,8 +181,14 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
             places.map_or(Event::Other, |places| Event::Places(places, rights()))
         }),
         "INTERACTION_CREATE" => interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction)),
-        "THREAD_CREATE" | "THREAD_UPDATE" => events::thread(data)
-            .map(|thread| thread.map_or(Event::Other, |(thread, parent)| Event::Thread(thread, parent))),
+        "THREAD_CREATE" | "THREAD_UPDATE" => {
+            events::thread(data).map(|thread| Event::Threads(thread.into_iter().collect()))
+        }
+        "THREAD_LIST_SYNC" => events::threads(data).map(Event::Threads),
+        "GUILD_UPDATE" => events::places(data).and_then(|places| {
+            let change = rights::wire::guild_update(data, filter.me())?;
+            Ok(places.map_or(Event::Other, |places| Event::GuildChanged(places, Box::new(change))))
+        }),
         _ => rights::wire::change(kind, data, filter.me())
             .map(|change| change.map_or(Event::Other, |change| Event::Rights(Box::new(change)))),
     };
@@ -213,6 +221,7 @@ fn is_read(kind: &str) -> bool {
             | "MESSAGE_DELETE_BULK"
             | "MESSAGE_REACTION_ADD"
             | "GUILD_CREATE"
+            | "GUILD_UPDATE"
             | "GUILD_DELETE"
             | "CHANNEL_CREATE"
             | "CHANNEL_UPDATE"
@@ -224,6 +233,7 @@ fn is_read(kind: &str) -> bool {
             | "THREAD_CREATE"
             | "INTERACTION_CREATE"
             | "THREAD_UPDATE"
+            | "THREAD_LIST_SYNC"
     )
 }
 
@@ -246,6 +256,7 @@ fn label(kind: &str) -> &'static str {
         "THREAD_CREATE" => "thread_create",
         "THREAD_UPDATE" => "thread_update",
         "THREAD_DELETE" => "thread_delete",
+        "THREAD_LIST_SYNC" => "thread_list_sync",
         "INTERACTION_CREATE" => "interaction_create",
         _ => "other",
     }

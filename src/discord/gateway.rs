@@ -106,7 +106,7 @@ impl ShardedSource for Gateway {
         Box::new(Stream {
             shared: Arc::clone(&self.shared),
             shard,
-            session: session.filter(|session| session.total == shard.total),
+            session: session.and_then(|session| self.shared.resumable(session, shard)),
             permit: Some(permit),
             display: Display::new(Arc::clone(&self.shared.displays), shard.number, shown),
             live: None,
@@ -147,6 +147,13 @@ impl Shared {
         self.ask().await?;
         let told = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
         told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
+    }
+
+    /// The session, if it can be one of this shard with the configured service. Another service must not hear our token.
+    fn resumable(&self, session: Session, shard: Shard) -> Option<Session> {
+        let here = session.service.as_ref().is_none_or(|service| *service == self.access.api_url);
+        let resume_url = session.resume_url.clone().filter(|_| session.service.is_some());
+        (here && session.total == shard.total).then_some(Session { resume_url, ..session })
     }
 
     /// An address to resume at that can be dialled; others are as good as none.
@@ -363,8 +370,15 @@ impl Stream {
                     self.tell_now(StreamEvent::AccessChanged(None));
                 }
             }
-            Event::Thread(thread, parent) => {
-                self.shared.rest.threads.learn(thread, parent);
+            Event::Threads(threads) => {
+                for (thread, parent) in threads {
+                    self.shared.rest.threads.learn(thread, parent);
+                }
+                self.pass(sequence);
+            }
+            Event::GuildChanged(GuildPlaces { guild, locale, .. }, change) => {
+                self.shared.rest.threads.prefers(&guild, locale);
+                self.shared.rest.rights.learn(*change);
                 self.pass(sequence);
             }
             Event::Reacted(place) => {
@@ -405,6 +419,7 @@ impl Stream {
             id: ready.session_id,
             sequence,
             resume_url: self.shared.resume_address(ready.resume_gateway_url.as_deref()),
+            service: Some(self.shared.access.api_url.clone()),
             total: self.shard.total,
         }
     }

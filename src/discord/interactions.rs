@@ -11,8 +11,6 @@ use super::events::{self, WireUser};
 use crate::domain::command::{Callback, CallbackToken, Caller, Command, Typing};
 use crate::domain::ids::Person;
 
-/// May do everything in a guild.
-const ADMINISTRATOR: u64 = 1 << 3;
 /// The most options of one command that are looked at.
 const OPTIONS_MAX: usize = 25;
 /// Somebody ran a command.
@@ -120,8 +118,6 @@ struct Member {
     nick: Option<String>,
     #[serde(default)]
     roles: Vec<RoleId>,
-    #[serde(default)]
-    permissions: Option<String>,
 }
 
 /// Whom options name.
@@ -185,13 +181,11 @@ impl Wire {
     fn caller(&self) -> Option<Caller> {
         let member = self.member.as_ref();
         let user = member.and_then(|member| member.user.as_ref()).or(self.user.as_ref())?;
-        let permissions = member.and_then(|member| member.permissions.as_deref()).and_then(|bits| bits.parse().ok());
         let nick = member.and_then(|member| member.nick.clone()).filter(|nick| !nick.is_empty());
         Some(Caller {
             person: events::person(user.id),
             name: nick.unwrap_or_else(|| user.name().to_owned()),
             roles: member.map(|member| member.roles.iter().map(ToString::to_string).collect()).unwrap_or_default(),
-            administrator: permissions.is_some_and(|bits: u64| bits & ADMINISTRATOR != 0),
             locale: self.locale.clone(),
         })
     }

@@ -26,6 +26,8 @@ use crate::ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, 
 
 pub mod account;
 
+pub mod setup;
+
 mod commands;
 
 mod answer;
@@ -45,7 +47,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most messages that one read gives.
 const HISTORY_LIMIT: u8 = 100;
 /// How we name ourselves, in the form that Discord asks of bots: an address and a version. Others may be turned away.
-const USER_AGENT: &str =
+pub(super) const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_HOMEPAGE"), ", ", env!("CARGO_PKG_VERSION"), ") staffai");
 
 /// Discord's request API.

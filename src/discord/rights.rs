@@ -72,6 +72,8 @@ pub struct Overwrite {
 pub enum Change {
     /// A community came, with everything about it.
     Guild(Guild),
+    /// The owner or the roles of a community changed; its channels and what we are there stay.
+    GuildUpdate(Guild),
     /// A community went.
     GuildGone(u64),
     /// A channel of a community came or changed.
@@ -90,7 +92,9 @@ impl Change {
     /// Where something may be allowed after it that was not before: in one place, or (inner none) anywhere; none when it only takes.
     pub(super) fn may_open(&self) -> Option<Option<Place>> {
         match self {
-            Self::Guild(_) | Self::Role(..) | Self::RoleGone(..) | Self::Ourselves(..) => Some(None),
+            Self::Guild(_) | Self::GuildUpdate(_) | Self::Role(..) | Self::RoleGone(..) | Self::Ourselves(..) => {
+                Some(None)
+            }
             Self::Channel(_, channel, _) => Some(Some(Place::new(DOOR, channel.to_string()))),
             Self::GuildGone(_) | Self::ChannelGone(..) => None,
         }
@@ -109,6 +113,12 @@ impl Rights {
             Change::Guild(guild) => {
                 if guilds.len() < GUILDS_MAX || guilds.contains_key(&guild.id) {
                     guilds.insert(guild.id, guild);
+                }
+            }
+            Change::GuildUpdate(update) => {
+                if let Some(guild) = guilds.get_mut(&update.id) {
+                    guild.owned = update.owned;
+                    guild.roles = update.roles;
                 }
             }
             Change::GuildGone(id) => drop(guilds.remove(&id)),

@@ -6,6 +6,7 @@ pub mod overview;
 
 pub mod preferences;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -72,8 +73,6 @@ pub struct Caller {
     pub name: String,
     /// Ids of their roles in the community.
     pub roles: Vec<String>,
-    /// The platform says that they may do everything in the community.
-    pub administrator: bool,
     /// The language of their own client, such as `en-US`.
     pub locale: Option<String>,
 }
@@ -143,8 +142,44 @@ pub enum CommandKind {
 pub enum Access {
     /// Everybody, about themselves.
     Everybody,
-    /// Holders of a super role and the community's administrators.
+    /// See [`Operators`].
     Operators,
+}
+
+/// What has to be there for a command to be of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// Nothing but the bot.
+    Nothing,
+    /// A tool server.
+    Tools,
+}
+
+/// Who operates the bot. What an operator sees and does concerns every community, so no rank in a single one makes anybody an
+/// operator: a super role counts because its id exists in one community alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Operators<'a> {
+    /// Ids of the roles whose holders are operators.
+    pub super_roles: &'a HashSet<String>,
+    /// Ids of accounts that are operators without a role, at the same door.
+    pub accounts: &'a HashSet<String>,
+}
+
+impl Operators<'_> {
+    /// Whether somebody is one.
+    #[must_use]
+    pub fn include(self, caller: &Caller) -> bool {
+        self.accounts.contains(&caller.person.id) || caller.roles.iter().any(|role| self.super_roles.contains(role))
+    }
+
+    /// Whether this caller may run this command.
+    #[must_use]
+    pub fn may_run(self, kind: CommandKind, caller: &Caller) -> bool {
+        match kind.access() {
+            Access::Everybody => true,
+            Access::Operators => self.include(caller),
+        }
+    }
 }
 
 impl CommandKind {
@@ -160,18 +195,6 @@ impl CommandKind {
         Self::Status,
         Self::Approvals,
         Self::RefreshTools,
-        Self::RefreshStatus,
-    ];
-
-    /// Those that doors offer and help names: the others answer and have nothing to tell while no tools are connected.
-    pub const OFFERED: [Self; 8] = [
-        Self::Help,
-        Self::New,
-        Self::Model,
-        Self::Usage,
-        Self::Forget,
-        Self::Export,
-        Self::Status,
         Self::RefreshStatus,
     ];
 
@@ -210,7 +233,32 @@ impl CommandKind {
         }
     }
 
-    fn option(self) -> Option<OptionSpec> {
+    /// What it needs to be offered. A command that lacks it is neither offered nor known.
+    const fn needs(self) -> Needs {
+        match self {
+            Self::Tools | Self::Approvals | Self::RefreshTools => Needs::Tools,
+            Self::Help
+            | Self::New
+            | Self::Model
+            | Self::Usage
+            | Self::Forget
+            | Self::Export
+            | Self::Status
+            | Self::RefreshStatus => Needs::Nothing,
+        }
+    }
+
+    /// Whether it is of use; `tools` says that there are tool servers.
+    #[must_use]
+    pub fn is_served(self, tools: bool) -> bool {
+        match self.needs() {
+            Needs::Nothing => true,
+            Needs::Tools => tools,
+        }
+    }
+
+    /// What can be given with it.
+    pub(crate) fn option(self) -> Option<OptionSpec> {
         match self {
             Self::Model => {
                 Some(OptionSpec { name: ROW, descriptions: in_each(words::row), kind: OptionKind::Suggested })
@@ -235,21 +283,6 @@ impl CommandKind {
 pub const ROW: &str = "row";
 /// The option of `/usage`.
 pub const USER: &str = "user";
-
-/// Whether this caller may run this command; `super_roles` are the ids that the operator named.
-#[must_use]
-pub fn may_run(kind: CommandKind, caller: &Caller, super_roles: &[String]) -> bool {
-    match kind.access() {
-        Access::Everybody => true,
-        Access::Operators => is_operator(caller, super_roles),
-    }
-}
-
-/// Whether somebody is an operator here.
-#[must_use]
-pub fn is_operator(caller: &Caller, super_roles: &[String]) -> bool {
-    caller.administrator || super_roles.iter().any(|role| caller.roles.contains(role))
-}
 
 /// A command as a door offers it to its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -286,18 +319,33 @@ pub enum OptionKind {
     Suggested,
 }
 
+/// What decides which commands a door offers, and to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// There are operators.
+    pub operators: bool,
+    /// Some of them are known by a role.
+    pub super_roles: bool,
+    /// There are tool servers.
+    pub tools: bool,
+    /// Direct conversations are answered.
+    pub direct: bool,
+}
+
 /// What doors offer. Where super roles exist the commands of operators are shown to everybody, because no platform knows who
 /// they are; who may run one is decided when it is run.
 #[must_use]
-pub fn specs(super_roles: &[String], direct: bool) -> Vec<Spec> {
+pub fn specs(offer: Offer) -> Vec<Spec> {
     let spec = |kind: CommandKind| Spec {
         name: kind.name(),
         descriptions: in_each(|locale| words::description(kind, locale)),
         option: kind.option(),
-        administrators: kind.access() == Access::Operators && super_roles.is_empty(),
-        direct,
+        administrators: kind.access() == Access::Operators && !offer.super_roles,
+        direct: offer.direct,
     };
-    CommandKind::OFFERED.into_iter().map(spec).collect()
+    let is_offered =
+        |kind: &CommandKind| kind.is_served(offer.tools) && (kind.access() == Access::Everybody || offer.operators);
+    CommandKind::ALL.into_iter().filter(is_offered).map(spec).collect()
 }
 
 /// What can be chosen for an option: what is shown and what is then given.

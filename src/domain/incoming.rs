@@ -62,6 +62,8 @@ pub struct Author {
     pub name: String,
     /// Ids of their roles in the guild.
     pub roles: Vec<String>,
+    /// When they joined the guild, where the door tells it; who left and came back joined when they came back.
+    pub joined: Option<Timestamp>,
     /// What they are.
     pub kind: AuthorKind,
 }

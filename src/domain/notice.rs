@@ -13,6 +13,7 @@ use super::locale::Locale;
 /// All sentences in one language.
 struct Words {
     hint: &'static str,
+    not_served: &'static str,
     model_down: &'static str,
     timed_out: &'static str,
     no_answer: &'static str,
@@ -137,6 +138,12 @@ pub const fn hint(locale: Locale) -> &'static str {
     words(locale).hint
 }
 
+/// Says that the bot does not answer in a community that it was not opened to.
+#[must_use]
+pub const fn not_served(locale: Locale) -> &'static str {
+    words(locale).not_served
+}
+
 /// Says that there will be no answer, and why.
 #[must_use]
 pub const fn apology(why: Apology, locale: Locale) -> &'static str {
@@ -208,7 +215,14 @@ mod tests {
         let mut notices: Vec<&str> = Vec::new();
         for locale in Locale::ALL {
             notices.extend(apologies.map(|why| apology(why, locale)));
-            notices.extend([hint(locale), busy(locale), lane_full(locale), lane_busy(locale), limit::wait(locale)]);
+            notices.extend([
+                hint(locale),
+                not_served(locale),
+                busy(locale),
+                lane_full(locale),
+                lane_busy(locale),
+                limit::wait(locale),
+            ]);
         }
         notices.push(unwell());
         for (index, notice) in notices.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! Restrictions: who is confined to one channel, until when, and which role has to be given or taken next.
 //!
-//! Restricted is who holds the role. A record says until when, and only roles with a record are ever taken: what a moderator
-//! gave stays. A record is written before the role is given, so a crash between the two leaves too little, never a
+//! Restricted is who holds the role, and who has a record and joined the community after it was made: platforms forget the roles of
+//! members who leave. A record says until when, and only roles with a record are ever taken: what a moderator gave stays, and what a
+//! moderator took from a member who stayed is not given again. A record is written before the role is given, so a crash between the two leaves too little, never a
 //! restriction without an end.
 
 use super::ids::{Person, Place, Timestamp};
@@ -18,11 +19,17 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether somebody with these roles is not answered in this place. Threads belong to their channel.
+    /// Whether somebody with these roles is not answered in this place.
     #[must_use]
     pub fn confine(&self, roles: &[String], place: &Place, parent: Option<&Place>) -> bool {
+        roles.contains(&self.role) && !self.answers_in(place, parent)
+    }
+
+    /// Whether restricted members are answered in this place. Threads belong to their channel.
+    #[must_use]
+    pub fn answers_in(&self, place: &Place, parent: Option<&Place>) -> bool {
         let there = |place: &Place| self.channel.as_ref() == Some(&place.id);
-        roles.contains(&self.role) && !there(place) && !parent.is_some_and(there)
+        there(place) || parent.is_some_and(there)
     }
 }
 

@@ -116,11 +116,9 @@ impl Effect {
     pub fn of(annotations: Annotations, side_effects: Option<bool>, trusted: bool) -> Self {
         match side_effects {
             Some(false) => Self::Reads,
-            Some(true) => Self::Changes,
-            None if !trusted => Self::Changes,
-            None if annotations.read_only == Some(true) => Self::Reads,
-            None if annotations.idempotent == Some(true) => Self::Idempotent,
-            None => Self::Changes,
+            None if trusted && annotations.read_only == Some(true) => Self::Reads,
+            None if trusted && annotations.idempotent == Some(true) => Self::Idempotent,
+            Some(true) | None => Self::Changes,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::command::Operators;
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, SuppressionReason};
@@ -20,12 +21,38 @@ pub struct Rules {
     pub allowed_bots: HashSet<String>,
     /// Direct messages are answered.
     pub direct_messages: bool,
+    /// Ids of the communities that are served; empty serves all.
+    pub communities: HashSet<String>,
+    /// Ids of accounts that operate the bot, besides holders of super roles.
+    pub operators: HashSet<String>,
     /// Ids of roles whose holders are bound by no limit and no restriction.
     pub super_roles: HashSet<String>,
     /// How members are restricted; none restricts nobody.
     pub restriction: Option<restriction::Rules>,
     /// What the door wants of each answer.
     pub policy: Policy,
+}
+
+impl Rules {
+    /// Whether this community is served; direct conversations always are.
+    #[must_use]
+    pub fn serves(&self, community: Option<&str>) -> bool {
+        community.is_none_or(|community| self.communities.is_empty() || self.communities.contains(community))
+    }
+
+    /// Whether breaking a limit with this turn restricts its author: a member of a community with roles who is not restricted yet.
+    #[must_use]
+    pub fn restricts(&self, turn: &Turn) -> bool {
+        let Some(restriction) = &self.restriction else { return false };
+        let spared = |role: &String| *role == restriction.role || self.super_roles.contains(role);
+        turn.guild.is_some() && !turn.roles.iter().any(spared)
+    }
+
+    /// Who operates the bot.
+    #[must_use]
+    pub fn operators(&self) -> Operators<'_> {
+        Operators { super_roles: &self.super_roles, accounts: &self.operators }
+    }
 }
 
 /// What becomes of a message.
@@ -39,6 +66,8 @@ pub enum TriageDecision {
     Interjection(Turn, Draw),
     /// A restricted member addressed us where they are not answered.
     Restricted(Turn),
+    /// A member of a community that is not served addressed us.
+    NotServed(Turn),
     /// It is not for us.
     Ignore(Reason),
 }
@@ -72,6 +101,8 @@ pub enum Reason {
     Unasked(SuppressionReason),
     /// We may not answer there.
     NoPermission,
+    /// Its community is not served, and its author knows or did not address us.
+    NotServed,
     /// It came through a door without rules.
     UnknownDoor,
 }
@@ -94,6 +125,7 @@ impl Reason {
             Self::Unwell => "unwell",
             Self::Unasked(silence) => silence.as_str(),
             Self::NoPermission => "no_permission",
+            Self::NotServed => "not_served",
             Self::UnknownDoor => "unknown_door",
         }
     }
@@ -129,6 +161,13 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
         at: posted.at,
         policy: rules.policy.clone(),
     };
+    if !rules.serves(turn.guild.as_deref()) {
+        return if trigger.is_asked() {
+            TriageDecision::NotServed(turn)
+        } else {
+            TriageDecision::Ignore(Reason::NotServed)
+        };
+    }
     if !trigger.is_asked() {
         return posted
             .draw

@@ -38,6 +38,10 @@ pub struct Session {
     pub sequence: u64,
     /// Where to resume; none means the usual address.
     pub resume_url: Option<String>,
+    /// The service that the session is with, as the door's configuration names it. Sessions are resumed nowhere else; without it, which
+    /// is so in records of earlier versions, at the usual address alone.
+    #[serde(default)]
+    pub service: Option<String>,
     /// How many shards there were: a session of another number of shards is worthless.
     pub total: u32,
 }

@@ -1,6 +1,6 @@
 //! Commands at the terminal: a line that begins with a slash and the name of a command.
 
-use crate::domain::command;
+use crate::domain::command::CommandKind;
 
 /// What was given with a command, by the names of its options.
 pub type Options = Vec<(String, String)>;
@@ -13,9 +13,8 @@ pub fn parse(line: &str) -> Option<(String, Options)> {
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
         return None;
     }
-    let spec = command::specs(&[], true).into_iter().find(|spec| spec.name == name);
     let given = given.trim();
-    let options = match spec.and_then(|spec| spec.option) {
+    let options = match CommandKind::named(name).and_then(CommandKind::option) {
         Some(option) if !given.is_empty() => {
             // As other doors write it, `row: deep`, or the value alone.
             let value = given.strip_prefix(option.name).and_then(|rest| rest.trim_start().strip_prefix(':'));

@@ -99,6 +99,7 @@ impl Sessions {
         let mut inner = self.inner.lock();
         let id = inner.next_id(self.clock.now());
         let author = Author {
+            joined: None,
             person: Person::new(DOOR, session),
             name: "you".to_owned(),
             roles: Vec::new(),
@@ -135,14 +136,8 @@ impl Sessions {
         let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
         inner.session(session);
         inner.make_room();
-        let caller = Caller {
-            person: Person::new(DOOR, session),
-            name: "you".to_owned(),
-            roles: Vec::new(),
-            // Whoever may reach this door may talk; that alone makes nobody an operator.
-            administrator: false,
-            locale: None,
-        };
+        let caller =
+            Caller { person: Person::new(DOOR, session), name: "you".to_owned(), roles: Vec::new(), locale: None };
         // The answer finds its session by the token.
         let token = CallbackToken::new(session.to_owned());
         Ok(Command {
@@ -167,7 +162,13 @@ impl Sessions {
         let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
         let session = inner.session(&place.id);
         let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
-        let author = Author { person: Self::us(), name: US.to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
+        let author = Author {
+            person: Self::us(),
+            name: US.to_owned(),
+            roles: Vec::new(),
+            joined: None,
+            kind: AuthorKind::Ourselves,
+        };
         let posted = Posted {
             id: id.clone(),
             place: place.clone(),

@@ -84,7 +84,7 @@ impl Parser<'_> {
             Token::Operator(Operator::Plus) => self.expression(SIGN),
             Token::Open => {
                 let value = self.expression(0)?;
-                self.close(Token::Close)?;
+                self.close(&Token::Close)?;
                 Ok(value)
             }
             Token::Name(name) => match self.tokens.peek()? {
@@ -119,16 +119,16 @@ impl Parser<'_> {
             }
             self.tokens.next()?;
         }
-        self.close(end)?;
+        self.close(&end)?;
         if listed {
-            self.close(Token::Close)?;
+            self.close(&Token::Close)?;
         }
         Ok(arguments)
     }
 
-    fn close(&mut self, expected: Token<'_>) -> Result<(), String> {
+    fn close(&mut self, expected: &Token<'_>) -> Result<(), String> {
         let token = self.tokens.next()?;
-        if token == expected { Ok(()) } else { Err(format!("{expected} is expected instead of {token}")) }
+        if token == *expected { Ok(()) } else { Err(format!("{expected} is expected instead of {token}")) }
     }
 }
 

@@ -148,7 +148,7 @@ fn help_names_what_one_may_run() {
 
         **What I keep**: our last messages in each channel, for a while; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.
         ");
-        // She owns the guild.
+        // She is named as an operator.
         assert!(world.tells("Chloe", "help", &[]).await.contains("`/status`"));
     });
 }
@@ -175,14 +175,14 @@ fn commands_are_offered_and_answered_in_the_language_of_their_caller() {
 }
 
 #[test]
-fn operators_are_those_with_a_super_role_and_administrators() {
+fn operators_are_those_with_a_super_role_and_those_who_are_named() {
     story(async {
         let world = World::without_bot(Setup::new()).await;
         let guild = world.service.guilds()[0].clone();
         let role = guild.roles.iter().find(|role| role.name == "restricted").unwrap().id;
         drop(world);
         let world = World::with(Setup::new().set("SUPER_ROLE_IDS", role)).await;
-        for name in ["status", "approvals", "refresh_tools", "refresh_status"] {
+        for name in ["status", "refresh_status"] {
             let refusal = world.tells("Ada", name, &[]).await;
             assert!(refusal.contains("for those who run this bot"), "{name}: {refusal}");
             let answer = world.told(world.runs("Chloe", "general", name, &[])).await;
@@ -328,13 +328,37 @@ fn usage_is_ones_own_and_that_of_others_for_operators() {
 }
 
 #[test]
-fn tools_and_approvals_say_honestly_that_there_are_none() {
+fn what_nothing_serves_is_neither_offered_nor_known() {
     story(async {
         let world = World::begin().await;
-        assert!(world.tells("Ada", "tools", &[]).await.starts_with("No tool server is connected"));
-        assert!(world.tells("Chloe", "refresh_tools", &[]).await.starts_with("No tool server is connected"));
-        assert_eq!(world.tells("Chloe", "approvals", &[]).await, "Nothing waits for approval.");
+        let offered = world.offers().await;
+        for name in ["tools", "refresh_tools", "approvals"] {
+            assert!(offered.iter().all(|command| command["name"] != name), "{name}");
+        }
         assert!(world.tells("Chloe", "refresh_status", &[]).await.starts_with("I am reading my prompts"));
+    });
+}
+
+#[test]
+fn an_administrator_is_no_operator() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_DISCORD__OPERATORS", "")).await;
+        let refusal = world.tells("Chloe", "status", &[]).await;
+        assert_eq!(refusal, "`/status` is for those who run this bot.");
+        assert!(world.offers().await.iter().all(|command| command["name"] != "status"), "nobody could run it");
+    });
+}
+
+#[test]
+fn a_guild_that_is_not_served_gets_one_sentence() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_DISCORD__GUILDS", "5")).await;
+        let answer = world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        assert!(answer.content.starts_with("Sorry, those who run me"), "{}", answer.content);
+        assert!(world.tells("Chloe", "status", &[]).await.starts_with("Sorry, those who run me"));
+        let again = world.says("Ada", "general", "@staffai hello?");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(world.answers(again).is_empty(), "once is enough");
     });
 }
 

@@ -97,6 +97,22 @@ fn it_hears_the_last_ten_messages_of_people() {
 }
 
 #[test]
+fn what_ignored_members_say_is_not_heard() {
+    story(async {
+        let (setup, dice) = setup();
+        let ignored = setup.service.seed.guilds[0].roles.iter().find(|role| role.name == "moderator").unwrap().id;
+        let world = World::with(setup.set("IGNORED_ROLE_IDS", ignored)).await;
+        world.says("Chloe", "general", "a word for nobody's ears");
+        world.says("Ben", "general", "the ferry is late");
+        dice.show(0.1);
+        world.says("Ada", "general", "again");
+        world.hears("general").await;
+        let talk = world.model.last().talk();
+        assert!(talk.contains("Ben: the ferry is late") && !talk.contains("nobody's ears"), "{talk}");
+    });
+}
+
+#[test]
 fn a_reply_to_what_it_said_brings_that_along() {
     story(async {
         let (setup, dice) = setup();

@@ -154,7 +154,7 @@ fn the_terminal_talks_to_the_same_bot() {
         }
         insta::assert_snapshot!(String::from_utf8(told).unwrap(), @"
         We start over here: I no longer know what we said in this channel. If you reply to one of my older messages I see that one again.
-        `/status` is for those who run this bot: holders of its super roles and administrators.
+        `/status` is for those who run this bot.
         I do not know this command. The list that you see may be an old one; `/help` names all that I know.
         heard: what did I say?
         ");

@@ -80,7 +80,10 @@ impl Setup {
             budgets,
             ..Options::new(Arc::new(|| SystemClock.now().0))
         };
+        // Chloe, who owns the guilds of the seed.
+        let operator = service.seed.guilds[0].owner.to_string();
         let env = [
+            ("STAFFAI_DISCORD__OPERATORS", operator.as_str()),
             ("LITELLM_MODEL", "scripted"),
             ("STAFFAI_LLM__TIMEOUT", "2s"),
             ("STAFFAI_TURN__DEADLINE", "5s"),

@@ -56,12 +56,11 @@ impl<'a> Desk<'a> {
                     return false;
                 }
                 Ok(Err(PostError::Limited { retry_after, .. })) => retry_after,
-                Ok(Err(PostError::Transient(_))) => CLAIM_AGAIN,
                 Ok(Err(PostError::Unsure(_))) => {
                     doubtful = true;
                     CLAIM_AGAIN
                 }
-                Err(CallError::Down) => CLAIM_AGAIN,
+                Ok(Err(PostError::Transient(_))) | Err(CallError::Down) => CLAIM_AGAIN,
                 Err(CallError::Timeout) => left,
             };
             if Instant::now() + pause >= until {

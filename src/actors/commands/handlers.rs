@@ -10,11 +10,12 @@ use crate::actors::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
-use crate::domain::command::{self, CHOICES_MAX, Choice, Command, CommandKind, ROW, Typing, USER};
+use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, ROW, Typing, USER};
 use crate::domain::ids::Person;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::model::Row;
+use crate::domain::notice;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
 use crate::ports::Write;
@@ -29,20 +30,27 @@ const UNWELL: u32 = 0xe6_7e_22;
 /// The answer to a command, and its outcome as a label.
 pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
     let locale = command.caller.locale();
-    let Some(kind) = CommandKind::named(&command.name) else {
+    let running = parts.live.now();
+    let Some(rules) = running.rules(&command.place.door) else {
         return (Piece::text(words::unknown(locale)), "unknown");
     };
-    let running = parts.live.now();
-    let super_roles = &running.settings.members.super_roles;
-    if !command::may_run(kind, &command.caller, super_roles) {
+    if !rules.serves(command.guild.as_deref()) {
+        return (Piece::text(notice::not_served(locale)), "refused");
+    }
+    let tools = parts.has_tools();
+    let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(tools)) else {
+        return (Piece::text(words::unknown(locale)), "unknown");
+    };
+    let operators = rules.operators();
+    if !operators.may_run(kind, &command.caller) {
         return (Piece::text(words::operators_only(kind, locale)), "refused");
     }
     let piece = match kind {
         CommandKind::Help => {
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
-            let own: Vec<CommandKind> = CommandKind::OFFERED
+            let own: Vec<CommandKind> = CommandKind::ALL
                 .into_iter()
-                .filter(|kind| command::may_run(*kind, &command.caller, super_roles))
+                .filter(|kind| kind.is_served(tools) && operators.may_run(*kind, &command.caller))
                 .collect();
             Piece::text(words::help(&own, direct, locale))
         }
@@ -122,7 +130,9 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let asked = command.option(USER).filter(|asked| !asked.is_empty());
     let person = asked.map_or_else(|| own.clone(), |id| Person::new(own.door.clone(), id));
     let others = person != *own;
-    if others && !command::is_operator(&command.caller, &parts.live.now().settings.members.super_roles) {
+    let running = parts.live.now();
+    let is_operator = running.rules(&own.door).is_some_and(|rules| rules.operators().include(&command.caller));
+    if others && !is_operator {
         return (Piece::text(words::usage_of_others(command.caller.locale())), "refused");
     }
     let sums = ledger::sums(&*parts.store, &person, command.guild.as_deref(), parts.clock.now()).await;

@@ -5,9 +5,10 @@ use crate::actors::board::PartKind;
 use crate::actors::busy::BUSY_NOTICE_EVERY;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
-use crate::actors::testing::ports::{ManualClock, MemoryStore};
-use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, mention, message, row, settle, us, usual};
+use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedModels};
+use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
 use crate::domain::locale::Locale;
+use crate::domain::restriction::Member;
 
 struct World {
     gateway: Handle<GatewayMsg>,
@@ -48,6 +49,7 @@ fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Ha
         board: Arc::default(),
         store,
         interjections: Arc::default(),
+        restricted: Arc::default(),
     }
 }
 
@@ -232,4 +234,36 @@ async fn where_we_may_not_answer_the_log_says_so_once_an_hour() {
     assert!(world.journal.now().await.is_none());
     assert_eq!(log.column("gateway.dropped", "reason"), ["no_permission"; 3]);
     assert_eq!(log.column("gateway.forbidden", "place"), ["discord:42", "discord:43"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_without_the_role_is_still_restricted() {
+    let (gateway, journal) = (at("gateway"), at("journal"));
+    let mut stage = Stage::new();
+    let mut accepted = stage.probe(&journal);
+    let mut actor = gateway_with(Arc::new(Semaphore::new(8)), journal, at("outbox"));
+    actor.sweeper = at("restriction_sweeper");
+    let mut sweeper = stage.probe(&actor.sweeper);
+    actor.live = live(
+        &[("RESTRICTED_USER_ROLE_ID", "12"), ("RESTRICTED_CHANNEL_ID", "42")],
+        Arc::new(ScriptedModels::new(&["main"])),
+    );
+    let member = Member { guild: "5".to_owned(), person: mention("1", "7", "42").author.person };
+    actor.restricted.begin(member.clone(), Timestamp(1_000));
+    stage.actor(row(LEAF), &gateway, actor);
+    let _tree = stage.go().await;
+    let says = |id: &str, to: &str, joined: u64| {
+        let mut posted = mention(id, "7", to);
+        posted.author.joined = Some(Timestamp(joined));
+        let receipt = Receipt::new(|_| {});
+        gateway.cast(GatewayMsg::Received(Box::new(Incoming::Posted(posted)), us(), receipt)).unwrap();
+    };
+    says("10", "43", 1_001);
+    assert!(matches!(sweeper.now().await, Some(SweeperMsg::CameBack(back)) if back == member));
+    assert!(matches!(sweeper.now().await, Some(SweeperMsg::Spoke(turn)) if turn.id.id == "10"));
+    says("11", "42", 1_001);
+    assert!(matches!(sweeper.now().await, Some(SweeperMsg::CameBack(_))));
+    assert!(accepted.now().await.is_some(), "there they are answered");
+    says("12", "43", 999);
+    assert!(sweeper.now().await.is_none() && accepted.now().await.is_some(), "a moderator took the role");
 }

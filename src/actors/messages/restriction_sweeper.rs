@@ -1,5 +1,6 @@
 //! What others may tell the sweeper of restrictions.
 
+use crate::domain::restriction::Member;
 use crate::domain::turn::Turn;
 
 /// What the sweeper is told.
@@ -13,4 +14,6 @@ pub enum SweeperMsg {
     },
     /// A restricted member addressed us where they are not answered. They are told where they are, once in a while.
     Spoke(Box<Turn>),
+    /// A restricted member came back without the role.
+    CameBack(Member),
 }

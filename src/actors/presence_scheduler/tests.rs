@@ -104,6 +104,22 @@ async fn an_interval_of_nothing_turns_it_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn outside_its_hours_it_is_idle_also_when_degraded_and_without_lines() {
+    for interval in ["0", "300"] {
+        let variables = [
+            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", interval),
+            ("ACTIVITY_SCHEDULE_ENABLED", "true"),
+            ("ACTIVITY_ACTIVE_START_HOUR_UTC", "9"),
+            ("ACTIVITY_ACTIVE_END_HOUR_UTC", "10"),
+        ];
+        let mut world = world(&variables, vec![Say::Text("tea")]).await;
+        world.board.down(PartKind::Model, "main", "refused");
+        assert_eq!(world.after(SOON).await, Some((Mood::Idle, None)), "{interval}");
+        assert_eq!(world.asked(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn outside_its_hours_it_is_idle_and_writes_nothing() {
     // The tests begin at 08:00 UTC on a Friday.
     let begin = Schedule { start: 8, end: 9, days: vec![4] };

@@ -94,10 +94,10 @@ impl RateLimiter {
         let running = self.live.now();
         let restriction = &running.settings.restriction;
         let retry_at = self.retry_at(refusal);
-        let restricts = restriction.role.is_some();
+        let restricts = running.rules(&turn.id.door).is_some_and(|rules| rules.restricts(turn));
         let filling = Filling {
             locale: turn.locale(),
-            channel_id: restriction.channel.as_deref(),
+            channel_id: restriction.channel.as_deref().filter(|_| restricts),
             user: &turn.name,
             until: match restriction.duration {
                 _ if !restricts => retry_at,

@@ -109,6 +109,26 @@ async fn turns_within_the_limits_go_to_conversations_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_notice_promises_no_channel_to_whom_no_restriction_concerns() {
+    let variables = [("RATE_LIMIT_COUNT", "1"), ("RESTRICTED_USER_ROLE_ID", "12"), ("RESTRICTED_CHANNEL_ID", "42")];
+    for own in [None, Some(("RATE_LIMIT_MESSAGE_USER", "Off to <#{channel_id}>, {user}!"))] {
+        let variables: Vec<_> = variables.into_iter().chain(own).collect();
+        let mut world = world(&variables).await;
+        let direct = Turn { guild: None, ..turn("10", "7", "43") };
+        let restricted = Turn { roles: vec!["12".to_owned()], ..turn("11", "8", "42") };
+        for over in [direct, restricted] {
+            world.admit(&Turn { id: turn("1", "7", "43").id, ..over.clone() });
+            world.admit(&over);
+            let said = world.refused().await.unwrap().1;
+            assert!(!said.contains("<#"), "{said}");
+        }
+        world.admit(&turn("2", "9", "43"));
+        world.admit(&turn("12", "9", "43"));
+        assert!(world.refused().await.unwrap().1.contains("<#42>"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn over_the_limit_there_is_one_notice_in_a_window_and_each_breach_counts() {
     let log = Log::capture();
     let mut world =

@@ -8,7 +8,9 @@ use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
     FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster,
 };
-use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::testing::{
+    BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn,
+};
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::rejection::Rejection;
 use crate::ports::{Fault, PostError, PostRequest};
@@ -22,6 +24,7 @@ const USUAL: [(&str, &str); 4] = [
 ];
 
 struct World {
+    restricted: Arc<Restricted>,
     sweeper: Handle<SweeperMsg>,
     poster: Arc<ScriptedPoster>,
     store: Arc<MemoryStore>,
@@ -37,6 +40,7 @@ async fn world() -> World {
 async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
     let (sweeper, outbox, journal) = (at("restriction_sweeper"), at("outbox"), at("journal"));
     let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(store));
+    let restricted = Arc::new(Restricted::default());
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
     let heard = stage.probe(&journal);
@@ -61,11 +65,12 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
         outboxes: Outboxes::new(vec![(DOOR, outbox)]),
+        restricted: Arc::clone(&restricted),
     };
     stage.actor(row(LEAF), &sweeper, actor);
     let tree = stage.go().await;
     settle().await;
-    World { sweeper, poster, store, faults, _journal: heard, _tree: tree }
+    World { sweeper, restricted, poster, store, faults, _journal: heard, _tree: tree }
 }
 
 impl World {
@@ -169,7 +174,28 @@ async fn who_left_is_crossed_out() {
     assert!(world.store.entries.lock().is_empty());
     world.poster.role_goes(Go::Absent);
     world.breaks_a_limit("10", "8", &[]).await;
-    assert!(world.store.entries.lock().is_empty(), "also who left before the role was given");
+    assert!(world.until("8").is_some(), "who left before the role was given may come back");
+    tokio::time::sleep(Duration::from_secs(100_000)).await;
+    assert!(world.store.entries.lock().is_empty(), "but not for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_and_comes_back_is_still_restricted_and_given_the_role_again() {
+    let world = world().await;
+    world.breaks_a_limit("10", "7", &[]).await;
+    assert_eq!(world.roles().len(), 1);
+    let back = |joined_after: u64| {
+        let mut posted = mention("11", "7", "43");
+        posted.author.joined = Some(Timestamp(BEGINNING.0 + joined_after));
+        world.restricted.came_back(&posted)
+    };
+    assert_eq!(back(0), None, "who stayed lost the role by a moderator");
+    let member = back(1).unwrap();
+    world.sweeper.cast(SweeperMsg::CameBack(member)).unwrap();
+    settle().await;
+    assert_eq!(world.roles(), ["+7 12 Rate limit exceeded"; 2]);
+    tokio::time::sleep(Duration::from_secs(100_000)).await;
+    assert_eq!(back(1), None, "it is over");
 }
 
 #[tokio::test(start_paused = true)]

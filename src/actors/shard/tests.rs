@@ -109,7 +109,7 @@ impl World {
 }
 
 fn ready(connection: &Connection) {
-    let session = Session { id: "s".into(), sequence: 1, resume_url: None, total: 1 };
+    let session = Session { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
     connection.events.send(StreamEvent::Ready(session)).unwrap();
 }
 

@@ -435,7 +435,7 @@ impl ScriptedPoster {
                 match range {
                     HistoryRange::After(_) => there.truncate(limit),
                     HistoryRange::Newest | HistoryRange::Before(_) => {
-                        drop(there.drain(..there.len().saturating_sub(limit)))
+                        drop(there.drain(..there.len().saturating_sub(limit)));
                     }
                 }
                 PostResult::Messages(there)
@@ -449,7 +449,13 @@ impl ScriptedPoster {
 }
 
 fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
-    let author = Author { person: us(), name: "staffai".to_owned(), roles: Vec::new(), kind: AuthorKind::Ourselves };
+    let author = Author {
+        person: us(),
+        name: "staffai".to_owned(),
+        roles: Vec::new(),
+        joined: None,
+        kind: AuthorKind::Ourselves,
+    };
     let guild = Some("5".to_owned());
     Posted {
         id,

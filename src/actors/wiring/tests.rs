@@ -126,7 +126,7 @@ impl World {
 /// The platform begins a session, unless one goes on.
 fn greet(connection: &Connection) {
     if connection.session.is_none() {
-        let session = Session { id: "s".into(), sequence: 1, resume_url: None, total: 1 };
+        let session = Session { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
         connection.events.send(StreamEvent::Ready(session)).unwrap();
     }
 }

@@ -1,10 +1,11 @@
 //! Asks Discord about the account: the token, the message content intent, the gateway, the permissions.
 
+use super::places;
 use super::report::{CheckStatus, Report};
 use crate::app::doors;
 use crate::config::Settings;
 use crate::discord::rest::Rest;
-use crate::discord::rest::account::{Account, Content, GUILDS_PAGE};
+use crate::discord::rest::account::{Account, Content, GUILDS_PAGE, Guilds};
 use crate::domain::rejection::Rejection;
 use crate::ports::PostError;
 
@@ -33,7 +34,8 @@ pub async fn check(settings: &Settings, report: &mut Report) {
         Err(error) => return report.wrong_with(TOKEN, refusal(&error)),
     }
     gateway(&rest, report).await;
-    permissions(&rest, report).await;
+    let guilds = permissions(&rest, report).await;
+    places::check(&rest, settings, &guilds, report).await;
 }
 
 fn tell_account(account: &Account, report: &mut Report) {
@@ -69,11 +71,21 @@ async fn gateway(rest: &Rest, report: &mut Report) {
     }
 }
 
-async fn permissions(rest: &Rest, report: &mut Report) {
-    let guilds = match rest.guilds().await {
-        Ok(guilds) => guilds,
-        Err(error) => return report.wrong_with(PERMISSIONS, refusal(&error)),
-    };
+/// What the bot lacks in its communities, whose ids are given back.
+async fn permissions(rest: &Rest, report: &mut Report) -> Vec<String> {
+    match rest.guilds().await {
+        Ok(guilds) => {
+            tell_permissions(&guilds, report);
+            guilds.ids
+        }
+        Err(error) => {
+            report.wrong_with(PERMISSIONS, refusal(&error));
+            Vec::new()
+        }
+    }
+}
+
+fn tell_permissions(guilds: &Guilds, report: &mut Report) {
     if guilds.seen == 0 {
         let why = "the bot is in no server yet; invite it at discord developer portal > OAuth2 > URL Generator";
         return report.push(PERMISSIONS, CheckStatus::Note, why);
@@ -92,7 +104,7 @@ async fn permissions(rest: &Rest, report: &mut Report) {
         guilds.seen,
         named.join("; ")
     );
-    report.push(PERMISSIONS, CheckStatus::Note, why);
+    report.wrong_with(PERMISSIONS, why);
 }
 
 fn refusal(error: &PostError) -> String {

@@ -13,7 +13,7 @@ impl Checks<'_> {
     /// Brings ids of Discord into their usual form. A role of a list that cannot be one is left out with a warning, as the
     /// Python bot did; every other mistake stops the program.
     pub(super) fn ids(&mut self, settings: &mut Settings) {
-        let Settings { members, bots, rate_limiter, restriction, interjection, report, tools, .. } = settings;
+        let Settings { discord, members, bots, rate_limiter, restriction, interjection, report, tools, .. } = settings;
         for (key, roles) in
             [("members.super_roles", &mut members.super_roles), ("members.ignored_roles", &mut members.ignored_roles)]
         {
@@ -26,6 +26,8 @@ impl Checks<'_> {
             });
         }
         for (key, ids) in [
+            ("discord.guilds", &mut discord.guilds),
+            ("discord.operators", &mut discord.operators),
             ("bots.allowed", &mut bots.allowed),
             ("interjection.channels", &mut interjection.channels),
             ("interjection.muted_channels", &mut interjection.muted_channels),

@@ -37,6 +37,7 @@ fn a_usual_message_is_told_whole() {
         parent: None,
         guild: Some("400".to_owned()),
         author: Author {
+            joined: Some(Timestamp(1_577_836_800_000)),
             person: Person::new(DOOR, "7"),
             name: "Annie".to_owned(),
             roles: vec!["11".to_owned(), "12".to_owned()],

@@ -3,6 +3,7 @@
 //! Frames come uncompressed: the library's decompressor turns round for ever on data behind the end of a stream, which
 //! no deadline could stop, and the filter before the parser needs the text anyway.
 
+use std::error::Error;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use twilight_gateway::error::{ReceiveMessageError, ReceiveMessageErrorType};
@@ -21,7 +22,7 @@ use twilight_gateway::{Config, ConfigBuilder, Intents, Message, ShardId, ShardSt
 
 use crate::discord::Access;
 use crate::discord::close;
-use crate::discord::rest::bare_token;
+use crate::discord::rest::{USER_AGENT, bare_token};
 use crate::ports::{AfterClose, Closed, IdentifyPermit, Session, Shard};
 
 /// The longest wait from dialling to the peer's first words.
@@ -94,6 +95,11 @@ impl Plan {
         let mut builder = ConfigBuilder::new(bare_token(access).to_owned(), self.intents)
             .queue(waiting.clone())
             .proxy_url(self.address);
+        // Types of a crate below the library, so they are made from their form on the wire.
+        let properties = json!({"os": std::env::consts::OS, "browser": USER_AGENT, "device": USER_AGENT});
+        if let Ok(properties) = serde_json::from_value(properties) {
+            builder = builder.identify_properties(properties);
+        }
         let resuming = self.session.is_some();
         if let Some(session) = self.session {
             builder = builder.session(twilight_gateway::Session::new(session.sequence, session.id));
@@ -227,25 +233,26 @@ impl Connection {
                 self.silent = Instant::now() + self.patience;
                 Ok(Some(Frame { text, understood: true }))
             }
-            Some(Ok(Message::Close(frame))) => Err(close::by_code(frame.map(|frame| frame.code))),
+            Some(Ok(Message::Close(frame))) => Err(match frame {
+                Some(frame) => close::by_code(Some(frame.code), &frame.reason),
+                None => close::by_code(None, ""),
+            }),
             Some(Err(error)) => self.failed(error),
-            None => Err(close::by_code(None)),
+            None => Err(close::by_code(None, "")),
         }
     }
 
     fn failed(&mut self, error: ReceiveMessageError) -> Result<Option<Frame>, Closed> {
-        match error.into_parts() {
-            (ReceiveMessageErrorType::Deserializing { event }, _) => {
-                self.silent = Instant::now() + self.patience;
-                Ok(Some(Frame { text: event, understood: false }))
-            }
-            (ReceiveMessageErrorType::Reconnect, source) => {
-                let why = source.map_or_else(|| "no reason given".to_owned(), |source| source.to_string());
-                let why: String = why.chars().take(MAX_REASON).collect();
-                Err(resume(format!("the gateway could not be reached: {why}")))
-            }
-            _ => Err(resume("the gateway library failed")),
+        // The library's way to take an error apart loses its source.
+        if let ReceiveMessageErrorType::Deserializing { event } = error.kind() {
+            self.silent = Instant::now() + self.patience;
+            return Ok(Some(Frame { text: event.clone(), understood: false }));
         }
+        let what = match error.kind() {
+            ReceiveMessageErrorType::Reconnect => "the gateway could not be reached",
+            _ => "the gateway library failed",
+        };
+        Err(resume(format!("{what}: {}", reasons(&error))))
     }
 
     fn dead(&self) -> Closed {
@@ -277,6 +284,16 @@ impl Dial {
         let rests = (self.asked / ASKS).min(7);
         self.asked.is_multiple_of(ASKS).then(|| REST * (1 << rests))
     }
+}
+
+/// What caused an error, from the outside to the root.
+fn reasons(error: &dyn Error) -> String {
+    let (mut causes, mut next) = (Vec::new(), error.source());
+    while let Some(cause) = next {
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    if causes.is_empty() { "no reason given".to_owned() } else { causes.join(": ").chars().take(MAX_REASON).collect() }
 }
 
 /// What the library brings next.

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message};
 use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
-    Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, IdentifyPermit, Incoming, Interests,
+    Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, IdentifyPermit, Incoming, Interests, Mutex,
     PresenceUpdates, Rest, Session, Shard, ShardedSource, SourceError, StreamEvent, close,
 };
 use crate::domain::ids::{Place, Timestamp};
@@ -26,13 +26,15 @@ const SLOW: u64 = 45_000;
 struct Peer {
     listener: TcpListener,
     address: String,
+    /// The request API beside it.
+    service: Mutex<String>,
 }
 
 impl Peer {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("ws://{}", listener.local_addr().unwrap());
-        Self { listener, address }
+        Self { listener, address, service: Mutex::default() }
     }
 
     /// A source of events that was told of this gateway.
@@ -42,6 +44,7 @@ impl Peer {
         let me = json!({"id": "1", "username": "staffai"});
         let (base, _) = serve(vec![answer(200, "", &told.to_string()), answer(200, "", &me.to_string())]).await;
         let access = access(&base);
+        self.service.lock().unwrap().clone_from(&access.api_url);
         let gateway = Gateway::new(access.clone(), interests, Arc::new(Rest::new(&access).unwrap()));
         let advice = gateway.advice().await.unwrap();
         let expected = Advice { shards: 3, max_concurrency: 2, remaining: 990, reset_after: Duration::from_secs(60) };
@@ -82,7 +85,13 @@ impl Peer {
     }
 
     fn kept(&self, sequence: u64) -> Session {
-        Session { id: "abc".to_owned(), sequence, resume_url: Some(self.address.clone()), total: 1 }
+        Session {
+            id: "abc".to_owned(),
+            sequence,
+            resume_url: Some(self.address.clone()),
+            service: Some(self.service.lock().unwrap().clone()),
+            total: 1,
+        }
     }
 }
 
@@ -186,6 +195,7 @@ async fn it_identifies_exactly_so_and_only_when_allowed() {
     let mut asked = wire.hear().await;
     let properties = asked["d"]["properties"].take();
     assert!(properties["os"].is_string(), "{properties}");
+    assert!(properties["browser"].as_str().unwrap().starts_with("DiscordBot ("), "{properties}");
     let expected = json!({"op": 2, "d": {
         "token": format!("Bot {TOKEN}"), "intents": 1 | (1 << 9) | (1 << 15), "shard": [2, 4], "compress": false,
         "large_threshold": 50, "presence": null, "properties": null,
@@ -275,6 +285,34 @@ async fn a_session_of_another_number_of_shards_is_not_resumed() {
 }
 
 #[tokio::test]
+async fn a_session_with_another_service_is_not_resumed_and_one_with_an_unknown_one_not_elsewhere() {
+    let (peer, elsewhere) = (Peer::new().await, Peer::new().await);
+    let gateway = peer.source(Interests::default()).await;
+    let resume_url = Some(elsewhere.address.clone());
+    let foreign =
+        Session { service: Some("https://other.example".to_owned()), resume_url: resume_url.clone(), ..peer.kept(7) };
+    let _told = listen(gateway.connect(ONE, Some(foreign), allowed(), unshown()));
+    assert_eq!(peer.greet(SLOW).await.1["op"], 2);
+    let unknown = Session { service: None, resume_url, ..peer.kept(7) };
+    let _told = listen(gateway.connect(ONE, Some(unknown), allowed(), unshown()));
+    assert_eq!(peer.greet(SLOW).await.1["op"], 6, "at the usual address");
+}
+
+#[tokio::test]
+async fn why_a_connection_ended_is_told() {
+    let peer = Peer::new().await;
+    let gateway = peer.source(Interests::default()).await;
+    let (mut wire, mut told) = peer.session(&gateway).await;
+    let frame = CloseFrame { code: CloseCode::from(4000), reason: "the shard restarts".into() };
+    wire.0.close(Some(frame)).await.unwrap();
+    assert_eq!(closed(&mut told).await.reason, "discord met an unknown error (code 4000: the shard restarts)");
+    drop(peer.listener);
+    let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
+    let reason = closed(&mut told).await.reason;
+    assert!(reason.starts_with("the gateway could not be reached: ") && reason.contains("refused"), "{reason}");
+}
+
+#[tokio::test]
 async fn an_address_that_ready_names_wrongly_is_forgotten() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
@@ -315,12 +353,12 @@ async fn close_codes_lead_where_they_must() {
     for (code, next) in cases {
         let (mut wire, mut told) = peer.session(&gateway).await;
         wire.close(code).await;
-        let expected = Closed { next, ..close::by_code(Some(code)) };
+        let expected = Closed { next, ..close::by_code(Some(code), "") };
         assert_eq!(closed(&mut told).await, expected);
     }
     let (mut wire, mut told) = peer.session(&gateway).await;
     wire.0.close(None).await.unwrap();
-    assert_eq!(closed(&mut told).await, close::by_code(None));
+    assert_eq!(closed(&mut told).await, close::by_code(None, ""));
 }
 
 #[tokio::test]
@@ -429,13 +467,15 @@ async fn messages_in_threads_name_the_channel_above_once_it_was_told() {
     let thread = |id: &str| json!({"id": id, "type": 11, "parent_id": "500"});
     wire.dispatch("GUILD_CREATE", 2, &json!({"id": "400", "threads": [thread("601")]})).await;
     wire.dispatch("THREAD_CREATE", 3, &thread("602")).await;
+    wire.dispatch("THREAD_LIST_SYNC", 3, &json!({"guild_id": "400", "threads": [thread("603"), {"id": "odd"}]})).await;
+    wire.dispatch("GUILD_UPDATE", 3, &json!({"id": "400", "preferred_locale": "de"})).await;
     let mut parents = Vec::new();
-    for (sequence, channel) in [(4, "601"), (5, "602"), (6, "500")] {
+    for (sequence, channel) in [(4, "601"), (5, "602"), (6, "603"), (7, "500")] {
         let message = json!({"id": (9000 + sequence).to_string(), "channel_id": channel, "content": "ahoy",
             "mentions": [{"id": "1", "username": "x"}], "author": {"id": "777", "username": "ann"}});
         wire.dispatch("MESSAGE_CREATE", sequence, &message).await;
     }
-    while parents.len() < 3 {
+    while parents.len() < 4 {
         if let StreamEvent::Incoming { incoming, .. } = told.recv().await.unwrap()
             && let Incoming::Posted(mut posted) = *incoming
         {
@@ -443,7 +483,9 @@ async fn messages_in_threads_name_the_channel_above_once_it_was_told() {
             parents.push(posted.parent.map(|parent| parent.id));
         }
     }
-    assert_eq!(parents, [Some("500".to_owned()), Some("500".to_owned()), None]);
+    let above = Some("500".to_owned());
+    assert_eq!(parents, [above.clone(), above.clone(), above, None]);
+    assert_eq!(gateway.shared.rest.threads.locale("400").as_deref(), Some("de"));
 }
 
 #[tokio::test]

@@ -17,8 +17,14 @@ const CONTENT_LIMITED: u64 = 1 << 19;
 /// May do everything.
 const ADMINISTRATOR: u64 = 1 << 3;
 /// What answering in a channel takes, with the names that Discord's settings use.
-const NEEDED: [(u64, &str); 3] =
-    [(1 << 10, "View Channels"), (1 << 11, "Send Messages"), (1 << 16, "Read Message History")];
+const NEEDED: [(u64, &str); 6] = [
+    (1 << 10, "View Channels"),
+    (1 << 11, "Send Messages"),
+    (1 << 38, "Send Messages in Threads"),
+    (1 << 14, "Embed Links"),
+    (1 << 15, "Attach Files"),
+    (1 << 16, "Read Message History"),
+];
 
 /// The account of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +73,8 @@ pub struct Lacking {
 pub struct Guilds {
     /// How many were looked at, at most [`GUILDS_PAGE`].
     pub seen: usize,
+    /// Their ids.
+    pub ids: Vec<String>,
     /// Those in which something is missing.
     pub lacking: Vec<Lacking>,
 }
@@ -85,6 +93,7 @@ struct Application {
 
 #[derive(Deserialize)]
 struct Guild {
+    id: String,
     name: String,
     permissions: String,
 }
@@ -122,7 +131,8 @@ impl Rest {
             let permissions = missing(guild.permissions.parse().unwrap_or(0));
             (!permissions.is_empty()).then(|| Lacking { guild: guild.name.clone(), permissions })
         });
-        Ok(Guilds { seen: guilds.len(), lacking: lacking.collect() })
+        let lacking = lacking.collect();
+        Ok(Guilds { seen: guilds.len(), lacking, ids: guilds.into_iter().map(|guild| guild.id).collect() })
     }
 }
 
@@ -156,20 +166,26 @@ mod tests {
         assert_eq!(content(1 << 18), Content::Full);
     }
 
+    const ENOUGH: u64 = 1 << 10 | 1 << 11 | 1 << 14 | 1 << 15 | 1 << 16 | 1 << 38;
+
     #[test]
     fn missing_permissions_are_named() {
-        assert_eq!(missing(1 << 10 | 1 << 16), ["Send Messages"]);
+        assert_eq!(missing(ENOUGH & !(1 << 11)), ["Send Messages"]);
+        assert_eq!(missing(ENOUGH & !(1 << 38 | 1 << 14)), ["Send Messages in Threads", "Embed Links"]);
         assert!(missing(ADMINISTRATOR).is_empty());
         assert_eq!(missing(0).len(), NEEDED.len());
     }
 
     #[tokio::test]
     async fn guilds_without_a_permission_are_told() {
-        let body = r#"[{"id":"1","name":"A","permissions":"68608"},{"id":"2","name":"B","permissions":"1024"}]"#;
-        let (base, mut requests) = serve(vec![answer(200, "", body)]).await;
+        let body = format!(
+            r#"[{{"id":"1","name":"A","permissions":"{ENOUGH}"}},{{"id":"2","name":"B","permissions":"{}"}}]"#,
+            ENOUGH & !(1 << 11 | 1 << 16)
+        );
+        let (base, mut requests) = serve(vec![answer(200, "", &body)]).await;
         let guilds = Rest::new(&access(&base)).unwrap().guilds().await.unwrap();
         let lacking = Lacking { guild: "B".to_owned(), permissions: vec!["Send Messages", "Read Message History"] };
-        assert_eq!(guilds, Guilds { seen: 2, lacking: vec![lacking] });
+        assert_eq!(guilds, Guilds { seen: 2, ids: vec!["1".to_owned(), "2".to_owned()], lacking: vec![lacking] });
         assert_eq!(requests.recv().await.unwrap().line, "GET /api/v10/users/@me/guilds?limit=200");
     }
 

@@ -137,3 +137,16 @@ fn lists_are_sorted_and_bounded() {
     assert_eq!(list, [(3, 30), (5, 50)]);
     assert_eq!((get(&list, 3), get(&list, 9)), (Some(&30), None));
 }
+
+#[test]
+fn an_update_of_a_guild_changes_its_roles_and_leaves_its_channels() {
+    let rights = rights(&told());
+    assert!(may(&rights, "42"));
+    let silent =
+        json!({"id": GUILD.to_string(), "owner_id": "9", "roles": [{"id": GUILD.to_string(), "permissions": "0"}]});
+    rights.learn(wire::guild_update(&silent.to_string(), UserId::new(ME)).unwrap());
+    assert!(!may(&rights, "42"));
+    let given = json!({"id": GUILD.to_string(), "owner_id": ME.to_string(), "roles": []});
+    rights.learn(wire::guild_update(&given.to_string(), UserId::new(ME)).unwrap());
+    assert!(may(&rights, "42"), "it is ours now");
+}

@@ -103,6 +103,17 @@ pub fn guild(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
     Ok(Change::Guild(guild))
 }
 
+/// What a `GUILD_UPDATE` changes, which tells neither channels nor members; `me` is our own id.
+///
+/// # Errors
+/// It is no guild.
+pub fn guild_update(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
+    guild(json, me).map(|change| match change {
+        Change::Guild(guild) => Change::GuildUpdate(guild),
+        other => other,
+    })
+}
+
 /// What an event of this kind changes; none when that is nothing for us. `me` is our own id.
 ///
 /// # Errors

@@ -1,23 +1,24 @@
 use super::*;
 use crate::domain::ids::Door;
 
-fn caller(roles: &[&str], administrator: bool) -> Caller {
+fn caller(id: &str, roles: &[&str]) -> Caller {
     Caller {
-        person: Person::new(Door::new("discord"), "7"),
+        person: Person::new(Door::new("discord"), id),
         name: "Ada".to_owned(),
         roles: roles.iter().map(|role| (*role).to_owned()).collect(),
-        administrator,
         locale: None,
     }
 }
 
 #[test]
-fn operators_hold_a_super_role_or_administer_the_community() {
+fn operators_hold_a_super_role_or_are_named() {
+    let (super_roles, accounts) = (["2".to_owned()].into(), ["9".to_owned()].into());
+    let operators = Operators { super_roles: &super_roles, accounts: &accounts };
     for kind in CommandKind::ALL {
         let everybody = kind.access() == Access::Everybody;
-        assert_eq!(may_run(kind, &caller(&["1"], false), &["2".to_owned()]), everybody, "{kind:?}");
-        assert!(may_run(kind, &caller(&["1", "2"], false), &["2".to_owned()]), "{kind:?}");
-        assert!(may_run(kind, &caller(&[], true), &[]), "{kind:?}");
+        assert_eq!(operators.may_run(kind, &caller("7", &["1"])), everybody, "{kind:?}");
+        assert!(operators.may_run(kind, &caller("7", &["1", "2"])), "{kind:?}");
+        assert!(operators.may_run(kind, &caller("9", &[])), "{kind:?}");
     }
 }
 
@@ -32,16 +33,27 @@ fn names_are_what_platforms_take_and_lead_back() {
 
 #[test]
 fn commands_of_operators_are_hidden_only_where_nobody_else_could_run_them() {
-    let hidden = |specs: Vec<Spec>| specs.into_iter().filter(|spec| spec.administrators).count();
-    assert_eq!(hidden(specs(&[], false)), 2);
-    assert_eq!(hidden(specs(&["9".to_owned()], false)), 0);
-    for spec in specs(&[], true) {
+    let all = Offer { operators: true, super_roles: false, tools: true, direct: true };
+    let hidden = |offer| specs(offer).into_iter().filter(|spec| spec.administrators).count();
+    assert_eq!(hidden(all), 4);
+    assert_eq!(hidden(Offer { super_roles: true, ..all }), 0);
+    for spec in specs(all) {
         let option = spec.option.iter().flat_map(|option| option.descriptions);
         for (locale, text) in spec.descriptions.into_iter().chain(option) {
             assert!((1..=100).contains(&text.chars().count()), "{} in {locale:?}", spec.name);
         }
         assert!(spec.direct);
     }
+}
+
+#[test]
+fn what_nothing_serves_is_not_offered() {
+    let names = |offer| specs(offer).iter().map(|spec| spec.name).collect::<Vec<_>>();
+    let bare = Offer { operators: false, super_roles: false, tools: false, direct: false };
+    assert_eq!(names(bare), ["help", "new", "model", "usage", "forget", "export"]);
+    let operated = Offer { operators: true, ..bare };
+    assert_eq!(names(operated)[6..], ["status", "refresh_status"]);
+    assert_eq!(names(Offer { tools: true, ..operated }).len(), CommandKind::ALL.len());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "Hi! Write your question in the same message and I will answer it.",
+    not_served: "Sorry, those who run me have not opened me to this community, so I cannot answer here.",
     model_down: "Sorry, I cannot think straight right now; please ask me again in a few minutes.",
     timed_out: "Sorry, that took me too long; please ask me again, perhaps in simpler words.",
     no_answer: "Sorry, I could not find a good answer to that; please try to ask it differently.",

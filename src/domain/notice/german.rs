@@ -4,6 +4,7 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "Hallo! Schreib deine Frage in dieselbe Nachricht, dann beantworte ich sie.",
+    not_served: "Tut mir leid, meine Betreiber haben mich für diese Community nicht freigegeben; hier kann ich nicht antworten.",
     model_down: "Entschuldige, ich kann gerade nicht klar denken; frag mich bitte in ein paar Minuten noch einmal.",
     timed_out: "Entschuldige, das hat zu lange gedauert; frag mich bitte noch einmal, vielleicht einfacher.",
     no_answer: "Entschuldige, darauf fand ich keine gute Antwort; versuch bitte, es anders zu fragen.",

@@ -6,7 +6,7 @@ use crate::domain::ids::Timestamp;
 use crate::domain::locale::Locale;
 
 /// Tells a member that they are over a limit, and when the next message will be accepted: in the operator's words where there
-/// are any. Where those name a channel that there is not, or nothing is ever allowed, it says so in ours. `restricts` says that
+/// are any. Where those name a channel that there is not, or that is not theirs, or nothing is ever allowed, it says so in ours. `restricts` says that
 /// the breach restricts the member.
 #[must_use]
 pub fn over(template: &str, filling: &Filling<'_>, restricts: bool) -> String {

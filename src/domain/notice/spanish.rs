@@ -4,6 +4,7 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "¡Hola! Escribe tu pregunta en el mismo mensaje y la responderé.",
+    not_served: "Lo siento, quienes me llevan no me han abierto a esta comunidad, así que aquí no puedo responder.",
     model_down: "Lo siento, ahora mismo no puedo pensar con claridad; pregúntame de nuevo en unos minutos.",
     timed_out: "Lo siento, he tardado demasiado; pregúntame de nuevo, quizá con palabras más sencillas.",
     no_answer: "Lo siento, no he encontrado una buena respuesta; intenta preguntarlo de otra manera.",

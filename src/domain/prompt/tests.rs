@@ -161,7 +161,7 @@ fn said(name: &str, kind: AuthorKind, text: &str, at: u64) -> Posted {
         place: Place::new(DOOR, "5"),
         parent: None,
         guild: None,
-        author: Author { person: Person::new(DOOR, "9"), name: name.into(), roles: Vec::new(), kind },
+        author: Author { person: Person::new(DOOR, "9"), name: name.into(), roles: Vec::new(), joined: None, kind },
         text: text.into(),
         mentions_us: false,
         reply_to: None,

@@ -38,6 +38,8 @@ struct Entry {
     name: Option<String>,
     /// Which limit was broken, where it is known.
     tier: &'static str,
+    /// The role was given before, and lost when the member left.
+    again: bool,
 }
 
 /// What has to be done about a member.
@@ -58,6 +60,8 @@ pub struct RestrictionNotice {
     pub name: Option<String>,
     /// Which limit was broken, where it is known.
     pub tier: &'static str,
+    /// The role is given once more to a member who left and came back.
+    pub again: bool,
 }
 
 impl Entry {
@@ -75,17 +79,16 @@ impl Restrictions {
         &mut self,
         member: &Member,
         (name, tier): (&str, &'static str),
-        holds_role: bool,
         now: Timestamp,
         duration: Duration,
     ) -> bool {
         let settles = |entry: &Entry| !entry.given || now.since(entry.made) < SETTLES_WITHIN;
-        if holds_role || self.entries.get(member).is_some_and(settles) {
+        if self.entries.get(member).is_some_and(settles) {
             return false;
         }
         let until = (!duration.is_zero()).then(|| Timestamp(now.0.saturating_add(ids::millis(duration))));
         let name = Some(name.to_owned());
-        self.put(member.clone(), Entry { until, given: false, made: now, not_before: now, name, tier });
+        self.put(member.clone(), Entry { until, given: false, made: now, not_before: now, name, tier, again: false });
         true
     }
 
@@ -122,11 +125,44 @@ impl Restrictions {
                 }
                 None => {
                     let (given, never) = (!unsure.contains(member), Timestamp(0));
-                    let entry = Entry { until, given, made: never, not_before: never, name: None, tier: "unknown" };
+                    let entry = Entry {
+                        until,
+                        given,
+                        made: never,
+                        not_before: never,
+                        name: None,
+                        tier: "unknown",
+                        again: false,
+                    };
                     self.put(member.clone(), entry);
                 }
             }
         }
+    }
+
+    /// A restricted member came back without the role. True when it has to be given once more.
+    pub fn came_back(&mut self, member: &Member, now: Timestamp) -> bool {
+        let Some(entry) = self.entries.get(member).filter(|entry| entry.given).cloned() else { return false };
+        self.put(member.clone(), Entry { given: false, again: true, not_before: now, ..entry });
+        true
+    }
+
+    /// The member is not there to be given the role. The restriction stays for the case that they come back.
+    pub fn away(&mut self, member: &Member) {
+        self.busy.remove(&member.guild);
+        match self.entries.get(member).cloned() {
+            Some(entry) if entry.until.is_some() => self.put(member.clone(), Entry { given: true, ..entry }),
+            Some(_) | None => self.remove(member),
+        }
+    }
+
+    /// Who is restricted, and since when; of what an earlier life made that is reckoned from `duration`.
+    pub fn since(&self, duration: Duration) -> impl Iterator<Item = (&Member, Timestamp)> {
+        let since = move |entry: &Entry| match entry.until {
+            Some(until) if entry.made == Timestamp(0) => Timestamp(until.0.saturating_sub(ids::millis(duration))),
+            Some(_) | None => entry.made,
+        };
+        self.entries.iter().map(move |(member, entry)| (member, since(entry)))
     }
 
     /// The next thing to be done now, which is under way from then on.
@@ -177,8 +213,8 @@ impl Restrictions {
     /// What is known of a member's restriction.
     #[must_use]
     pub fn told(&self, member: &Member) -> Option<RestrictionNotice> {
-        let Entry { until, name, tier, .. } = self.entries.get(member)?;
-        Some(RestrictionNotice { until: *until, name: name.clone(), tier })
+        let Entry { until, name, tier, again, .. } = self.entries.get(member)?;
+        Some(RestrictionNotice { until: *until, name: name.clone(), tier, again: *again })
     }
 
     /// How many are in force.

@@ -70,7 +70,8 @@ fn the_first_parts_are_those_of_the_whole() {
 fn the_cost_of_any_text_is_linear() {
     use crate::domain::steps::assert_linear;
 
-    let inputs: [(&str, fn(usize) -> String); 9] = [
+    type Input = (&'static str, fn(usize) -> String);
+    let inputs: [Input; 9] = [
         ("letters", |size| "a".repeat(size)),
         ("words", |size| "word ".repeat(size / 5)),
         ("one grapheme", |size| format!("z{}", "\u{301}".repeat(size / 2))),

@@ -109,7 +109,7 @@ impl Allowance {
         calls
             .into_iter()
             .map(|call| match self.ready(&call, catalogue, &visible) {
-                Ok((entry, arguments, hash)) => Planned::Run(Box::new(Ready { call, entry, arguments, hash })),
+                Ok(ready) => Planned::Run(Box::new(ready)),
                 Err(problem) => Planned::Answer(call, problem),
             })
             .collect()
@@ -120,7 +120,7 @@ impl Allowance {
         call: &ToolCall,
         catalogue: &Catalogue,
         visible: impl Fn(&Entry) -> bool,
-    ) -> Result<(Arc<Entry>, Map<String, Value>, ArgumentsHash), Problem> {
+    ) -> Result<Ready, Problem> {
         self.calls = self.calls.checked_sub(1).ok_or(Problem::Spent)?;
         let entry = catalogue.get(&call.name).filter(|entry| visible(entry));
         let entry = entry.ok_or_else(|| Problem::Unknown(call.name.chars().take(64).collect()))?;
@@ -133,7 +133,7 @@ impl Allowance {
             return Err(Problem::Repeated);
         }
         *made += 1;
-        Ok((Arc::clone(entry), arguments, hash))
+        Ok(Ready { call: call.clone(), entry: Arc::clone(entry), arguments, hash })
     }
 }
 

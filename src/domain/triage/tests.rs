@@ -15,6 +15,8 @@ fn rules() -> Rules {
         ignored_roles: HashSet::from(["66".to_owned()]),
         allowed_bots: HashSet::from(["77".to_owned()]),
         direct_messages: false,
+        communities: HashSet::new(),
+        operators: HashSet::new(),
         super_roles: HashSet::from(["99".to_owned()]),
         restriction: Some(restriction::Rules { role: "12".to_owned(), channel: Some("40".to_owned()) }),
         policy: Policy {
@@ -33,6 +35,7 @@ fn posted(text: &str) -> Posted {
         parent: Some(Place::new(DOOR, "4")),
         guild: Some("3".into()),
         author: Author {
+            joined: None,
             person: Person::new(DOOR, "42"),
             name: "Ada".into(),
             roles: vec!["60".into()],
@@ -69,6 +72,7 @@ fn ignored(posted: &Posted) -> Option<&'static str> {
         TriageDecision::Turn(_)
         | TriageDecision::Hint(_)
         | TriageDecision::Restricted(_)
+        | TriageDecision::NotServed(_)
         | TriageDecision::Interjection(..) => None,
     }
 }
@@ -251,6 +255,7 @@ fn a_restricted_member_is_answered_in_one_channel_and_its_threads_only() {
         TriageDecision::Turn(_) => "answered",
         TriageDecision::Hint(_) => "hinted",
         TriageDecision::Restricted(_) => "restricted",
+        TriageDecision::NotServed(_) => "not served",
         TriageDecision::Interjection(..) => "interjection",
         TriageDecision::Ignore(reason) => reason.as_str(),
     };
@@ -272,4 +277,23 @@ fn where_we_may_not_answer_nobody_is_answered() {
     let message = Posted { may_answer: false, ..posted("<@1> hello?") };
     assert_eq!(ignored(&message), Some("no_permission"));
     assert_eq!(ignored(&Posted { mentions_us: false, ..message }), Some("not_addressed"));
+}
+
+#[test]
+fn where_we_do_not_serve_members_are_told_so_and_nobody_is_joined() {
+    let listed = Rules { communities: HashSet::from(["6".to_owned()]), ..rules() };
+    assert!(matches!(triage(&posted("<@1> hello?"), &listed, &us()), TriageDecision::NotServed(_)));
+    assert_eq!(triage(&drawn("hello"), &listed, &us()), TriageDecision::Ignore(Reason::NotServed));
+    assert!(listed.serves(None), "direct conversations");
+}
+
+#[test]
+fn a_breach_restricts_members_of_a_community_with_roles_alone() {
+    let asked = turn(&posted("<@1> hello?"), &rules());
+    assert!(rules().restricts(&asked));
+    assert!(!rules().restricts(&Turn { guild: None, ..asked.clone() }), "a direct conversation");
+    for role in ["12", "99"] {
+        assert!(!rules().restricts(&Turn { roles: vec![role.to_owned()], ..asked.clone() }), "{role}");
+    }
+    assert!(!Rules { restriction: None, ..rules() }.restricts(&asked), "a door without roles");
 }

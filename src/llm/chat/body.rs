@@ -76,7 +76,7 @@ fn messages<'a>(items: &'a [Item], model: &Model<'_>) -> Vec<Message<'a>> {
         let message = Message::of(item, model.sees);
         match (messages.last_mut(), message) {
             (Some(Message::Ours(before)), Message::Ours(next)) if before.goes_on_in(&next) => {
-                before.content.add(next.content)
+                before.content.add(next.content);
             }
             (_, message) => messages.push(message),
         }

@@ -73,7 +73,7 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         ]));
     }
     if has(&["help", "commands"]) {
-        return text(HELP);
+        return text(if heard.tools.is_empty() { HELP.to_owned() } else { format!("{HELP}\n{HELP_TOOLS}") });
     }
     if has(&["connect", "litellm", "openai", "ollama", "llm"]) || (has(&["real", "model"]) && !has(&["hello", "hi"])) {
         return text(CONNECT);
@@ -354,9 +354,10 @@ const HELP: &str = "I am the demo model. Try one of these words:\n\
 - **code**, **run**, **output**, **formula**, **matrix**, **link**, **gif**: kinds of answers\n\
 - **list**, **long**, **file**: lists, and what is too long for one message\n\
 - **my name is …**, then **what is my name?**, or **remember**: history\n\
-- **roll 2d6**, **time Europe/Berlin**, **calculate 6*7**: tools, when they are on offer\n\
 - **playground**: what this is\n\
 - **connect**: how to use a real model";
+
+const HELP_TOOLS: &str = "- **roll 2d6**, **time Europe/Berlin**, **calculate 6*7**: tools";
 
 const JOINS_IN: &str = "Nobody asked me, I know. The dice said that I join in here, so I do; but I am only the demo model \
 and understood nothing. (`RESPONSE_CHANCE=0` keeps me quiet.)";

@@ -13,6 +13,8 @@ pub const VIEW_CHANNEL: u64 = 1 << 10;
 pub const SEND_MESSAGES: u64 = 1 << 11;
 /// May delete what others wrote.
 pub const MANAGE_MESSAGES: u64 = 1 << 13;
+/// May show previews and cards.
+pub const EMBED_LINKS: u64 = 1 << 14;
 /// May send files.
 pub const ATTACH_FILES: u64 = 1 << 15;
 /// May read older messages.

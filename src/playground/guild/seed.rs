@@ -14,6 +14,7 @@ const STRIDE: u64 = 1 << 22;
 /// What an ordinary member may do.
 const MEMBER: u64 = may::VIEW_CHANNEL
     | may::SEND_MESSAGES
+    | may::EMBED_LINKS
     | may::ATTACH_FILES
     | may::READ_HISTORY
     | may::CREATE_THREADS

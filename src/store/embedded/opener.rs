@@ -147,13 +147,13 @@ fn tighten(dir: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let Ok(about) = fs::metadata(dir) else { return };
     let mode = about.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
+    if mode.trailing_zeros() >= 6 {
         return;
     }
     match fs::set_permissions(dir, fs::Permissions::from_mode(mode & !0o077)) {
         Ok(()) => tracing::info!(dir = %dir.display(), "others could read the data directory; now only its owner can"),
         // A directory that is ours through its group, as volumes of a cluster are, is no business of others.
-        Err(_) if mode & 0o007 == 0 => {}
+        Err(_) if mode.trailing_zeros() >= 3 => {}
         Err(error) => tracing::warn!(dir = %dir.display(), %error, "others can read the data directory"),
     }
 }

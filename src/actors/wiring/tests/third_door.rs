@@ -51,6 +51,8 @@ pub(super) fn rules() -> DoorRules {
     let policy =
         Policy { reply: ReplyContract::Plain, history: HistoryScope::Nothing, lane: LaneRule::Queue, model: None };
     let triage = triage::Rules {
+        communities: std::collections::HashSet::default(),
+        operators: std::collections::HashSet::default(),
         aliases: Vec::new(),
         ignored_roles: HashSet::new(),
         allowed_bots: HashSet::new(),

@@ -3,12 +3,13 @@ use serde_json::{Value, json};
 use super::super::super::testing::{Request, access, answer as reply, serve};
 use super::*;
 use crate::discord::DOOR;
-use crate::domain::command::{self, CallbackToken};
+use crate::domain::command::{self, CallbackToken, Offer};
 use crate::domain::ids::MessageId;
 use crate::domain::outgoing::{Card, Field, File};
 use crate::domain::rejection::Rejection;
 use crate::ports::{PostRequest, Poster};
 
+const ALL: Offer = Offer { operators: true, super_roles: false, tools: true, direct: true };
 const SECRET: &str = "aW50ZXJhY3Rpb246-secret_of.it";
 
 fn callback() -> Callback {
@@ -98,7 +99,7 @@ async fn choices_are_short_and_not_too_many() {
 #[tokio::test]
 async fn commands_are_replaced_only_when_they_differ() {
     let application = reply(200, "", r#"{"id": "5"}"#);
-    let specs = command::specs(&[], false);
+    let specs = command::specs(Offer { direct: false, ..ALL });
     let answers = vec![application.clone(), reply(200, "", "[]"), reply(200, "", "[]")];
     let (outcome, seen) = ask(PostRequest::RegisterCommands(specs.clone()), answers).await;
     assert_eq!(outcome, Ok(done()));
@@ -125,7 +126,7 @@ async fn commands_are_replaced_only_when_they_differ() {
     let (outcome, _) = ask(PostRequest::RegisterCommands(specs), vec![application.clone(), listed.clone()]).await;
     assert_eq!(outcome.unwrap().result, PostResult::Already);
     let answers = vec![application, listed, reply(200, "", "[]")];
-    let (outcome, _) = ask(PostRequest::RegisterCommands(command::specs(&[], true)), answers).await;
+    let (outcome, _) = ask(PostRequest::RegisterCommands(command::specs(ALL)), answers).await;
     assert_eq!(outcome, Ok(done()));
 }
 

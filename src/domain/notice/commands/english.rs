@@ -22,9 +22,7 @@ pub(super) const WORDS: Words = Words {
     user: "Somebody else; only for operators",
     digit: |c| c,
 
-    operators_only: |name| {
-        format!("`/{name}` is for those who run this bot: holders of its super roles and administrators.")
-    },
+    operators_only: |name| format!("`/{name}` is for those who run this bot."),
     usage_of_others: "Only operators can see what somebody else used. Run `/usage` without a name to see your own.",
     unknown: "I do not know this command. The list that you see may be an old one; `/help` names all that I know.",
     broken: "Sorry, something went wrong on my side, and I cannot say how far this got. Please run it again.",

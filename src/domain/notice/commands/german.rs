@@ -26,9 +26,7 @@ pub(super) const WORDS: Words = Words {
         c => c,
     },
 
-    operators_only: |name| {
-        format!("`/{name}` ist für die, die diesen Bot betreiben: Träger seiner Super-Rollen und Administratoren.")
-    },
+    operators_only: |name| format!("`/{name}` ist für die, die diesen Bot betreiben."),
     usage_of_others: "Nur Betreiber sehen, was jemand anderes verbraucht hat. Mit `/usage` ohne Namen siehst du deinen eigenen Verbrauch.",
     unknown: "Diesen Befehl kenne ich nicht. Vielleicht ist die Liste, die du siehst, veraltet; `/help` nennt alle, die ich kenne.",
     broken: "Entschuldige, bei mir ist etwas schiefgegangen, und ich weiß nicht, wie weit ich kam. Bitte versuch es noch einmal.",

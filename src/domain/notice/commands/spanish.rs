@@ -27,9 +27,7 @@ pub(super) const WORDS: Words = Words {
         c => c,
     },
 
-    operators_only: |name| {
-        format!("`/{name}` es para quienes llevan este bot: quienes tienen sus superroles y los administradores.")
-    },
+    operators_only: |name| format!("`/{name}` es para quienes llevan este bot."),
     usage_of_others: "Solo los operadores pueden ver lo que ha usado otra persona. Ejecuta `/usage` sin nombre para ver lo tuyo.",
     unknown: "No conozco este comando. Quizá la lista que ves es antigua; `/help` nombra todos los que conozco.",
     broken: "Lo siento, algo ha fallado por mi parte y no sé decir hasta dónde llegué. Ejecútalo de nuevo, por favor.",

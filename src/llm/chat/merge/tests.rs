@@ -159,7 +159,9 @@ fn deltas_of_calls_cost_in_proportion_to_their_length() {
     };
     cost::grows_linearly(2 * ITEMS_MAX, deltas, |deltas| {
         let mut merged = Merged::default();
-        deltas.into_iter().for_each(|delta| drop(merged.take(delta)));
+        for delta in deltas {
+            drop(merged.take(delta));
+        }
         drop(Box::new(merged).into_answer());
     });
 }

@@ -1,0 +1,59 @@
+//! Tool servers over the Model Context Protocol. The library rmcp does the lifecycle of the protocol's two generations; what
+//! comes over the wires is read here, within bounds, before it gets to see it.
+//!
+//! | file | does |
+//! |---|---|
+//! | `connection.rs` | one server: lists, calls, a lost session begun again |
+//! | `session.rs` | one session: handshake, requests with deadlines and cancellation |
+//! | `exchange.rs` | the requests under way, and what of the traffic belongs to them |
+//! | `content.rs`, `listing.rs` | answers to calls and lists, read leniently and within bounds |
+//! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
+//! | `process.rs`, `guardian.rs` | child processes and their end |
+//! | `utility.rs` | resources and prompts as tools |
+//! | `failure.rs` | what goes wrong, and what it is called outside |
+
+mod connection;
+mod content;
+mod exchange;
+mod failure;
+mod frame;
+pub mod guardian;
+mod http;
+mod legacy;
+mod listing;
+mod process;
+mod session;
+mod stdio;
+mod utility;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use self::connection::{Connection, Maker};
+use self::failure::Failure;
+use crate::ports::tools::{ConnectError, ServerEntry};
+use crate::ports::{ToolServer, ToolServers};
+
+/// Connects to servers of the Model Context Protocol.
+#[derive(Debug, Clone, Default)]
+pub struct McpServers {
+    /// This program, which guards child processes when it is run with [`guardian::COMMAND`]; without it a child may outlive a
+    /// bot that was killed.
+    pub guardian: Option<PathBuf>,
+}
+
+#[async_trait]
+impl ToolServers for McpServers {
+    async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError> {
+        let (changes, _) = watch::channel(0);
+        let maker = Maker { entry: entry.clone(), guardian: self.guardian.clone() };
+        let begun = timeout(within, maker.session(&changes)).await;
+        let session = begun.unwrap_or(Err(Failure::Timeout(within))).map_err(|failure| failure.of_connect())?;
+        Ok(Arc::new(Connection::new(maker, session, changes)))
+    }
+}

@@ -1,0 +1,361 @@
+//! What is under way on one connection. Every message passes here in both directions, before rmcp gets to see what came: answers
+//! to calls are read here and set aside for the caller, and what belongs to no request of ours is dropped.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, ProgressToken, RequestId,
+    ServerJsonRpcMessage,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use super::content;
+use super::failure::Failure;
+use super::frame::{Frame, Oversized};
+use super::listing::{self, Page};
+use crate::domain::tool::{ResultLimits, ServerName, ToolResult};
+use crate::ports::ProgressSink;
+use crate::ports::tools::Progress;
+
+/// The longest message of a progress notice, in bytes.
+const PROGRESS_BYTES: usize = 200;
+
+/// What a request waits for. It travels in the request's extensions, which never leave this process.
+#[derive(Clone)]
+pub(super) struct Awaited {
+    pub want: Want,
+    pub progress: Option<ProgressSink>,
+    slot: Arc<Mutex<Option<Result<Payload, Failure>>>>,
+}
+
+/// How the answer is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// A page of tools.
+    Tools,
+    /// The result of a tool.
+    Call(ResultLimits),
+    /// What a resource holds.
+    Resource(ResultLimits),
+    /// The messages of a prompt.
+    Prompt(ResultLimits),
+    /// Data as it is, shown as text.
+    Data(ResultLimits),
+}
+
+/// An answer that was read.
+#[derive(Debug)]
+pub(super) enum Payload {
+    Tools(Page),
+    Result(ToolResult),
+}
+
+impl Awaited {
+    /// An answer that will be read like this.
+    pub(super) fn new(want: Want, progress: Option<ProgressSink>) -> Self {
+        Self { want, progress, slot: Arc::default() }
+    }
+
+    /// What came, once.
+    pub(super) fn take(&self) -> Option<Result<Payload, Failure>> {
+        self.slot.lock().take()
+    }
+
+    fn fill(&self, outcome: Result<Payload, Failure>) {
+        *self.slot.lock() = Some(outcome);
+    }
+}
+
+/// The requests under way on one connection.
+pub(super) struct Exchanges {
+    server: ServerName,
+    pending: Mutex<Pending>,
+    changes: watch::Sender<u64>,
+    last_failure: Mutex<Option<Failure>>,
+}
+
+#[derive(Default)]
+struct Pending {
+    requests: HashMap<RequestId, Request>,
+    progress: HashMap<ProgressToken, (RequestId, ProgressSink)>,
+}
+
+struct Request {
+    awaited: Option<Awaited>,
+    token: Option<ProgressToken>,
+}
+
+/// A message of the protocol, as far as it has to be known.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+impl Exchanges {
+    /// Nothing is under way.
+    pub(super) fn new(server: ServerName, changes: watch::Sender<u64>) -> Self {
+        Self { server, pending: Mutex::default(), changes, last_failure: Mutex::default() }
+    }
+
+    /// A message goes out.
+    pub(super) fn outgoing(&self, message: &ClientJsonRpcMessage) {
+        let ClientJsonRpcMessage::Request(request) = message else { return };
+        let awaited = request.request.extensions().get::<Awaited>().cloned();
+        let token = request.request.get_meta().get_progress_token();
+        let mut pending = self.pending.lock();
+        if let (Some(token), Some(sink)) = (&token, awaited.as_ref().and_then(|awaited| awaited.progress.clone())) {
+            pending.progress.insert(token.clone(), (request.id.clone(), sink));
+        }
+        pending.requests.insert(request.id.clone(), Request { awaited, token });
+    }
+
+    /// A request is over, answered or not.
+    pub(super) fn forget(&self, id: &RequestId) {
+        self.pending.lock().remove(id);
+    }
+
+    /// A request still waits for its answer.
+    pub(super) fn waits(&self, id: &RequestId) -> bool {
+        self.pending.lock().requests.contains_key(id)
+    }
+
+    /// A request fails before there is an answer.
+    pub(super) fn fail(&self, id: Option<&RequestId>, failure: &Failure) {
+        let request = id.and_then(|id| self.pending.lock().remove(id));
+        if let Some(awaited) = request.and_then(|request| request.awaited) {
+            awaited.fill(Err(failure.clone()));
+        }
+        *self.last_failure.lock() = Some(failure.clone());
+    }
+
+    /// The last failure, for a handshake that nothing waits for by itself.
+    pub(super) fn last_failure(&self) -> Option<Failure> {
+        self.last_failure.lock().clone()
+    }
+
+    /// The list of tools may have changed.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Reads what came and gives on what rmcp has to know. `hint` is the request that the message was sent in answer to, where
+    /// the transport knows it.
+    pub(super) fn incoming(&self, frame: Frame, hint: Option<&RequestId>) -> Vec<ServerJsonRpcMessage> {
+        match frame {
+            Frame::Whole(bytes) => self.whole(&bytes),
+            Frame::Oversized(frame) => self.oversized(&frame, hint).into_iter().collect(),
+        }
+    }
+
+    fn whole(&self, bytes: &[u8]) -> Vec<ServerJsonRpcMessage> {
+        let bytes = bytes.trim_ascii();
+        if bytes.first() == Some(&b'[') {
+            let batch: Vec<&RawValue> = serde_json::from_slice(bytes).unwrap_or_default();
+            return batch.into_iter().filter_map(|message| self.one(message.get().as_bytes())).collect();
+        }
+        if let Some(message) = self.read(bytes) {
+            return message.into_iter().collect();
+        }
+        // A server that prints without an end of line puts its noise in front of a message.
+        let inner = memchr::memmem::find(bytes, b"{\"jsonrpc\"").filter(|at| *at > 0);
+        inner.and_then(|at| self.one(&bytes[at..])).into_iter().collect()
+    }
+
+    fn one(&self, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
+        self.read(bytes).flatten()
+    }
+
+    /// None when it is no message at all; none inside when rmcp need not know of it.
+    fn read(&self, bytes: &[u8]) -> Option<Option<ServerJsonRpcMessage>> {
+        let envelope: Envelope<'_> = serde_json::from_slice(bytes).ok()?;
+        let Envelope { id, method, result, error, params } = &envelope;
+        match (method, id, result, error) {
+            (Some(method), None, ..) => Some(self.notification(method, *params, bytes)),
+            (Some(_), Some(_), ..) => Some(serde_json::from_slice(bytes).ok()),
+            (None, Some(id), Some(result), None) => Some(self.answer(id, result, bytes)),
+            (None, id, _, Some(error)) => Some(self.error(*id, error)),
+            _ => None,
+        }
+    }
+
+    fn notification(&self, method: &str, params: Option<&RawValue>, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
+        match method {
+            "notifications/tools/list_changed" => {
+                self.changed();
+                None
+            }
+            "notifications/progress" => {
+                self.progress(params?);
+                None
+            }
+            "notifications/cancelled" | "notifications/subscriptions/acknowledged" => {
+                serde_json::from_slice(bytes).ok()
+            }
+            // Logs and all else: nothing here acts on them.
+            _ => None,
+        }
+    }
+
+    fn progress(&self, params: &RawValue) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            progress_token: ProgressToken,
+            progress: f64,
+            #[serde(default)]
+            total: Option<f64>,
+            #[serde(borrow, default)]
+            message: Option<Cow<'a, str>>,
+        }
+        let Ok(wire) = serde_json::from_str::<Wire<'_>>(params.get()) else { return };
+        let sink = self.pending.lock().progress.get(&wire.progress_token).map(|(_, sink)| Arc::clone(sink));
+        let Some(sink) = sink else { return };
+        let message = wire.message.map(|message| super::failure::one_line(&message, PROGRESS_BYTES));
+        sink(Progress { done: wire.progress, total: wire.total, message });
+    }
+
+    fn answer(&self, id: &RawValue, result: &RawValue, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let id = request_id(id)?;
+        let request = self.pending.lock().remove(&id)?;
+        let Some(awaited) = request.awaited else {
+            return Some(serde_json::from_slice(bytes).unwrap_or_else(|error| {
+                let message = format!("the answer cannot be read: {error}");
+                ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id))
+            }));
+        };
+        awaited.fill(self.payload(awaited.want, result));
+        acknowledgement(&id, (awaited.want == Want::Tools).then_some(result))
+    }
+
+    fn payload(&self, want: Want, result: &RawValue) -> Result<Payload, Failure> {
+        let read = match want {
+            Want::Tools => listing::page(&self.server, result).map(Payload::Tools),
+            Want::Call(limits) => content::result(result, limits).map(Payload::Result),
+            Want::Resource(limits) => content::resource(result, limits).map(Payload::Result),
+            Want::Prompt(limits) => content::prompt(result, limits).map(Payload::Result),
+            Want::Data(limits) => Ok(Payload::Result(ToolResult::text(result.get()).within(limits))),
+        };
+        read.map_err(Failure::Malformed)
+    }
+
+    fn error(&self, id: Option<&RawValue>, error: &RawValue) -> Option<ServerJsonRpcMessage> {
+        #[derive(Deserialize)]
+        struct Wire<'a> {
+            #[serde(default)]
+            code: i32,
+            #[serde(borrow, default)]
+            message: Option<Cow<'a, str>>,
+            #[serde(default)]
+            data: Option<serde_json::Value>,
+        }
+        let mut pending = self.pending.lock();
+        let id = match id.filter(|id| id.get() != "null") {
+            Some(id) => request_id(id)?,
+            // An error without an id can only be meant for the one request that there is.
+            None if pending.requests.len() == 1 => pending.requests.keys().next()?.clone(),
+            None => return None,
+        };
+        let request = pending.remove(&id)?;
+        drop(pending);
+        let wire: Wire<'_> = serde_json::from_str(error.get()).unwrap_or(Wire { code: 0, message: None, data: None });
+        let message = wire.message.map_or_else(|| error.get().to_owned(), Cow::into_owned);
+        let message = super::failure::one_line(&message, super::failure::MESSAGE_MAX);
+        if let Some(awaited) = request.awaited {
+            awaited.fill(Err(Failure::Rpc { code: wire.code, message: message.clone() }));
+        }
+        Some(ServerJsonRpcMessage::error(ErrorData::new(ErrorCode(wire.code), message, wire.data), Some(id)))
+    }
+
+    fn oversized(&self, frame: &Oversized, hint: Option<&RequestId>) -> Option<ServerJsonRpcMessage> {
+        let mut pending = self.pending.lock();
+        let id = id_in(&frame.head)
+            .or_else(|| id_in(&frame.tail))
+            .filter(|id| pending.requests.contains_key(id))
+            .or_else(|| hint.cloned())
+            .or_else(|| pending.requests.keys().next().filter(|_| pending.requests.len() == 1).cloned())?;
+        let request = pending.remove(&id)?;
+        drop(pending);
+        let Some(awaited) = request.awaited else {
+            let message = format!("the answer of {} bytes is too large", frame.bytes);
+            return Some(ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id)));
+        };
+        awaited.fill(match awaited.want {
+            Want::Call(limits) => Ok(Payload::Result(content::oversized(frame, limits))),
+            _ => Err(Failure::TooLarge(frame.bytes)),
+        });
+        acknowledgement(&id, None)
+    }
+}
+
+impl Pending {
+    fn remove(&mut self, id: &RequestId) -> Option<Request> {
+        let request = self.requests.remove(id)?;
+        if let Some(token) = &request.token {
+            self.progress.remove(token);
+        }
+        Some(request)
+    }
+}
+
+/// What rmcp is told of an answer that was read here: that there is one, and the tools whose schemas name headers, which its
+/// HTTP transport has to know.
+fn acknowledgement(id: &RequestId, tools: Option<&RawValue>) -> Option<ServerJsonRpcMessage> {
+    let tools = tools.filter(|tools| tools.get().contains("x-mcp-header"));
+    let result = tools.map_or(serde_json::json!({}), |tools| {
+        let value: serde_json::Value = serde_json::from_str(tools.get()).unwrap_or_default();
+        let readable = |tool: &&serde_json::Value| serde_json::from_value::<rmcp::model::Tool>((*tool).clone()).is_ok();
+        let tools = value.get("tools").and_then(serde_json::Value::as_array);
+        let tools: Vec<_> = tools.into_iter().flatten().filter(readable).cloned().collect();
+        serde_json::json!({"tools": tools})
+    });
+    serde_json::from_value(serde_json::json!({"jsonrpc": "2.0", "id": id, "result": result})).ok()
+}
+
+/// An id of ours: a number, which some servers send back as text.
+fn request_id(raw: &RawValue) -> Option<RequestId> {
+    raw.get().trim_matches('"').parse().ok().map(RequestId::Number)
+}
+
+/// The id that stands somewhere in a piece of a message. Only a number that is ours is ever looked for.
+fn id_in(piece: &[u8]) -> Option<RequestId> {
+    let at = memchr::memmem::find(piece, b"\"id\"")?;
+    let rest = piece[at + 4..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok().map(RequestId::Number)
+}
+
+/// The id of a request.
+pub(super) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        ClientJsonRpcMessage::Request(request) => Some(&request.id),
+        _ => None,
+    }
+}
+
+/// Whether a request asks which revisions of the protocol there are.
+pub(super) fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::DiscoverRequest(_)))
+}
+
+/// The answer that a server of the older generation gives when it is asked for revisions.
+pub(super) fn not_discoverable(id: RequestId) -> ServerJsonRpcMessage {
+    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover is not known here", None);
+    ServerJsonRpcMessage::error(error, Some(id))
+}
+
+#[cfg(test)]
+mod tests;

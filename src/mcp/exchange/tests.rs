@@ -1,0 +1,160 @@
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PingRequest};
+
+use super::*;
+
+struct Rig {
+    exchanges: Exchanges,
+    changes: watch::Receiver<u64>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let (sender, changes) = watch::channel(0);
+        Self { exchanges: Exchanges::new(ServerName::new("s"), sender), changes }
+    }
+
+    fn send(&self, id: i64, request: impl Into<ClientRequest>) {
+        self.exchanges.outgoing(&ClientJsonRpcMessage::request(request.into(), RequestId::Number(id)));
+    }
+
+    fn call(&self, id: i64) -> Awaited {
+        let awaited = Awaited::new(Want::Call(ResultLimits::default()), None);
+        let mut request = CallToolRequest::new(CallToolRequestParams::new("t"));
+        request.extensions.insert(awaited.clone());
+        self.send(id, ClientRequest::CallToolRequest(request));
+        awaited
+    }
+
+    fn receive(&self, text: &str) -> usize {
+        self.exchanges.incoming(Frame::Whole(text.as_bytes().to_vec()), None).len()
+    }
+}
+
+fn text(awaited: &Awaited) -> String {
+    match awaited.take() {
+        Some(Ok(Payload::Result(result))) => result.to_text(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn answers_reach_their_own_calls() {
+    let rig = Rig::new();
+    let (one, two) = (rig.call(1), rig.call(2));
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"two"}]}}"#), 1);
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":"1","result":{"content":[{"type":"text","text":"one"}]}}"#), 1);
+    assert_eq!((text(&one), text(&two)), ("one".into(), "two".into()));
+}
+
+#[test]
+fn what_belongs_to_no_request_is_dropped() {
+    let rig = Rig::new();
+    let call = rig.call(1);
+    let answer = r#"{"jsonrpc":"2.0","id":9,"result":{"content":[{"type":"text","text":"wrong"}]}}"#;
+    for noise in [answer, "", "hello", "{", "[]", "7", "null", r#"{"id":{}}"#, r#"{"jsonrpc":"2.0","id":1}"#] {
+        assert_eq!(rig.receive(noise), 0, "{noise}");
+    }
+    assert!(call.take().is_none());
+    rig.exchanges.forget(&RequestId::Number(1));
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#), 0, "a late answer");
+}
+
+#[test]
+fn noise_in_front_of_a_message_and_batches_are_read() {
+    let rig = Rig::new();
+    let (one, two, three) = (rig.call(1), rig.call(2), rig.call(3));
+    assert_eq!(rig.receive(r#"Listening... {"jsonrpc":"2.0","id":1,"result":{"content":"a"}}"#), 1);
+    let batch =
+        r#"[{"jsonrpc":"2.0","id":2,"result":{"content":"b"}},4,{"jsonrpc":"2.0","id":3,"result":{"content":"c"}}]"#;
+    assert_eq!(rig.receive(batch), 2);
+    assert_eq!([text(&one), text(&two), text(&three)], ["a", "b", "c"]);
+}
+
+#[test]
+fn errors_carry_code_and_words() {
+    let rig = Rig::new();
+    let call = rig.call(1);
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no\nsuch tool"}}"#), 1);
+    let failure = call.take().unwrap().unwrap_err();
+    assert_eq!(failure, Failure::Rpc { code: -32602, message: "no such tool".into() });
+    let call = rig.call(2);
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","error":"boom"}"#), 1, "it can only be meant for the one call");
+    assert_eq!(call.take().unwrap().unwrap_err(), Failure::Rpc { code: 0, message: "\"boom\"".into() });
+}
+
+#[test]
+fn a_storm_of_changes_is_a_count() {
+    let rig = Rig::new();
+    for _ in 0..1_000 {
+        assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#), 0);
+    }
+    assert_eq!(*rig.changes.borrow(), 1_000);
+}
+
+#[test]
+fn progress_reaches_the_call_that_it_is_about() {
+    let rig = Rig::new();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink: ProgressSink = {
+        let told = Arc::clone(&told);
+        Arc::new(move |progress| told.lock().push(progress))
+    };
+    let awaited = Awaited::new(Want::Call(ResultLimits::default()), Some(sink));
+    let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(CallToolRequestParams::new("t")));
+    request.extensions_mut().insert(awaited);
+    request.get_meta_mut().set_progress_token(ProgressToken(RequestId::Number(5)));
+    rig.send(1, request);
+    let notice = |token: u32| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1,"total":4}}}}"#
+        )
+    };
+    rig.receive(&notice(5));
+    rig.receive(&notice(6));
+    assert_eq!(*told.lock(), [Progress { done: 1.0, total: Some(4.0), message: None }]);
+    rig.exchanges.forget(&RequestId::Number(1));
+    rig.receive(&notice(5));
+    assert_eq!(told.lock().len(), 1);
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_still_an_answer() {
+    let rig = Rig::new();
+    let (one, two) = (rig.call(1), rig.call(2));
+    let oversized = |head: &str, tail: &str| {
+        Frame::Oversized(Oversized { head: head.into(), tail: tail.into(), bytes: 500_000_000 })
+    };
+    let frame = oversized(r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"be"#, "gin\"}]}}");
+    assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
+    assert!(text(&two).starts_with("be"));
+    let frame = oversized(r#"{"result":{"content":[{"type":"text","text":"x"#, r#"x"}]},"jsonrpc":"2.0","id": 1}"#);
+    assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
+    assert!(text(&one).starts_with('x'));
+}
+
+#[test]
+fn the_rest_is_left_to_the_library() {
+    let rig = Rig::new();
+    rig.send(1, ClientRequest::PingRequest(PingRequest::default()));
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), 1);
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#), 1);
+    assert_eq!(
+        rig.receive(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#),
+        0
+    );
+    let mut list = ListToolsRequest::default();
+    list.extensions.insert(Awaited::new(Want::Tools, None));
+    rig.send(2, ClientRequest::ListToolsRequest(list));
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":2,"result":[{"name":"a"}]}"#), 1, "a bare list");
+}
+
+#[test]
+fn what_a_server_of_the_newer_generation_says_of_itself_reaches_the_library() {
+    let rig = Rig::new();
+    rig.send(0, ClientRequest::PingRequest(PingRequest::default()));
+    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"cacheScope":"private","capabilities":{"tools":{"listChanged":false}},
+        "resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0}}"#;
+    let messages = rig.exchanges.incoming(Frame::Whole(answer.as_bytes().to_vec()), None);
+    let [ServerJsonRpcMessage::Response(response)] = &messages[..] else { panic!("{messages:?}") };
+    assert!(matches!(response.result, rmcp::model::ServerResult::DiscoverResult(_)), "{response:?}");
+}

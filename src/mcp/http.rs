@@ -1,0 +1,423 @@
+//! Requests to a server over HTTP: with its own credentials and to its own origin alone, within bounds, and with each way of
+//! failing told apart. rmcp's transport for streamable HTTP asks through here.
+
+mod events;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use secrecy::{ExposeSecret, SecretString};
+use sse_stream::Sse;
+use tokio::time::timeout;
+
+pub(super) use self::events::Events;
+use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable};
+use super::failure::{Failure, one_line, root_cause};
+use super::frame::{Frame, Framer};
+use super::stdio::decoded;
+use crate::ports::tools::Endpoint;
+
+/// How long a connection may take to stand, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long an unused connection is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take to say which revisions it speaks before it counts as one of the older generation.
+const DISCOVER_WITHIN: Duration = Duration::from_secs(4);
+/// Redirects within the server's own origin that are followed.
+const REDIRECTS_MAX: usize = 3;
+/// Bytes of an error's body that are read, and how long that may take.
+const ERROR_BYTES: usize = 8 * 1024;
+const ERROR_WITHIN: Duration = Duration::from_secs(2);
+/// The longest wait that a server can ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+/// The shortest pause before a stream is opened again, whatever a server says.
+const RETRY_LEAST_MS: u64 = 250;
+/// A shorter secret is found in ordinary words.
+const SECRET_LEAST: usize = 6;
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// The way to one server.
+#[derive(Clone)]
+pub(super) struct HttpClient(Arc<Inner>);
+
+struct Inner {
+    client: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    secrets: Vec<SecretString>,
+    exchanges: Arc<Exchanges>,
+}
+
+/// What came in answer to a message.
+pub(super) enum Answer {
+    /// Nothing, as it should be.
+    Accepted,
+    /// One body.
+    Body(Vec<ServerJsonRpcMessage>),
+    /// A stream of events.
+    Stream(reqwest::Response),
+}
+
+impl HttpClient {
+    /// The way to this address.
+    ///
+    /// # Errors
+    /// The address is none, or it is not allowed, or TLS cannot be set up.
+    pub(super) fn new(endpoint: &Endpoint, exchanges: Arc<Exchanges>) -> Result<Self, Failure> {
+        let url = address(endpoint)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &endpoint.headers {
+            let bad = |what: &str| Failure::Address(format!("the {what} of the header {name} cannot be sent"));
+            let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("name"))?;
+            let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| bad("value"))?;
+            value.set_sensitive(true);
+            headers.insert(parsed, value);
+        }
+        let here = is_loopback(&url);
+        let own = url.clone();
+        let redirects = Policy::custom(move |attempt| {
+            let keeps_method =
+                matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+            let stays = attempt.url().origin() == own.origin() && attempt.previous().len() <= REDIRECTS_MAX;
+            if keeps_method && stays { attempt.follow() } else { attempt.stop() }
+        });
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            return Err(Failure::Unreachable("no TLS provider is installed in this process".to_owned()));
+        }
+        let builder = reqwest::Client::builder()
+            .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .redirect(redirects)
+            .referer(false)
+            .retry(reqwest::retry::never());
+        // A proxy of the environment is for the way out of this machine; in the clear no certificates are needed.
+        let builder = if here { builder.no_proxy() } else { builder };
+        let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
+        let client = builder.build().map_err(|error| Failure::Unreachable(root_cause(&error)))?;
+        // A key is also echoed without the word in front of it.
+        let whole = endpoint.headers.values().map(ExposeSecret::expose_secret);
+        let secrets = whole.flat_map(|value| value.split(' ').chain([value])).map(SecretString::from).collect();
+        Ok(Self(Arc::new(Inner { client, url, headers, secrets, exchanges })))
+    }
+
+    /// The configured address.
+    pub(super) fn url(&self) -> &Url {
+        &self.0.url
+    }
+
+    /// Sends one message and tells its failure to whoever waits for its answer.
+    pub(super) async fn post(
+        &self,
+        url: Url,
+        message: &ClientJsonRpcMessage,
+        headers: HeaderMap,
+    ) -> Result<(Answer, Option<String>), Failure> {
+        self.0.exchanges.outgoing(message);
+        let outcome = self.exchange(url, message, headers).await;
+        if let Err(failure) = &outcome {
+            self.0.exchanges.fail(id_of(message), failure);
+        }
+        outcome
+    }
+
+    /// Sends one message whose answer comes another way.
+    pub(super) async fn deliver(&self, url: Url, message: &ClientJsonRpcMessage) -> Result<(), Failure> {
+        self.0.exchanges.outgoing(message);
+        let request = self.0.client.post(url).headers(self.0.headers.clone()).header(ACCEPT, BOTH);
+        let failure = match request.json(message).send().await {
+            Ok(response) if response.status().is_success() => return Ok(()),
+            // The session is in the address.
+            Ok(response) => self.refused(response, true).await,
+            Err(error) => unreachable(&error),
+        };
+        self.0.exchanges.fail(id_of(message), &failure);
+        Err(failure)
+    }
+
+    async fn exchange(
+        &self,
+        url: Url,
+        message: &ClientJsonRpcMessage,
+        headers: HeaderMap,
+    ) -> Result<(Answer, Option<String>), Failure> {
+        let in_session = headers.contains_key(SESSION_ID);
+        let request = self.0.client.post(url).headers(self.0.headers.clone()).headers(headers).header(ACCEPT, BOTH);
+        let response = request.json(message).send().await.map_err(|error| unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refused(response, in_session).await);
+        }
+        let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let Some(id) = id_of(message) else { return Ok((Answer::Accepted, session)) };
+        match media_type(&response).as_str() {
+            "text/event-stream" => Ok((Answer::Stream(response), session)),
+            "application/json" => {
+                let messages = self.body(response, id).await?;
+                Ok((Answer::Body(messages), session))
+            }
+            _ if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
+                Ok((Answer::Accepted, session))
+            }
+            other => {
+                Err(Failure::Malformed(format!("it answers with {}", if other.is_empty() { "nothing" } else { other })))
+            }
+        }
+    }
+
+    /// Opens a stream of events.
+    pub(super) async fn open(&self, url: Url, headers: HeaderMap) -> Result<reqwest::Response, Failure> {
+        let in_session = headers.contains_key(SESSION_ID);
+        let request = self.0.client.get(url).headers(self.0.headers.clone()).headers(headers);
+        let response = request.header(ACCEPT, EVENT_STREAM).send().await.map_err(|error| unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refused(response, in_session).await);
+        }
+        match media_type(&response).as_str() {
+            "text/event-stream" => Ok(response),
+            other => Err(Failure::Malformed(format!("it answers with {other} instead of a stream of events"))),
+        }
+    }
+
+    /// Reads the whole body of an answer to a request.
+    async fn body(
+        &self,
+        mut response: reqwest::Response,
+        id: &RequestId,
+    ) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
+        let mut framer = Framer::default();
+        while let Some(piece) = response.chunk().await.map_err(|error| Failure::Lost(root_cause(&error)))? {
+            framer.push(&piece);
+        }
+        let messages = decoded(&self.0.exchanges, framer.finish(), Some(id.clone())).await;
+        if self.0.exchanges.waits(id) {
+            return Err(Failure::Malformed("its answer is none of the protocol".to_owned()));
+        }
+        Ok(messages)
+    }
+
+    /// Why a request was refused.
+    async fn refused(&self, mut response: reqwest::Response, in_session: bool) -> Failure {
+        let status = response.status();
+        if status.is_redirection() {
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let target = location.and_then(|location| response.url().join(location).ok());
+            let origin = target.map(|url| one_line(&url.origin().ascii_serialization(), 200));
+            return Failure::Redirected(origin.unwrap_or_else(|| "an address that is none".to_owned()));
+        }
+        let retry_after =
+            response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
+        let mut body = Vec::new();
+        let read = async {
+            while let Ok(Some(piece)) = response.chunk().await {
+                body.extend_from_slice(&piece[..piece.len().min(ERROR_BYTES - body.len())]);
+                if body.len() == ERROR_BYTES {
+                    break;
+                }
+            }
+        };
+        // Out of time is fine: the status is worth more than the words.
+        let _ = timeout(ERROR_WITHIN, read).await;
+        let words = String::from_utf8_lossy(&body);
+        // Most say 404, as the protocol has it; some say 400, and which one it is only their words tell.
+        let lost = status == StatusCode::NOT_FOUND
+            || (status == StatusCode::BAD_REQUEST && words.to_ascii_lowercase().contains("session"));
+        if in_session && lost {
+            return Failure::SessionLost;
+        }
+        Failure::Status { status: status.as_u16(), retry_after, detail: self.clean(&words) }
+    }
+
+    /// The beginning of words from outside, without our credentials should they be echoed.
+    fn clean(&self, words: &str) -> String {
+        let mut words = words.to_owned();
+        for secret in
+            self.0.secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SECRET_LEAST)
+        {
+            words = words.replace(secret, "***");
+        }
+        one_line(&words, super::failure::MESSAGE_MAX / 2)
+    }
+
+    /// The events of a stream, read here before rmcp gets to see them. `id` is the request that they are the answer to.
+    fn events(&self, response: reqwest::Response, id: Option<RequestId>) -> BoxStream<'static, Result<Sse, SseError>> {
+        let exchanges = Arc::clone(&self.0.exchanges);
+        let state = (Events::new(response), exchanges, id, Vec::<Sse>::new(), false);
+        futures_util::stream::unfold(state, |(mut events, exchanges, id, mut ready, mut resumable)| async move {
+            loop {
+                if let Some(event) = ready.pop() {
+                    return Some((Ok(event), (events, exchanges, id, ready, resumable)));
+                }
+                let Some(event) = events.next().await else {
+                    // Without an id of an event the rest of the answer can never come.
+                    if let Some(id) = id.as_ref().filter(|id| !resumable && exchanges.waits(id)) {
+                        exchanges.fail(Some(id), &Failure::Lost("its answer broke off".to_owned()));
+                        let error = serde_json::json!({"code": -32_000, "message": "the answer broke off"});
+                        let data = serde_json::json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+                        let last = Sse { data: Some(data), ..Sse::default() };
+                        return Some((Ok(last), (events, exchanges, None, ready, resumable)));
+                    }
+                    return None;
+                };
+                resumable |= event.id.is_some();
+                let (retry, mark) = (event.retry.map(|retry| retry.max(RETRY_LEAST_MS)), event.id);
+                let messages = match event.data {
+                    Some(frame) if event.name.is_none() => decoded(&exchanges, frame, id.clone()).await,
+                    _ => Vec::new(),
+                };
+                let datas = messages.iter().rev().filter_map(|message| serde_json::to_string(message).ok());
+                ready.extend(datas.map(|data| Sse { data: Some(data), ..Sse::default() }));
+                if retry.is_some() || mark.is_some() {
+                    ready.push(Sse { id: mark, retry, ..Sse::default() });
+                }
+            }
+        })
+        .boxed()
+    }
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = Failure;
+
+    async fn post_message(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Failure>> {
+        let headers = headers(session_id.as_deref(), None, custom);
+        let post = self.post(self.0.url.clone(), &message, headers);
+        let outcome = match id_of(&message).filter(|_| is_discovery(&message)) {
+            None => post.await,
+            // Servers of the older generation refuse this in all ways there are, silence among them.
+            Some(id) => match timeout(DISCOVER_WITHIN, post).await {
+                Ok(Err(Failure::Status { status, .. })) if !matches!(status, 401 | 403 | 429) => {
+                    return Ok(StreamableHttpPostResponse::Json(not_discoverable(id.clone()), None));
+                }
+                Ok(Err(Failure::Malformed(_))) | Err(_) => {
+                    self.0.exchanges.forget(id);
+                    return Ok(StreamableHttpPostResponse::Json(not_discoverable(id.clone()), None));
+                }
+                Ok(outcome) => outcome,
+            },
+        };
+        match outcome {
+            Ok((Answer::Accepted, _)) => Ok(StreamableHttpPostResponse::Accepted),
+            Ok((Answer::Body(messages), session)) => {
+                let answer = messages.into_iter().find(|message| {
+                    matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
+                });
+                let nothing = || Failure::Malformed("its answer holds no result".to_owned());
+                Ok(StreamableHttpPostResponse::Json(
+                    answer.ok_or_else(nothing).map_err(StreamableHttpError::Client)?,
+                    session,
+                ))
+            }
+            Ok((Answer::Stream(response), session)) => {
+                let events = self.events(response, id_of(&message).cloned());
+                Ok(StreamableHttpPostResponse::Sse(events, session))
+            }
+            Err(Failure::SessionLost) => Err(StreamableHttpError::SessionExpired),
+            Err(failure) => Err(StreamableHttpError::Client(failure)),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), StreamableHttpError<Failure>> {
+        let headers = headers(Some(&session_id), None, custom);
+        let request = self.0.client.delete(self.0.url.clone()).headers(self.0.headers.clone()).headers(headers);
+        // Many servers keep no sessions, or none that can be ended; there is nothing to do about that.
+        let _ = request.send().await;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Failure>> {
+        let headers = headers(session_id.as_deref(), last_event_id.as_deref(), custom);
+        match self.open(self.0.url.clone(), headers).await {
+            Ok(response) => Ok(self.events(response, None)),
+            // Asking again would change nothing.
+            Err(Failure::Status { status: 400..=499, .. } | Failure::SessionLost | Failure::Malformed(_)) => {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            Err(failure) => Err(StreamableHttpError::Client(failure)),
+        }
+    }
+}
+
+fn headers(session: Option<&str>, last_event: Option<&str>, custom: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
+    let mut headers: HeaderMap = custom.into_iter().collect();
+    let own = [(SESSION_ID, session), (LAST_EVENT_ID, last_event)];
+    for (name, value) in own {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+/// The media type of a body, without its parameters.
+fn media_type(response: &reqwest::Response) -> String {
+    let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+fn unreachable(error: &reqwest::Error) -> Failure {
+    if error.is_connect() || error.is_timeout() {
+        return Failure::Unreachable(root_cause(error));
+    }
+    Failure::Lost(root_cause(error))
+}
+
+/// The address of an entry: `https`, or `http` where that is allowed.
+///
+/// # Errors
+/// It is none, or it is not allowed.
+pub(super) fn address(endpoint: &Endpoint) -> Result<Url, Failure> {
+    let url = Url::parse(&endpoint.url).map_err(|error| Failure::Address(format!("its url is none: {error}")))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Failure::Address("its url holds a login; write that into headers".to_owned()));
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if endpoint.allow_http || is_loopback(&url) => Ok(url),
+        "http" => Err(Failure::Address(
+            "its url is http to another machine, which anybody between can read; write https, or allow_http: true"
+                .to_owned(),
+        )),
+        other => Err(Failure::Address(format!("its url begins with {other}: instead of https:"))),
+    }
+}
+
+/// The address is on this machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}

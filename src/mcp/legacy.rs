@@ -1,0 +1,100 @@
+//! HTTP with SSE, the transport of the protocol's first revision: one stream of events for all that the server says, and an
+//! address, named in the first event, for all that we say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use reqwest::Url;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::exchange::Exchanges;
+use super::failure::{Failure, one_line};
+use super::frame::Frame;
+use super::http::{Events, HttpClient};
+use super::stdio::decoded;
+
+/// Messages that wait to be taken.
+const WAITING: usize = 256;
+/// How long the acknowledgement of one message may take; answers come over the stream.
+const POST_WITHIN: Duration = Duration::from_secs(60);
+
+/// The connection to one server.
+pub(super) struct Legacy {
+    client: HttpClient,
+    /// Where our messages go.
+    target: Url,
+    incoming: mpsc::Receiver<ServerJsonRpcMessage>,
+    _reading: DropGuard,
+}
+
+impl Legacy {
+    /// Opens the stream and waits for the address.
+    ///
+    /// # Errors
+    /// There is no such stream, or the address is on another origin.
+    pub(super) async fn open(client: HttpClient, exchanges: Arc<Exchanges>) -> Result<Self, Failure> {
+        let response = client.open(client.url().clone(), HeaderMap::new()).await?;
+        let mut events = Events::new(response);
+        let target = loop {
+            let Some(event) = events.next().await else {
+                return Err(Failure::Malformed("its stream of events ended before it named an address".to_owned()));
+            };
+            if event.name.as_deref() != Some("endpoint") {
+                continue;
+            }
+            let Some(Frame::Whole(address)) = event.data else { continue };
+            let address = String::from_utf8_lossy(&address).trim().to_owned();
+            break client.url().join(&address).map_err(|error| Failure::Malformed(error.to_string()))?;
+        };
+        if target.origin() != client.url().origin() {
+            return Err(Failure::Redirected(one_line(&target.origin().ascii_serialization(), 200)));
+        }
+        let (messages, incoming) = mpsc::channel(WAITING);
+        let over = CancellationToken::new();
+        let reading = over.clone().drop_guard();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = read(events, exchanges, messages) => {}
+            }
+        });
+        Ok(Self { client, target, incoming, _reading: reading })
+    }
+}
+
+async fn read(mut events: Events, exchanges: Arc<Exchanges>, messages: mpsc::Sender<ServerJsonRpcMessage>) {
+    while let Some(event) = events.next().await {
+        let Some(frame) = event.data.filter(|_| event.name.is_none()) else { continue };
+        for message in decoded(&exchanges, frame, None).await {
+            if messages.send(message).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Transport<RoleClient> for Legacy {
+    type Error = Failure;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
+        let (client, target) = (self.client.clone(), self.target.clone());
+        async move {
+            let posted = tokio::time::timeout(POST_WITHIN, client.deliver(target, &message)).await;
+            posted.unwrap_or(Err(Failure::Timeout(POST_WITHIN)))
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.incoming.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), Failure> {
+        self.incoming.close();
+        Ok(())
+    }
+}

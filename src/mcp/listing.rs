@@ -1,0 +1,185 @@
+//! The answers to `tools/list`, tool by tool: one that cannot be read is left out with a line that says why.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::domain::tool::{Annotations, DESCRIPTION_BYTES, ServerName, Source, Tool, ToolKind};
+
+/// The most tools of one server.
+pub(super) const TOOLS_MAX: usize = 10_000;
+/// The most bytes of all tools of one server.
+pub(super) const LIST_BYTES: usize = 32 * 1024 * 1024;
+/// The longest description of one tool with its schema, in bytes.
+const TOOL_BYTES: usize = 256 * 1024;
+/// The longest own name of a tool, in bytes.
+const NAME_BYTES: usize = 256;
+/// The most warnings that are told one by one.
+const WARNINGS_MAX: usize = 20;
+
+/// One page of a list.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    /// The tools.
+    pub tools: Vec<Tool>,
+    /// Where the next page begins; none on the last one.
+    pub next: Option<String>,
+    /// Tools that could not be read, one line each.
+    pub warnings: Vec<String>,
+    /// Bytes of the page.
+    pub bytes: usize,
+}
+
+/// Reads one page, of which `Format B` is a bare list.
+///
+/// # Errors
+/// A sentence about what it is instead.
+pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Paged<'a> {
+        #[serde(borrow)]
+        tools: Vec<&'a RawValue>,
+        #[serde(borrow, default)]
+        next_cursor: Option<Cow<'a, str>>,
+    }
+    let text = result.get();
+    let (tools, next) = if text.starts_with('[') {
+        (serde_json::from_str::<Vec<&RawValue>>(text).map_err(|error| error.to_string())?, None)
+    } else {
+        let paged: Paged<'_> =
+            serde_json::from_str(text).map_err(|error| format!("the list of tools cannot be read: {error}"))?;
+        (paged.tools, paged.next_cursor.filter(|next| !next.is_empty()).map(Cow::into_owned))
+    };
+    let mut page = Page { next, bytes: text.len(), ..Page::default() };
+    for (index, raw) in tools.into_iter().enumerate() {
+        match tool(server, raw) {
+            Ok(tool) => page.tools.push(tool),
+            Err(why) => warn(&mut page.warnings, || format!("tool {} of {server} is left out: {why}", index + 1)),
+        }
+    }
+    Ok(page)
+}
+
+/// Adds a warning, unless there are too many of them.
+pub(super) fn warn(warnings: &mut Vec<String>, warning: impl FnOnce() -> String) {
+    if warnings.len() < WARNINGS_MAX {
+        warnings.push(warning());
+    } else if warnings.len() == WARNINGS_MAX {
+        warnings.push("more warnings are not shown".to_owned());
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireTool<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(default)]
+    title: Value,
+    #[serde(default)]
+    description: Value,
+    #[serde(default, alias = "input_schema", alias = "parameters")]
+    input_schema: Value,
+    #[serde(default)]
+    annotations: Value,
+}
+
+fn tool(server: &ServerName, raw: &RawValue) -> Result<Tool, String> {
+    if raw.get().len() > TOOL_BYTES {
+        return Err(format!("its {} bytes are more than {TOOL_BYTES}", raw.get().len()));
+    }
+    let WireTool { name, title, description, input_schema, annotations } =
+        serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
+    if name.is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
+        return Err(format!("its name is empty, longer than {NAME_BYTES} bytes, or has control characters"));
+    }
+    let input_schema = match input_schema {
+        Value::Null => json!({"type": "object", "properties": {}}),
+        Value::Object(_) => input_schema,
+        _ => return Err(format!("the schema of {name} is no object")),
+    };
+    let hint = |key: &str| annotations.get(key).and_then(Value::as_bool);
+    let text = |value: Value| match value {
+        Value::String(mut text) => {
+            text.truncate(text.floor_char_boundary(DESCRIPTION_BYTES));
+            Some(text)
+        }
+        _ => None,
+    };
+    Ok(Tool {
+        source: Source::Server(server.clone()),
+        name: name.into(),
+        title: text(title).or_else(|| annotations.get("title").cloned().and_then(text)),
+        description: text(description).unwrap_or_default(),
+        input_schema: Arc::new(input_schema),
+        annotations: Annotations {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        },
+        kind: ToolKind::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Page, String> {
+        page(&ServerName::new("s"), serde_json::from_str(text).unwrap())
+    }
+
+    fn names(page: &Page) -> Vec<&str> {
+        page.tools.iter().map(|tool| &*tool.name).collect()
+    }
+
+    #[test]
+    fn a_page_is_read_with_its_cursor() {
+        let page = read(
+            r#"{"tools":[{"name":"a","description":"d","inputSchema":{"type":"object"},
+            "annotations":{"readOnlyHint":true,"idempotentHint":"yes"}}],"nextCursor":"c","ttlMs":5}"#,
+        );
+        let page = page.unwrap();
+        assert_eq!((names(&page), page.next.as_deref()), (vec!["a"], Some("c")));
+        let expected = Annotations { read_only: Some(true), ..Annotations::default() };
+        assert_eq!(page.tools[0].annotations, expected);
+        assert_eq!(page.tools[0].description, "d");
+    }
+
+    #[test]
+    fn a_bare_list_is_read() {
+        let page =
+            read(r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}},{"name":"b"}]"#).unwrap();
+        assert_eq!(names(&page), ["a", "b"]);
+        assert!(page.tools[0].input_schema["properties"]["x"].is_object());
+        assert_eq!(*page.tools[1].input_schema, json!({"type": "object", "properties": {}}));
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_read_is_left_out_alone() {
+        let page =
+            read(r#"{"tools":[{"name":"a"},{"nome":"b"},7,{"name":""},{"name":"c","inputSchema":[]},{"name":"d"}]}"#);
+        let page = page.unwrap();
+        assert_eq!(names(&page), ["a", "d"]);
+        assert_eq!(page.warnings.len(), 4, "{:?}", page.warnings);
+        assert!(page.warnings[0].starts_with("tool 2 of s is left out: missing field `name`"), "{:?}", page.warnings);
+    }
+
+    #[test]
+    fn warnings_are_bounded() {
+        let many = format!("[{}]", vec!["0"; 1_000].join(","));
+        let page = read(&many).unwrap();
+        assert_eq!(page.warnings.len(), WARNINGS_MAX + 1);
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        assert!(read(r#"{"content":[]}"#).is_err());
+        assert!(read("7").is_err());
+    }
+}

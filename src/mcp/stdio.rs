@@ -1,0 +1,158 @@
+//! A server as a child process: a message a line on its standard input and output. Reading and writing are tasks of their own,
+//! so that neither a server that stops reading nor one that floods us stops the other direction.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable};
+use super::failure::Failure;
+use super::frame::{Frame, Lines};
+use super::process::{Group, Life, Process};
+
+/// How long one message may take to be written before the server counts as one that stopped reading.
+const WRITE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a server, its start included, may take to say which revisions it speaks before it counts as one of the older
+/// generation. One of the newer that is taken for one of the older refuses, so this leaves a slow start its time.
+pub(super) const DISCOVER_WITHIN: Duration = Duration::from_secs(8);
+/// How long the last messages of a child that has ended are waited for.
+const LAST_WITHIN: Duration = Duration::from_millis(200);
+/// Messages that wait to be written, and that wait to be taken.
+const WAITING: usize = 256;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 * 1024;
+/// A larger message is read on a thread where nothing else waits.
+const LARGE_BYTES: usize = 128 * 1024;
+
+/// The connection to one child.
+pub(super) struct Stdio {
+    outgoing: Option<mpsc::Sender<(Option<RequestId>, Vec<u8>)>>,
+    incoming: mpsc::Receiver<ServerJsonRpcMessage>,
+    early: mpsc::WeakSender<ServerJsonRpcMessage>,
+    exchanges: Arc<Exchanges>,
+    life: Life,
+    group: Group,
+}
+
+impl Stdio {
+    /// Begins to read and to write.
+    pub(super) fn new((process, group): (Process, Group), exchanges: Arc<Exchanges>) -> Self {
+        let Process { stdin, stdout, life } = process;
+        let (outgoing, lines) = mpsc::channel(WAITING);
+        let (messages, incoming) = mpsc::channel(WAITING);
+        tokio::spawn(write(stdin, lines, Arc::clone(&exchanges), life.clone()));
+        let early = messages.downgrade();
+        tokio::spawn(read(stdout, messages, Arc::clone(&exchanges)));
+        Self { outgoing: Some(outgoing), incoming, early, exchanges, life, group }
+    }
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.exchanges.outgoing(&message);
+        let id = id_of(&message).cloned();
+        if let Some(id) = id.clone().filter(|_| is_discovery(&message)) {
+            let (exchanges, early) = (Arc::clone(&self.exchanges), self.early.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(DISCOVER_WITHIN).await;
+                if exchanges.waits(&id) {
+                    exchanges.forget(&id);
+                    if let Some(early) = early.upgrade() {
+                        // A connection that is gone needs no answer.
+                        let _ = early.send(not_discoverable(id)).await;
+                    }
+                }
+            });
+        }
+        let outgoing = self.outgoing.clone();
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+            outgoing.ok_or_else(gone)?.send((id, line)).await.map_err(|_| gone())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        tokio::select! {
+            biased;
+            message = self.incoming.recv() => return message,
+            _ = self.life.ended() => {}
+        }
+        // Its last messages may still be in the pipe; something that left its group may hold that open.
+        timeout(LAST_WITHIN, self.incoming.recv()).await.ok().flatten()
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.outgoing = None;
+        self.life.close(self.group).await;
+        Ok(())
+    }
+}
+
+async fn write(
+    mut stdin: ChildStdin,
+    mut lines: mpsc::Receiver<(Option<RequestId>, Vec<u8>)>,
+    exchanges: Arc<Exchanges>,
+    life: Life,
+) {
+    while let Some((id, line)) = lines.recv().await {
+        if id.as_ref().is_some_and(|id| !exchanges.waits(id)) {
+            continue;
+        }
+        let written = timeout(WRITE_WITHIN, async {
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        });
+        let why = match written.await {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the server stopped reading".to_owned(),
+        };
+        exchanges.fail(id.as_ref(), &Failure::Lost(why));
+        life.kill();
+        return;
+    }
+}
+
+async fn read(mut stdout: ChildStdout, messages: mpsc::Sender<ServerJsonRpcMessage>, exchanges: Arc<Exchanges>) {
+    let (mut lines, mut piece) = (Lines::default(), vec![0; READ_BYTES]);
+    loop {
+        let Ok(read @ 1..) = stdout.read(&mut piece).await else { return };
+        let mut frames = Vec::new();
+        lines.push(&piece[..read], |frame| frames.push(frame));
+        for frame in frames {
+            for message in decoded(&exchanges, frame, None).await {
+                if messages.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Reads one message, a large one on a thread of its own.
+pub(super) async fn decoded(
+    exchanges: &Arc<Exchanges>,
+    frame: Frame,
+    hint: Option<RequestId>,
+) -> Vec<ServerJsonRpcMessage> {
+    match &frame {
+        Frame::Whole(bytes) if bytes.len() > LARGE_BYTES => {
+            let exchanges = Arc::clone(exchanges);
+            let reading = tokio::task::spawn_blocking(move || exchanges.incoming(frame, hint.as_ref()));
+            reading.await.unwrap_or_default()
+        }
+        _ => exchanges.incoming(frame, hint.as_ref()),
+    }
+}

@@ -1,0 +1,7 @@
+//! Tool servers over MCP: real ones of the ecosystem, and hostile ones of our own.
+
+mod children;
+mod ecosystem;
+mod stdio;
+mod support;
+mod web;

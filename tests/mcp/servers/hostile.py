@@ -1,0 +1,175 @@
+"""A tool server that speaks MCP on standard input and output, and misbehaves in the way that its first argument names."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+mode = sys.argv[1]
+out = sys.stdout
+lock = threading.Lock()
+cancelled = []
+
+
+def write(text):
+    with lock:
+        out.write(text)
+        out.flush()
+
+
+def send(message):
+    write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+
+
+def text(ident, words, **more):
+    send({"id": ident, "result": {"content": [{"type": "text", "text": words}], **more}})
+
+
+def tool(name, **more):
+    return {"name": name, "description": "does " + name, "inputSchema": {"type": "object"}, **more}
+
+
+TOOLS = ["echo", "slow", "cancelled", "environment", "meta", "big", "blocks", "images", "pids", "die", "asks", "loris", "noise", "bare", "fails"]
+
+
+def listing(ident, params):
+    if mode == "hang-list":
+        return
+    if mode == "bare-list":
+        broken = [{"description": "without a name"}, 7]
+        return send({"id": ident, "result": [tool("echo"), *broken, {"name": "plain"}]})
+    if mode == "many":
+        at = int(params.get("cursor", 0))
+        page = [tool(f"tool_{n}") for n in range(at, at + 1000)]
+        return send({"id": ident, "result": {"tools": page, "nextCursor": str(at + 1000)}})
+    if mode == "circle":
+        return send({"id": ident, "result": {"tools": [tool("echo")], "nextCursor": "again"}})
+    send({"id": ident, "result": {"tools": [tool(name) for name in TOOLS]}})
+
+
+def slow(ident, arguments, token):
+    seconds = arguments.get("seconds", 5)
+    if token is not None:
+        for step in range(3):
+            send({"method": "notifications/progress", "params": {"progressToken": token, "progress": step, "total": 3}})
+    time.sleep(seconds)
+    text(ident, "late")
+
+
+def loris(ident):
+    for letter in json.dumps({"jsonrpc": "2.0", "id": ident, "result": {"content": []}}):
+        write(letter)
+        time.sleep(1)
+    write("\n")
+
+
+def call(ident, params):
+    if mode == "hang-call":
+        return
+    name, arguments, meta = params["name"], params.get("arguments", {}), params.get("_meta", {})
+    if name == "echo":
+        text(ident, arguments.get("text", ""))
+    elif name == "fails":
+        text(ident, "it went wrong", isError=True)
+    elif name == "slow":
+        threading.Thread(target=slow, args=(ident, arguments, meta.get("progressToken")), daemon=True).start()
+    elif name == "loris":
+        threading.Thread(target=loris, args=(ident,), daemon=True).start()
+    elif name == "cancelled":
+        text(ident, json.dumps(cancelled))
+    elif name == "environment":
+        text(ident, json.dumps(dict(os.environ)))
+    elif name == "meta":
+        text(ident, json.dumps(meta))
+    elif name == "bare":
+        send({"id": ident, "result": {"structuredContent": {"answer": 42}}})
+    elif name == "big":
+        write('{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"begin' % ident)
+        piece = "x" * (1024 * 1024)
+        for _ in range(arguments["megabytes"]):
+            write(piece)
+        write('end"}]}}\n')
+    elif name == "blocks":
+        write('{"jsonrpc":"2.0","id":%d,"result":{"content":[' % ident)
+        block = '{"type":"text","text":"block"},' * 1000
+        for _ in range(arguments["thousands"]):
+            write(block)
+        write('{"type":"text","text":"end"}]}}\n')
+    elif name == "images":
+        image = {"type": "image", "mimeType": "image/png", "data": "A" * arguments["bytes"]}
+        send({"id": ident, "result": {"content": [image] * arguments["count"]}})
+    elif name == "pids":
+        child = subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 1000 & wait"])
+        text(ident, json.dumps([os.getpid(), child.pid]))
+    elif name == "die":
+        print("Error: the disk is full, token is " + os.environ.get("SECRET", ""), file=sys.stderr, flush=True)
+        os._exit(3)
+    elif name == "asks":
+        send({"id": "s1", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 10}})
+        send({"id": "s2", "method": "roots/list"})
+        request = {"message": "your password?", "requestedSchema": {"type": "object", "properties": {}}}
+        send({"id": "s3", "method": "elicitation/create", "params": request})
+        answers = [json.loads(sys.stdin.readline()) for _ in range(3)]
+        text(ident, json.dumps(sorted(answers, key=lambda answer: str(answer.get("id")))))
+    elif name == "noise":
+        write("Listening on port 3000\n\n{]\n[1, 2]\nnull\n\"text\"\n")
+        text(ident + 1000, "of another")
+        text("x", "of nobody")
+        send({"result": {"content": []}})
+        send({"id": ident + 1, "error": {"code": 1, "message": "of another"}})
+        write("\x1b[32mdone\x1b[0m ")
+        text(ident, arguments["text"])
+        text(ident, "once more")
+    else:
+        send({"id": ident, "error": {"code": -32602, "message": "Unknown tool: " + name}})
+
+
+def storm():
+    while True:
+        for _ in range(10):
+            send({"method": "notifications/tools/list_changed"})
+        time.sleep(0.01)
+
+
+def main():
+    if mode == "hang-start":
+        time.sleep(1000)
+    if mode == "crash":
+        print("Error: API_KEY is not set", file=sys.stderr, flush=True)
+        sys.exit(2)
+    for line in sys.stdin:
+        message = json.loads(line)
+        ident, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+        if method == "server/discover":
+            if mode == "strict":
+                sys.exit(1)
+            if mode == "silent":
+                continue
+            send({"id": ident, "error": {"code": -32601, "message": "Method not found"}})
+        elif method == "initialize":
+            if mode == "hang-initialize":
+                continue
+            about = {"name": "hostile", "version": "1"}
+            announces = {"tools": {"listChanged": True}}
+            result = {"protocolVersion": params["protocolVersion"], "capabilities": announces, "serverInfo": about}
+            send({"id": ident, "result": result})
+        elif method == "notifications/initialized":
+            if mode == "storm":
+                threading.Thread(target=storm, daemon=True).start()
+            if mode == "deaf":
+                time.sleep(1000)
+        elif method == "notifications/cancelled":
+            cancelled.append(params["requestId"])
+        elif method == "tools/list":
+            listing(ident, params)
+        elif method == "tools/call":
+            call(ident, params)
+        elif method == "ping":
+            send({"id": ident, "result": {}})
+        elif ident is not None and method:
+            send({"id": ident, "error": {"code": -32601, "message": "Method not found"}})
+
+
+main()

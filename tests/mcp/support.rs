@@ -1,0 +1,143 @@
+//! Servers to talk to, and a short way to talk to them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use staffai::domain::tool::{CallError, Effect, ResultLimits, ServerName, ToolRequest, ToolResult};
+use staffai::mcp::McpServers;
+use staffai::ports::tools::{Command, ConnectError, Endpoint, HttpProtocol, ServerEntry, Transport};
+use staffai::ports::{ToolServer, ToolServers};
+
+/// As long as a server may take to connect.
+pub const CONNECT: Duration = Duration::from_secs(10);
+
+/// Bytes of memory that may be in use after a result of 500 MB, with other tests in the same process.
+pub const GROWN_MAX: u64 = 128 * 1024 * 1024;
+
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+pub fn servers() -> McpServers {
+    // Another test may have done it already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    McpServers { guardian: Some(PathBuf::from(env!("CARGO_BIN_EXE_staffai"))) }
+}
+
+fn entry(transport: Transport) -> ServerEntry {
+    ServerEntry {
+        name: ServerName::new("server"),
+        transport,
+        timeout: None,
+        allowed_tools: Vec::new(),
+        description: None,
+        always_ask: false,
+        side_effects: None,
+        trusted: false,
+    }
+}
+
+pub fn stdio(program: &str, args: &[&str]) -> ServerEntry {
+    stdio_with(program, args, &[])
+}
+
+#[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
+pub fn stdio_with(program: &str, args: &[&str], env: &[(&str, &str)]) -> ServerEntry {
+    let mut own = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap().into())]);
+    own.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())));
+    let args = args.iter().map(|arg| (*arg).into()).collect();
+    entry(Transport::Stdio(Command { program: program.to_owned(), args, env: own, cwd: None }))
+}
+
+pub fn hostile(mode: &str) -> ServerEntry {
+    hostile_with(mode, &[])
+}
+
+pub fn hostile_with(mode: &str, env: &[(&str, &str)]) -> ServerEntry {
+    let script = root().join("tests/mcp/servers/hostile.py");
+    stdio_with(&python("python3"), &[script.to_str().unwrap(), mode], env)
+}
+
+/// A program of the Python environment of the tests.
+pub fn python(program: &str) -> String {
+    installed(&format!(".venv-tests/bin/{program}"))
+}
+
+/// A server from npm.
+pub fn node(module: &str) -> String {
+    installed(&format!(".node-tests/node_modules/{module}"))
+}
+
+fn installed(path: &str) -> String {
+    let path = root().join(path);
+    assert!(path.exists(), "{} is missing; ./test installs it", path.display());
+    path.to_str().unwrap().to_owned()
+}
+
+pub fn endpoint(url: &str) -> Endpoint {
+    Endpoint { url: url.to_owned(), protocol: HttpProtocol::Either, headers: BTreeMap::new(), allow_http: false }
+}
+
+pub fn http(endpoint: Endpoint) -> ServerEntry {
+    entry(Transport::Http(endpoint))
+}
+
+pub async fn try_connect(entry: &ServerEntry) -> Result<Arc<dyn ToolServer>, ConnectError> {
+    try_connect_within(entry, CONNECT).await
+}
+
+pub async fn try_connect_within(entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError> {
+    servers().connect(entry, within).await
+}
+
+pub async fn connect(entry: &ServerEntry) -> Arc<dyn ToolServer> {
+    try_connect(entry).await.unwrap()
+}
+
+pub fn request(name: &str, arguments: Value) -> ToolRequest {
+    let arguments: Map<String, Value> = serde_json::from_value(arguments).unwrap();
+    ToolRequest {
+        name: name.into(),
+        arguments,
+        effect: Effect::Changes,
+        deadline: Duration::from_secs(30),
+        limits: ResultLimits::default(),
+        trace: None,
+    }
+}
+
+pub async fn call(server: &Arc<dyn ToolServer>, name: &str, arguments: Value) -> Result<ToolResult, CallError> {
+    server.call(&request(name, arguments), None).await
+}
+
+pub async fn text(server: &Arc<dyn ToolServer>, name: &str, arguments: Value) -> String {
+    call(server, name, arguments).await.unwrap().to_text()
+}
+
+pub async fn names(server: &Arc<dyn ToolServer>) -> Vec<String> {
+    server.list().await.unwrap().tools.into_iter().map(|tool| tool.name.to_string()).collect()
+}
+
+/// Bytes of memory that this process has resident.
+pub fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Waits until something holds, or fails the test.
+pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let until = tokio::time::Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(tokio::time::Instant::now() < until, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a process runs; one that only waits to be reaped does not.
+pub fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).is_some_and(|state| state != 'Z')
+}

@@ -1,0 +1,324 @@
+//! Servers over HTTP: hostile ones in this process, and what they get to see.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use futures_util::StreamExt;
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use staffai::domain::tool::{CallErrorKind, Effect, ToolRequest};
+use staffai::ports::tools::{ConnectErrorKind, Endpoint, HttpProtocol};
+use tokio::time::Instant;
+
+use crate::support::{
+    GROWN_MAX, call, connect, endpoint, http, names, request, resident, text, try_connect, try_connect_within,
+};
+
+/// A server whose behaviour is a function of what it is asked.
+struct Web {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<HeaderMap>>>,
+}
+
+type Behaviour = Arc<dyn Fn(&Value, &HeaderMap) -> Response + Send + Sync>;
+
+impl Web {
+    async fn start(behave: impl Fn(&Value, &HeaderMap) -> Response + Send + Sync + 'static) -> Self {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let state: (Behaviour, _) = (Arc::new(behave), Arc::clone(&seen));
+        let app = Router::new().fallback(routing::any(answer)).with_state(state);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { address, seen }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    fn with_key(&self) -> Endpoint {
+        let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer sesame-open".into())]);
+        Endpoint { headers, ..endpoint(&self.url()) }
+    }
+}
+
+async fn answer(
+    State((behave, seen)): State<(Behaviour, Arc<Mutex<Vec<HeaderMap>>>)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    seen.lock().push(headers.clone());
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    behave(&message, &headers)
+}
+
+/// What a well-behaved server of the older generation answers.
+fn well(message: &Value, session: &str) -> Response {
+    let id = &message["id"];
+    let result = match message["method"].as_str() {
+        Some("initialize") => {
+            let about = json!({"name": "web", "version": "1"});
+            let version = &message["params"]["protocolVersion"];
+            json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about})
+        }
+        Some("tools/list") => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+        Some("tools/call") => {
+            json!({"content": [{"type": "text", "text": message["params"]["arguments"]["text"]}]})
+        }
+        Some("ping") => json!({}),
+        Some(method) if method.starts_with("notifications/") => return StatusCode::ACCEPTED.into_response(),
+        Some(_) => {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            return axum::Json(json!({"jsonrpc": "2.0", "id": id, "error": error})).into_response();
+        }
+        None => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    };
+    let body = axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    ([("mcp-session-id", session.to_owned())], body).into_response()
+}
+
+#[tokio::test]
+async fn statuses_are_told_apart_when_connecting_and_when_calling() {
+    let cases = [
+        (401, ConnectErrorKind::Unauthorized, CallErrorKind::Unauthorized),
+        (403, ConnectErrorKind::Forbidden, CallErrorKind::Forbidden),
+        (404, ConnectErrorKind::NotFound, CallErrorKind::Lost),
+        (429, ConnectErrorKind::RateLimited, CallErrorKind::RateLimited),
+        (500, ConnectErrorKind::Failed, CallErrorKind::Failed),
+        (503, ConnectErrorKind::Failed, CallErrorKind::Failed),
+    ];
+    for (status, connecting, calling) in cases {
+        let refusal = move || {
+            let status = StatusCode::from_u16(status).unwrap();
+            (status, [("retry-after", "7")], "wrong key sesame-open").into_response()
+        };
+        let closed = Web::start(move |_, _| refusal()).await;
+        let error = try_connect(&http(closed.with_key())).await.err().unwrap();
+        println!("{status}: {error}");
+        assert_eq!(error.kind, connecting, "{error}");
+        assert!(!error.to_string().contains("sesame"), "{error}");
+        let picky = Web::start(move |message, _| match message["method"].as_str() {
+            Some("tools/call") => refusal(),
+            _ => well(message, "one"),
+        });
+        let server = connect(&http(picky.await.with_key())).await;
+        let error = call(&server, "echo", json!({})).await.unwrap_err();
+        assert_eq!(error.kind, calling, "{status}: {error}");
+        if status == 429 {
+            assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn credentials_never_cross_to_another_origin() {
+    let other = Web::start(|message, _| well(message, "one")).await;
+    let target = other.url();
+    for status in [301, 302, 307, 308] {
+        let target = target.clone();
+        let redirecting = Web::start(move |_, _| {
+            (StatusCode::from_u16(status).unwrap(), [("location", target.clone())]).into_response()
+        });
+        let error = try_connect(&http(redirecting.await.with_key())).await.err().unwrap();
+        assert_eq!(error.kind, ConnectErrorKind::Redirected, "{error}");
+    }
+    let elsewhere = other.url();
+    let naming = Web::start(move |_, _| {
+        let event = format!("event: endpoint\ndata: {elsewhere}\n\n");
+        ([("content-type", "text/event-stream")], event).into_response()
+    });
+    let endpoint = Endpoint { protocol: HttpProtocol::Sse, ..naming.await.with_key() };
+    let error = try_connect(&http(endpoint)).await.err().unwrap();
+    assert_eq!(error.kind, ConnectErrorKind::Redirected, "{error}");
+    println!("row 37: requests that reached the other origin: {}", other.seen.lock().len());
+    assert!(other.seen.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_redirect_within_the_origin_is_followed_with_the_method() {
+    let server = Web::start(|message, headers| {
+        let moved = headers.get("x-moved").is_none() && message["method"] == "never";
+        if moved { StatusCode::NOT_FOUND.into_response() } else { well(message, "one") }
+    })
+    .await;
+    let url = server.url();
+    let front = Router::new()
+        .route("/mcp", routing::any(|| async { (StatusCode::TEMPORARY_REDIRECT, [("location", "/v2")]) }))
+        .route("/v2", routing::any(move |body: Bytes| async move { forward(&url, body).await }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, front).await });
+    let server = connect(&http(endpoint(&format!("http://{address}/mcp")))).await;
+    assert_eq!(text(&server, "echo", json!({"text": "moved"})).await, "moved");
+}
+
+async fn forward(url: &str, body: Bytes) -> Response {
+    let client = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
+    let answer = client.post(url).header("content-type", "application/json").body(body).send().await.unwrap();
+    let status = answer.status();
+    let kind = answer.headers().get("content-type").cloned();
+    let mut response = (status, answer.bytes().await.unwrap()).into_response();
+    if let Some(kind) = kind {
+        response.headers_mut().insert("content-type", kind);
+    }
+    response
+}
+
+#[tokio::test]
+async fn each_server_gets_its_own_credentials_alone() {
+    let (one, other) =
+        (Web::start(|message, _| well(message, "a")).await, Web::start(|message, _| well(message, "b")).await);
+    let (first, second) = (connect(&http(one.with_key())).await, connect(&http(endpoint(&other.url()))).await);
+    text(&first, "echo", json!({"text": "x"})).await;
+    text(&second, "echo", json!({"text": "x"})).await;
+    assert!(one.seen.lock().iter().all(|headers| headers["authorization"] == "Bearer sesame-open"));
+    let leaked = other.seen.lock().iter().filter(|headers| headers.contains_key("authorization")).count();
+    println!("row 38: credentials of another server seen: {leaked}");
+    assert_eq!(leaked, 0);
+}
+
+#[tokio::test]
+async fn a_lost_session_is_begun_again_and_no_change_is_made_twice() {
+    for lost in [StatusCode::NOT_FOUND, StatusCode::BAD_REQUEST] {
+        let (sessions, executed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begun, ran) = (Arc::clone(&sessions), Arc::clone(&executed));
+        let web = Web::start(move |message, headers| {
+            if message["method"] == "initialize" {
+                return well(message, &format!("s{}", begun.fetch_add(1, Ordering::SeqCst)));
+            }
+            let session = headers.get("mcp-session-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
+            if message["method"] == "tools/call" {
+                ran.fetch_add(1, Ordering::SeqCst);
+                // The server forgets each session with its first call, after it ran.
+                if session == "s0" || session == "s2" {
+                    return (lost, "Bad Request: No valid session ID provided").into_response();
+                }
+            }
+            well(message, &session)
+        })
+        .await;
+        let server = connect(&http(endpoint(&web.url()))).await;
+        let mut changes = server.changes();
+        let changing = call(&server, "echo", json!({"text": "x"})).await.unwrap_err();
+        assert_eq!(changing.kind, CallErrorKind::Lost);
+        assert!(changing.message.contains("not repeated"), "{changing}");
+        assert_eq!(executed.load(Ordering::SeqCst), 1);
+        assert!(changes.has_changed().unwrap(), "the list is read again");
+        changes.mark_unchanged();
+        assert_eq!(text(&server, "echo", json!({"text": "again"})).await, "again");
+
+        let server = connect(&http(endpoint(&web.url()))).await;
+        let reading = ToolRequest { effect: Effect::Reads, ..request("echo", json!({"text": "read"})) };
+        let before = executed.load(Ordering::SeqCst);
+        assert_eq!(server.call(&reading, None).await.unwrap().to_text(), "read");
+        assert_eq!(executed.load(Ordering::SeqCst), before + 2);
+        println!("row 28: after {lost} 1 change sent once, 1 read sent twice and answered");
+    }
+}
+
+#[tokio::test]
+async fn streams_that_drip_break_off_or_never_end_are_bounded() {
+    let web = Web::start(|message, _| {
+        if message["method"] != "tools/call" {
+            return well(message, "one");
+        }
+        let chunk = |text: &'static str| Ok::<_, Infallible>(Bytes::from(text));
+        let stream = match message["params"]["name"].as_str().unwrap() {
+            "broken" => futures_util::stream::iter([chunk("data: {\"jsonrpc\"")]).boxed(),
+            "drip" => futures_util::stream::unfold((), move |()| async move {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                Some((chunk(":"), ()))
+            })
+            .boxed(),
+            _ => {
+                let id = message["id"].clone();
+                let head =
+                    format!(r#"data: {{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"begin"#);
+                let head = futures_util::stream::iter([Ok(Bytes::from(head))]);
+                let middle = Bytes::from("x".repeat(1024 * 1024));
+                let middle = futures_util::stream::iter(std::iter::repeat_n(middle, 500).map(Ok));
+                head.chain(middle).chain(futures_util::stream::iter([chunk("end\"}]}}\n\n")])).boxed()
+            }
+        };
+        ([("content-type", "text/event-stream")], Body::from_stream(stream)).into_response()
+    })
+    .await;
+    let server = connect(&http(endpoint(&web.url()))).await;
+    let error = call(&server, "broken", json!({})).await.unwrap_err();
+    assert_eq!(error.kind, CallErrorKind::Lost, "{error}");
+    let deadline = Duration::from_millis(500);
+    let begun = Instant::now();
+    let dripping = ToolRequest { deadline, ..request("drip", json!({})) };
+    assert_eq!(server.call(&dripping, None).await.unwrap_err().kind, CallErrorKind::Timeout);
+    println!("row 26: a stream that drips is given up {:?} after the deadline", begun.elapsed() - deadline);
+    let before = resident();
+    let result = call(&server, "giant", json!({})).await.unwrap();
+    let grown = resident().saturating_sub(before);
+    println!("row 29: a stream of 500 MB leaves {} KiB more in memory", grown / 1024);
+    assert!(grown < GROWN_MAX, "{grown}");
+    let shown = result.to_text();
+    assert!(shown.starts_with("begin") && shown.contains("xend") && shown.len() <= 65_536);
+    assert!(text(&server, "giant", json!({})).await.len() <= 65_536, "the connection goes on");
+}
+
+#[tokio::test]
+async fn what_is_no_server_is_told_in_one_line() {
+    let page = Web::start(|_, _| ([("content-type", "text/html")], "<html>Welcome</html>").into_response()).await;
+    let error = try_connect(&http(endpoint(&page.url()))).await.err().unwrap();
+    assert_eq!(error.kind, ConnectErrorKind::NotMcp, "{error}");
+    let begun = Instant::now();
+    let nothing = try_connect(&http(endpoint("http://127.0.0.1:1/mcp"))).await.err().unwrap();
+    assert_eq!(nothing.kind, ConnectErrorKind::Unreachable, "{nothing}");
+    println!("a server that is not there is told after {:?}: {nothing}", begun.elapsed());
+    for url in
+        ["http://tools.example/mcp", "ftp://tools.example", "tools.example/mcp", "https://user:key@tools.example/"]
+    {
+        let error = try_connect(&http(endpoint(url))).await.err().unwrap();
+        assert_eq!(error.kind, ConnectErrorKind::InvalidAddress, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_costs_no_more_than_the_deadline() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let within = Duration::from_secs(1);
+    let begun = Instant::now();
+    let error = try_connect_within(&http(endpoint(&url)), within).await.err().unwrap();
+    assert_eq!(error.kind, ConnectErrorKind::Timeout);
+    assert!(begun.elapsed() < within + Duration::from_millis(250));
+}
+
+#[tokio::test]
+async fn a_dead_server_is_noticed_by_a_ping() {
+    let web = Web::start(|message, _| well(message, "one")).await;
+    let server = connect(&http(endpoint(&web.url()))).await;
+    server.ping().await.unwrap();
+    assert_eq!(names(&server).await, ["echo"]);
+    server.close().await;
+    assert!(server.ping().await.is_err());
+}
+
+#[tokio::test]
+async fn any_server_can_be_tried_from_the_command_line() {
+    let web = Web::start(|message, _| well(message, "one")).await;
+    let run = |args: &[&str]| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.arg("tools").args(args).args(["--server", &web.url()]).output()
+    };
+    let listed = run(&["list"]).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "echo: \n");
+    let called = run(&["call", "echo", r#"{"text": "by hand"}"#]).await.unwrap();
+    assert_eq!((String::from_utf8_lossy(&called.stdout).as_ref(), called.status.code()), ("by hand\n", Some(0)));
+    assert_eq!(run(&["call", "echo", "no json"]).await.unwrap().status.code(), Some(64));
+}
