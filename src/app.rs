@@ -25,6 +25,8 @@ pub mod reload;
 
 mod signals;
 
+mod tools;
+
 mod traces;
 
 use std::ffi::OsString;
@@ -122,6 +124,11 @@ enum Command {
     },
     /// Prints the effective configuration and where each value came from, secrets masked.
     Config(Options),
+    /// The tools of an MCP server, and one call by hand.
+    Tools {
+        #[command(subcommand)]
+        action: tools::Action,
+    },
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
     Guard {
@@ -144,6 +151,7 @@ impl Command {
             | Self::Check { options, .. }
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
+            Self::Tools { action } => action.options(),
         }
     }
 }
@@ -165,14 +173,17 @@ pub fn main(cli: &Cli) -> ExitCode {
         }
     };
     let code = runtime.block_on(async {
-        match cli.command {
+        match &cli.command {
             Command::Run(_) => commands::run(cli).await,
             Command::Chat(_) => chat::run(cli).await,
             Command::Playground(_) => playground(cli).await,
-            Command::Check { offline, models, .. } => check::run(cli, check::Scope { offline, models }).await,
+            Command::Check { offline, models, .. } => {
+                check::run(cli, check::Scope { offline: *offline, models: *models }).await
+            }
             Command::Health(_) => commands::health(cli).await,
-            Command::Tree { markdown, .. } => commands::tree(markdown),
+            Command::Tree { markdown, .. } => commands::tree(*markdown),
             Command::Config(_) => commands::config(cli),
+            Command::Tools { action } => tools::run(action).await,
             // It was run above, without a runtime of many threads.
             Command::Guard { .. } => exit::USAGE,
         }

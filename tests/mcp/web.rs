@@ -308,3 +308,17 @@ async fn a_dead_server_is_noticed_by_a_ping() {
     server.close().await;
     assert!(server.ping().await.is_err());
 }
+
+#[tokio::test]
+async fn any_server_can_be_tried_from_the_command_line() {
+    let web = Web::start(|message, _| well(message, "one")).await;
+    let run = |args: &[&str]| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.arg("tools").args(args).args(["--server", &web.url()]).output()
+    };
+    let listed = run(&["list"]).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "echo: \n");
+    let called = run(&["call", "echo", r#"{"text": "by hand"}"#]).await.unwrap();
+    assert_eq!((String::from_utf8_lossy(&called.stdout).as_ref(), called.status.code()), ("by hand\n", Some(0)));
+    assert_eq!(run(&["call", "echo", "no json"]).await.unwrap().status.code(), Some(64));
+}
