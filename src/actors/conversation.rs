@@ -22,7 +22,7 @@ use super::messages::journal::JournalMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::{self, Flight, Started, Tally, TurnParts};
-use crate::domain::ending::Ending;
+use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
@@ -159,7 +159,8 @@ impl Conversation {
                 // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
                 let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
                 let _ = self.parts.rate_limiter.cast(settle);
-                let _ = self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Ending::LaneFull.as_str()));
+                let _ =
+                    self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };

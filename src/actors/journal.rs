@@ -1,11 +1,28 @@
-//! journal: custody of every accepted turn until its answer is posted.
+//! journal: the durable record of every accepted turn, and the lease on it.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: accepted turns from the gateway, answers from conversations and the limiter, wishes to be forgotten from
 //! commands, deliveries from the outbox, news of restarts.
 //! Sends: open turns to the limiter, and what became of them; known answers to the outbox.
-//! A restart loses: nothing that was durable. It reads its records again and offers every open turn; the outbox then looks into
-//! the channel before it posts, so that nothing is said twice.
+//! A restart loses: nothing that was durable. It reads its records again and hands out every open turn anew.
+//!
+//! What it guarantees, and by what:
+//!
+//! - *Write-ahead.* A turn is acknowledged to where it came from (its receipt is settled) only after the record "open" is
+//!   durable. Until then the sender keeps the event and sends it again. An answer is recorded before it is handed to the outbox.
+//! - *At least once.* The journal owns a turn from its record until it is closed; everybody else holds it on a lease. The lease
+//!   ends when an actor that may hold the turn fails, when a hand-over was refused, and when the process starts: the turn is
+//!   then offered again (`offering.rs`). After `OFFERS_MAX` offers, or when a turn outlived every deadline, the
+//!   journal answers it itself with an apology, so each turn that somebody asked for ends visibly.
+//! - *Idempotent by the turn's id.* The id is that of the message that triggered the turn, and it is the key of the record. A
+//!   second accept, answer or delivery of one turn changes nothing; closed turns are remembered for longer than any replay.
+//! - *Exactly-once effect.* Deliveries are at least once, posts are not doubled: the outbox derives the platform's nonce from the
+//!   id, and looks into the channel first whenever something of the turn may be visible there (`check`).
+//! - *At most once* for what nobody asked for (interjections): it is neither taken up again nor offered a second time.
+//! - *Atomic end.* The record "closed", the counters of the ledger and the index of the answer are one write of the store.
+//!
+//! Writes are visible at once and durable later. The store commits what came meanwhile together (*group commit*), and nothing in
+//! here waits for it: a task settles the receipt when the commit is done. So a turn costs no wait, and a burst few commits.
 
 mod earlier;
 mod ending;
@@ -18,7 +35,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::entry::{Entry, record};
+use self::entry::{Entry, Stage, record};
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
 use super::handle::Handle;
@@ -29,6 +46,7 @@ use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
 use super::turn_events::TurnEvents;
+use crate::domain::ending::Dropped;
 use crate::domain::ids::TurnId;
 use crate::ports::{Clock, Store, StoreStatus};
 
@@ -72,13 +90,66 @@ pub struct Journal {
 
 /// What the journal holds.
 pub struct JournalState {
+    /// Turns that are not closed; their number is bounded by the permits of `turn.open` and by what earlier lives left.
     open: HashMap<TurnId, Entry>,
+    /// Turns that are.
     closed: BoundedSet<TurnId, CLOSED_MAX>,
-    /// What came while the records were still being read; none afterwards.
-    early: Option<Vec<JournalMsg>>,
-    /// The store was failing when the records were read: there may be more.
-    partial: bool,
-    draining: bool,
+    phase: Phase,
+    records: Records,
+}
+
+/// How far a life of the journal is.
+enum Phase {
+    /// The records of earlier lives are being read. What comes before they are known waits in the order of its coming.
+    Loading {
+        /// At most [`EARLY_MAX`] messages.
+        early: Vec<JournalMsg>,
+    },
+    /// Turns are recorded, offered and delivered.
+    Serving,
+    /// Turns are recorded, and known answers delivered; a turn without an answer is left to the next life.
+    Draining,
+}
+
+/// Whether the records of earlier lives are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Records {
+    /// All that there are, or the reading of all is under way.
+    Whole,
+    /// The store was degraded when they were read: there may be more, which are read when it has recovered.
+    Partial,
+}
+
+impl Phase {
+    /// Keeps a message that came too early; gives it back when it can be handled now.
+    fn defer(&mut self, message: JournalMsg) -> Option<JournalMsg> {
+        let Self::Loading { early } = self else { return Some(message) };
+        match message {
+            // All that is open is offered anyway once the records are known.
+            JournalMsg::ActorRecovered(_) => {}
+            message if early.len() < EARLY_MAX || matches!(message, JournalMsg::Drain) => early.push(message),
+            _ => {
+                let reason = "too much came before the records were read";
+                tracing::warn!(event = "turn.shed", r#where = "journal", "{reason}");
+                metrics::counter!("staffai_shed_total", "where" => "journal").increment(1);
+            }
+        }
+        None
+    }
+
+    /// The records are known. Gives what came before; a drain among it holds from here on, also for what was read.
+    fn loaded(&mut self) -> Vec<JournalMsg> {
+        let Self::Loading { early } = self else { return Vec::new() };
+        let early = std::mem::take(early);
+        let drains = early.iter().any(|message| matches!(message, JournalMsg::Drain));
+        *self = if drains { Self::Draining } else { Self::Serving };
+        early
+    }
+
+    /// Whether turns without an answer are handed out.
+    const fn offers(&self) -> bool {
+        matches!(self, Self::Serving)
+    }
 }
 
 impl Actor for Journal {
@@ -92,9 +163,8 @@ impl Actor for Journal {
         Ok(JournalState {
             open: HashMap::new(),
             closed: BoundedSet::default(),
-            early: Some(Vec::new()),
-            partial: false,
-            draining: false,
+            phase: Phase::Loading { early: Vec::new() },
+            records: Records::Whole,
         })
     }
 
@@ -104,25 +174,10 @@ impl Actor for Journal {
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
-        match &mut state.early {
-            Some(early) if needs_records(&message) => {
-                if early.len() < EARLY_MAX {
-                    early.push(message);
-                } else {
-                    tracing::warn!(
-                        event = "turn.shed",
-                        r#where = "journal",
-                        "too much came before the records were read"
-                    );
-                    metrics::counter!("staffai_shed_total", "where" => "journal").increment(1);
-                }
-                Ok(())
-            }
-            Some(_) | None => {
-                self.apply(ctx, state, message);
-                Ok(())
-            }
+        if let Some(message) = state.phase.defer(message) {
+            self.apply(ctx, state, message);
         }
+        Ok(())
     }
 
     async fn event(
@@ -133,17 +188,19 @@ impl Actor for Journal {
     ) -> Result<(), Crash> {
         match event {
             JournalEvent::Loaded(records) => {
-                state.partial = self.store.status() != StoreStatus::Ready;
+                state.records =
+                    if self.store.status() == StoreStatus::Ready { Records::Whole } else { Records::Partial };
+                let early = state.phase.loaded();
                 self.load(state, records);
-                for early in state.early.take().unwrap_or_default() {
-                    self.apply(ctx, state, early);
+                for message in early {
+                    self.apply(ctx, state, message);
                 }
             }
             JournalEvent::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
             JournalEvent::Sweep => {
                 self.sweep(state);
-                if state.partial && self.store.status() == StoreStatus::Ready {
-                    state.partial = false;
+                if state.records == Records::Partial && self.store.status() == StoreStatus::Ready {
+                    state.records = Records::Whole;
                     self.read_records(ctx);
                 }
                 ctx.after(SWEEP_EVERY, JournalEvent::Sweep);
@@ -153,11 +210,6 @@ impl Actor for Journal {
     }
 }
 
-/// Whether a message is about turns that may stand in records of an earlier life.
-const fn needs_records(message: &JournalMsg) -> bool {
-    !matches!(message, JournalMsg::ActorRecovered(_) | JournalMsg::Drain)
-}
-
 impl Journal {
     fn apply(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, message: JournalMsg) {
         match message {
@@ -165,8 +217,8 @@ impl Journal {
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.withdraw(state, &id, "cancelled", "trigger deleted"),
-            JournalMsg::Dropped(id, reason) => drop(self.drop_turn(state, &id, "dropped", reason)),
+            JournalMsg::Cancel(id) => self.withdraw(state, &id, Dropped::TriggerDeleted),
+            JournalMsg::Dropped(id, why) => drop(self.drop_turn(state, &id, why)),
             JournalMsg::Forget(person, cut, reply) => {
                 let writes = memory::forget(state, &person, cut);
                 let many = writes.len();
@@ -174,15 +226,15 @@ impl Journal {
                 let _ = reply.send(many);
             }
             JournalMsg::Undelivered(id) => {
-                if let Some(entry) = state.open.get_mut(&id).filter(|entry| entry.answer.is_none()) {
-                    entry.undelivered = true;
-                    entry.offers = entry.offers.saturating_sub(1);
+                if let Some(Entry { stage: Stage::Open { offers }, retry, .. }) = state.open.get_mut(&id) {
+                    *retry = true;
+                    *offers = offers.saturating_sub(1);
                 }
             }
             JournalMsg::ActorRecovered(recovered) => self.offer_again(state, &recovered),
-            JournalMsg::Drain => state.draining = true,
+            JournalMsg::Drain => state.phase = Phase::Draining,
             JournalMsg::Left(reply) => {
-                let undelivered = state.open.values().filter(|entry| entry.answer.is_some()).count();
+                let undelivered = state.open.values().filter(|entry| entry.answer().is_some()).count();
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(Left { open: state.open.len(), undelivered });
             }

@@ -180,7 +180,7 @@ impl Timeline {
                 Outcome::Replied => line.end(now, "replied", None),
                 Outcome::Hinted => line.end(now, "hinted", None),
                 Outcome::Apologised(why) => line.end(now, "apologised", Some(why.as_str())),
-                Outcome::Refused(reason) => line.end(now, "refused", Some(reason)),
+                Outcome::Refused(limit) => line.end(now, "refused", Some(limit.as_str())),
             }
         });
     }

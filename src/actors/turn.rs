@@ -38,7 +38,7 @@ use super::turn_events::TurnEvents;
 use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
-use crate::domain::ending::Ending;
+use crate::domain::ending::{Dropped, Ending};
 use crate::domain::history::History;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
@@ -148,7 +148,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
             // A journal that is down offers the turn again. The message counts, as one that is answered does.
             let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
             let _ = parts.rate_limiter.cast(settle);
-            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Ending::PlaceClosed.as_str()));
+            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
             return None;
         }
     }

@@ -188,6 +188,83 @@ impl<'de> Deserialize<'de> for Ending {
     }
 }
 
+/// Which limit refused a turn. Stored and logged as its label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OverLimit {
+    /// The one on messages.
+    Messages,
+    /// The one on tokens.
+    Tokens,
+    /// The one on tokens, by the estimates of turns that have not ended.
+    Estimate,
+    /// A stored record has a label that this version does not know.
+    Unknown,
+}
+
+impl OverLimit {
+    const ALL: [Self; 4] = [Self::Messages, Self::Tokens, Self::Estimate, Self::Unknown];
+
+    /// The label in logs and stored records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Messages => "message limit",
+            Self::Tokens => "token limit",
+            Self::Estimate => "token limit, by estimate",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Serialize for OverLimit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for OverLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let label = String::deserialize(deserializer)?;
+        Ok(Self::ALL.into_iter().find(|limit| limit.as_str() == label).unwrap_or(Self::Unknown))
+    }
+}
+
+/// Why a turn was closed without anything being posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dropped {
+    /// The message that triggered it was deleted.
+    TriggerDeleted,
+    /// It is over a limit, and its person was told so lately, or nobody asked for it.
+    OverLimit(OverLimit),
+    /// It ended like this, and its person does not hear of it: nobody asked for it, they were told so lately, or nothing can be
+    /// said in its place.
+    Silent(Ending),
+    /// Nobody asked for it, and it may have been said already.
+    NotRepeated,
+}
+
+impl Dropped {
+    /// The label of the outcome in logs and metrics.
+    #[must_use]
+    pub const fn outcome(self) -> &'static str {
+        match self {
+            Self::TriggerDeleted => "cancelled",
+            Self::OverLimit(_) | Self::Silent(_) | Self::NotRepeated => "dropped",
+        }
+    }
+
+    /// The label of the reason in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TriggerDeleted => "trigger deleted",
+            Self::OverLimit(limit) => limit.as_str(),
+            Self::Silent(why) => why.as_str(),
+            Self::NotRepeated => "not said a second time",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -207,5 +284,17 @@ mod tests {
         }
         let of_another_version = "{\"apologised\":\"what nobody knows\"}";
         assert_eq!(serde_json::from_str::<Outcome>(of_another_version).unwrap(), Outcome::Apologised(Ending::Unknown));
+    }
+
+    #[test]
+    fn each_limit_is_stored_as_its_label_and_read_again() {
+        for limit in OverLimit::ALL {
+            let outcome = Outcome::Refused(limit);
+            let stored = format!("{{\"refused\":\"{}\"}}", limit.as_str());
+            assert_eq!(serde_json::to_string(&outcome).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<Outcome>(&stored).unwrap(), outcome);
+        }
+        let of_another_version = "{\"refused\":\"what nobody knows\"}";
+        assert_eq!(serde_json::from_str::<Outcome>(of_another_version).unwrap(), Outcome::Refused(OverLimit::Unknown));
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachment;
 use super::completion::Usage;
-use super::ending::Ending;
+use super::ending::{Ending, OverLimit};
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::incoming::{Attachment, Quoted};
 use super::locale::Locale;
@@ -238,8 +238,8 @@ pub enum Outcome {
     Hinted,
     /// An apology, and why.
     Apologised(Ending),
-    /// A word that there will be none because of a limit, with the reason that the log names.
-    Refused(String),
+    /// A word that there will be none because of this limit.
+    Refused(OverLimit),
 }
 
 /// Where a turn stands, as the journal stores it.

@@ -192,7 +192,7 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     );
     let mut dropped = Vec::new();
     while let Some(JournalMsg::Dropped(id, reason)) = world.journal.now().await {
-        dropped.push((id.id, reason));
+        dropped.push((id.id, reason.as_str()));
     }
     dropped.sort();
     assert_eq!(dropped, [("14".to_owned(), "lane full"), ("23".to_owned(), "lane full")]);

@@ -2,11 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, record};
+use super::entry::{Entry, Stage, record};
 use super::{Journal, JournalState, memory, report};
 use crate::actors::messages::outbox::{Delivery, OutboxMsg};
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
-use crate::actors::rate_limiter::{self};
+use crate::actors::rate_limiter;
+use crate::domain::ending::Dropped;
 use crate::domain::ids::{self, MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
@@ -15,10 +16,10 @@ use crate::domain::turn_event::TurnUpdate;
 use crate::ports::Write;
 
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
-pub(super) fn silent(entry: &Entry) -> Option<String> {
-    match &entry.answer.as_ref()?.outcome {
-        Outcome::Apologised(why) if !entry.turn.trigger.is_asked() => Some(why.as_str().to_owned()),
-        Outcome::Refused(reason) if !entry.turn.trigger.is_asked() => Some(reason.clone()),
+fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
+    match answer.outcome {
+        Outcome::Apologised(why) if !turn.trigger.is_asked() => Some(Dropped::Silent(why)),
+        Outcome::Refused(limit) if !turn.trigger.is_asked() => Some(Dropped::OverLimit(limit)),
         Outcome::Apologised(_) | Outcome::Refused(_) | Outcome::Replied | Outcome::Hinted => None,
     }
 }
@@ -27,19 +28,20 @@ impl Journal {
     /// The answer is known: it is written down and handed to the outbox. A second one is passed over.
     pub(super) fn answered(&self, state: &mut JournalState, id: &TurnId, answer: Answer) {
         let Some(entry) = state.open.get_mut(id) else { return };
-        if entry.answer.is_some() {
+        if entry.answer().is_some() {
             return;
         }
         // What it took is known, and the person may ask again as soon as they see the answer.
         rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
-        entry.answer = Some(memory::keep(&entry.turn, answer));
-        entry.answered = Instant::now();
-        if let Some(reason) = silent(entry) {
-            return self.withdraw(state, id, "dropped", &reason);
+        let answer = memory::keep(&entry.turn, answer);
+        let unwanted = silent(&entry.turn, &answer);
+        if unwanted.is_none() {
+            self.timeline.answered(id);
+            report::publish_answer(&self.events, &entry.turn, &answer);
         }
-        self.timeline.answered(id);
-        if let Some(answer) = &entry.answer {
-            report::publish_answer(&self.events, &entry.turn, answer);
+        entry.stage = Stage::Answered { answer, since: Instant::now() };
+        if let Some(why) = unwanted {
+            return self.withdraw(state, id, why);
         }
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);
@@ -51,7 +53,7 @@ impl Journal {
         if delivery.doubled {
             metrics::counter!("staffai_turns_doubled_total").increment(1);
         }
-        if let Some(answer) = &entry.answer {
+        if let Some(answer) = entry.answer() {
             report::replied(&entry, answer, delivery);
             self.timeline.posted(id, &answer.outcome, delivery.first_visible);
         } else {
@@ -68,7 +70,7 @@ impl Journal {
         let Some(entry) = state.open.remove(id) else { return };
         tracing::error!(
             event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
-            ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.answered.elapsed()), reason,
+            ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.posting_for()), reason,
             "the answer could not be posted"
         );
         if entry.turn.trigger.is_asked() {
@@ -90,7 +92,7 @@ impl Journal {
         let id = &entry.turn.id;
         state.closed.insert(id);
         self.events.publish(&entry.turn.place, id, || TurnUpdate::Done);
-        if let Some(answer) = &entry.answer {
+        if let Some(answer) = entry.answer() {
             let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));
         }
@@ -101,8 +103,8 @@ impl Journal {
     }
 
     /// Ends a turn without an answer, and tells those who may hold it.
-    pub(super) fn withdraw(&self, state: &mut JournalState, id: &TurnId, outcome: &'static str, reason: &str) {
-        let Some(Entry { turn, .. }) = self.drop_turn(state, id, outcome, reason) else { return };
+    pub(super) fn withdraw(&self, state: &mut JournalState, id: &TurnId, why: Dropped) {
+        let Some(Entry { turn, .. }) = self.drop_turn(state, id, why) else { return };
         // Whoever is down holds nothing of it any more.
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(turn.place.clone(), id.clone()));
         let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(Box::new(turn)));
@@ -118,16 +120,10 @@ impl Journal {
     }
 
     /// Ends a turn without an answer.
-    pub(super) fn drop_turn(
-        &self,
-        state: &mut JournalState,
-        id: &TurnId,
-        outcome: &'static str,
-        reason: &str,
-    ) -> Option<Entry> {
+    pub(super) fn drop_turn(&self, state: &mut JournalState, id: &TurnId, why: Dropped) -> Option<Entry> {
         let entry = state.open.remove(id)?;
-        report::refused(&entry, outcome, reason);
-        self.timeline.closed(id, outcome, reason);
+        report::refused(&entry, why.outcome(), why.as_str());
+        self.timeline.closed(id, why.outcome(), why.as_str());
         self.close(state, &entry, Vec::new(), Vec::new());
         Some(entry)
     }

@@ -1,5 +1,7 @@
 //! Open turns: what is known of each, their order, and how they are written down.
 
+use std::time::Duration;
+
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -9,21 +11,38 @@ use crate::domain::keys;
 use crate::domain::turn::{Answer, Custody, Turn};
 use crate::ports::Write;
 
-/// An open turn.
+/// A turn that is not closed.
 pub(super) struct Entry {
     pub turn: Turn,
-    pub answer: Option<Answer>,
+    pub stage: Stage,
+    /// When this life of the journal took it.
     pub taken: Instant,
-    /// When its answer was known; until then, when it was taken.
-    pub answered: Instant,
-    pub offers: u32,
-    /// Something may be in the channel already, from an earlier life or an outbox that crashed.
+    /// Something of the answer may be visible in the channel: an earlier life, an outbox that crashed, or a delivery that was
+    /// handed out may have posted it. The next delivery looks first.
     pub maybe_posted: bool,
-    /// The last offer found nobody.
-    pub undelivered: bool,
-    /// Who waits for its end; they are told by being dropped with this entry, after everything about its end was written.
+    /// The last hand-over was refused, because its receiver was down: it is repeated with the next sweep.
+    pub retry: bool,
+    /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
+    /// written; bounded by the turns that reply to its answer.
     pub waiting: Vec<Reply<()>>,
+    /// Its place among all open turns; those of earlier lives have none.
     _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// How far a turn is.
+pub(super) enum Stage {
+    /// It has no answer yet.
+    Open {
+        /// How often it was handed out.
+        offers: u32,
+    },
+    /// Its answer is known, and recorded.
+    Answered {
+        /// The answer.
+        answer: Answer,
+        /// When it became known to this life of the journal.
+        since: Instant,
+    },
 }
 
 impl Entry {
@@ -39,16 +58,26 @@ impl Entry {
 
     fn taken(turn: Turn, answer: Option<Answer>) -> Self {
         let taken = Instant::now();
-        Self {
-            turn,
-            answer,
-            taken,
-            answered: taken,
-            offers: 0,
-            maybe_posted: false,
-            undelivered: false,
-            waiting: Vec::new(),
-            _permit: None,
+        let stage = match answer {
+            Some(answer) => Stage::Answered { answer, since: taken },
+            None => Stage::Open { offers: 0 },
+        };
+        Self { turn, stage, taken, maybe_posted: false, retry: false, waiting: Vec::new(), _permit: None }
+    }
+
+    /// Its answer, once it is known.
+    pub(super) const fn answer(&self) -> Option<&Answer> {
+        match &self.stage {
+            Stage::Open { .. } => None,
+            Stage::Answered { answer, .. } => Some(answer),
+        }
+    }
+
+    /// How long its answer is known; how long the turn is, while there is none.
+    pub(super) fn posting_for(&self) -> Duration {
+        match self.stage {
+            Stage::Open { .. } => self.taken.elapsed(),
+            Stage::Answered { since, .. } => since.elapsed(),
         }
     }
 }
@@ -62,7 +91,7 @@ pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<
 
 /// The record of an open turn.
 pub(super) fn record(entry: &Entry) -> Write {
-    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer.clone() };
+    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer().cloned() };
     // Plain data with string keys always serialises.
     let value = serde_json::to_string(&custody).unwrap_or_default();
     Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::JournalState;
-use super::entry::{Entry, record};
+use super::entry::{Entry, Stage, record};
 use crate::actors::forgotten::Saving;
 use crate::domain::ids::{MessageId, Person, Timestamp};
 use crate::domain::keys;
@@ -13,7 +13,7 @@ use crate::ports::Write;
 /// What lets a reply to these messages of ours find the exchange behind them, and its person find them all. Nothing when that
 /// person wishes to be forgotten. Lives for `ttl`; zero stands for a bound of its own.
 pub(super) fn index(entry: &Entry, saving: &Saving<'_>, posted: &[MessageId], ttl: Duration) -> Vec<Write> {
-    let Some(exchange) = entry.answer.as_ref().and_then(|answer| answer.exchange.as_ref()) else { return Vec::new() };
+    let Some(exchange) = entry.answer().and_then(|answer| answer.exchange.as_ref()) else { return Vec::new() };
     let unwanted = entry.turn.policy.history == HistoryScope::Forgotten || saving.covers(&entry.turn);
     let Some(value) = serde_json::to_string(exchange).ok().filter(|_| !unwanted) else { return Vec::new() };
     let ttl = Some(if ttl.is_zero() { keys::ANSWERED_TTL } else { ttl });
@@ -31,7 +31,7 @@ pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) 
     let concerned = |entry: &&mut Entry| entry.turn.person == *person && entry.turn.at <= cut;
     let forgotten = state.open.values_mut().filter(concerned).map(|entry| {
         entry.turn.policy.history = HistoryScope::Forgotten;
-        if let Some(answer) = &mut entry.answer {
+        if let Stage::Answered { answer, .. } = &mut entry.stage {
             answer.exchange = None;
         }
         record(entry)

@@ -1,57 +1,57 @@
-//! Who is handed an open turn, and when once more.
+//! The lease of a turn: who is handed it, and when it is handed out again.
 
 use std::time::Duration;
 
-use super::entry::{Entry, oldest_first};
+use super::entry::{Entry, Stage, oldest_first};
 use super::{Journal, JournalState, Recovered};
 use crate::actors::messages::conversations::Offered;
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::tree::{ActorKind, Scope};
-use crate::domain::ending::Ending;
+use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::TurnId;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
 
-/// How often a turn is offered again before it is answered with an apology: a turn that crashes its conversation must not do
+/// How often a turn is offered before it is answered with an apology: a turn that crashes its conversation must not do
 /// so for ever.
 pub(super) const OFFERS_MAX: u32 = 4;
 /// How long after its own deadline a turn that nobody finished is answered with an apology.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl Journal {
-    /// Hands an open turn to whoever has to do the next step.
+    /// Hands a turn that is not closed to the actor that has to do the next step: the limiter finds its answer, the outbox posts
+    /// it. What that actor got already it passes over.
     pub(super) fn offer(&self, state: &mut JournalState, id: &TurnId) {
         let Some(entry) = state.open.get_mut(id) else { return };
-        if state.draining && entry.answer.is_none() {
-            return;
-        }
-        let once_more = entry.maybe_posted || (entry.offers > 0 && entry.answer.is_none());
-        if !entry.turn.trigger.is_asked() && once_more && !entry.undelivered {
-            return self.withdraw(state, id, "dropped", "not said a second time");
-        }
-        if entry.offers >= OFFERS_MAX && entry.answer.is_none() {
-            let turn = &entry.turn;
-            let apology = notice::apology(Apology::Internal, turn.locale());
-            let answer = turn.apology(apology, Ending::OffersExhausted);
-            return self.answered(state, id, answer);
-        }
-        // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the first
-        // time, with the next look at deadlines.
-        match &entry.answer {
-            Some(answer) => {
-                let check = std::mem::replace(&mut entry.maybe_posted, true);
+        let (turn, again) = (&entry.turn, entry.maybe_posted);
+        match &mut entry.stage {
+            Stage::Open { .. } if !state.phase.offers() => {}
+            Stage::Open { offers } if !turn.trigger.is_asked() && (again || *offers > 0) && !entry.retry => {
+                self.withdraw(state, id, Dropped::NotRepeated);
+            }
+            Stage::Open { offers: OFFERS_MAX.. } => {
+                let apology = notice::apology(Apology::Internal, turn.locale());
+                let answer = turn.apology(apology, Ending::OffersExhausted);
+                self.answered(state, id, answer);
+            }
+            // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the
+            // first time, with the next sweep.
+            Stage::Open { offers } => {
+                let offered = Offered { turn: turn.clone(), again: again || *offers > 0 };
+                entry.retry = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
+                *offers += u32::from(!entry.retry);
+            }
+            Stage::Answered { .. } if !turn.trigger.is_asked() && again && !entry.retry => {
+                self.withdraw(state, id, Dropped::NotRepeated);
+            }
+            Stage::Answered { answer, .. } => {
                 let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
                 // Readers of events are shown drafts there, and never in the channel.
                 let drafted = drafted && !self.events.streams(&id.door);
-                let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check, drafted };
-                entry.undelivered = self.outboxes.of(&id.door).cast(deliver).is_err();
-            }
-            None => {
-                let again = entry.maybe_posted || entry.offers > 0;
-                let offered = Offered { turn: entry.turn.clone(), again };
-                entry.undelivered = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
-                entry.offers += u32::from(!entry.undelivered);
+                entry.maybe_posted = true;
+                let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check: again, drafted };
+                entry.retry = self.outboxes.of(&id.door).cast(deliver).is_err();
             }
         }
     }
@@ -87,7 +87,7 @@ impl Journal {
             let drafted = state.open.values_mut().filter(|entry| concerns(&entry.turn));
             drafted.for_each(|entry| entry.maybe_posted = true);
         }
-        let concerned = |entry: &&Entry| entry.answer.is_some() == answered && concerns(&entry.turn);
+        let concerned = |entry: &&Entry| entry.answer().is_some() == answered && concerns(&entry.turn);
         for id in oldest_first(state.open.values().filter(concerned)) {
             tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
             self.offer(state, &id);
@@ -96,12 +96,12 @@ impl Journal {
 
     /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.
     pub(super) fn sweep(&self, state: &mut JournalState) {
-        for id in oldest_first(state.open.values().filter(|entry| entry.undelivered)) {
+        for id in oldest_first(state.open.values().filter(|entry| entry.retry)) {
             self.offer(state, &id);
         }
         let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
-        let late = |entry: &&Entry| entry.answer.is_none() && entry.taken.elapsed() > bound;
+        let late = |entry: &&Entry| entry.answer().is_none() && entry.taken.elapsed() > bound;
         for id in oldest_first(state.open.values().filter(late)) {
             let turn = &state.open[&id].turn;
             let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Stalled);

@@ -39,7 +39,7 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
     let first_visible = delivery.first_visible.saturating_duration_since(entry.taken);
     let waited = Duration::from_millis(answer.effort.waited_ms);
     let outcome = match &answer.outcome {
-        Outcome::Refused(reason) => return refused(entry, "refused", reason),
+        Outcome::Refused(limit) => return refused(entry, "refused", limit.as_str()),
         Outcome::Replied => "replied",
         Outcome::Hinted => "hinted",
         Outcome::Apologised(why) => {
@@ -53,7 +53,7 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
         event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
         ms = ids::millis(took), first_visible_ms = ids::millis(first_visible), model = answer.effort.model.as_deref(),
         prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
-        post_ms = ids::millis(entry.answered.elapsed()), parts = delivery.posted.len(), words, "turn replied"
+        post_ms = ids::millis(entry.posting_for()), parts = delivery.posted.len(), words, "turn replied"
     );
     count(entry, outcome);
     metrics::histogram!("staffai_turn_seconds").record(took);

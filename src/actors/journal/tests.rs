@@ -20,6 +20,7 @@ use crate::actors::tree::ActorKind;
 use crate::actors::tree::Scope;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
+use crate::domain::ending::OverLimit;
 use crate::domain::ending::{Ending, ModelErrorKind};
 use crate::domain::ids::Door;
 use crate::domain::keys;
@@ -615,10 +616,10 @@ async fn a_refused_turn_ends_with_its_reason_and_costs_nothing() {
     world.accept(&told);
     world.accept(&silent);
     let mut refused = answer(&told, "enough");
-    refused.outcome = crate::domain::turn::Outcome::Refused("message limit".to_owned());
+    refused.outcome = crate::domain::turn::Outcome::Refused(OverLimit::Messages);
     world.journal.cast(JournalMsg::Answered(told.id.clone(), Box::new(refused))).unwrap();
     world.delivered("10");
-    world.journal.cast(JournalMsg::Dropped(silent.id.clone(), "message limit")).unwrap();
+    world.journal.cast(JournalMsg::Dropped(silent.id.clone(), Dropped::OverLimit(OverLimit::Messages))).unwrap();
     assert_eq!(world.charged().await, None);
     assert_eq!((world.record("10").as_str(), world.record("11").as_str()), ("closed", "closed"));
     let lines = log.of("turn.refused");
@@ -638,4 +639,31 @@ async fn a_turn_that_nobody_heard_is_offered_again() {
         tokio::time::sleep(SWEEP_EVERY).await;
     }
     assert_eq!(world.delivery().await, None, "it is no fault of the turn");
+}
+
+#[test]
+fn what_comes_before_the_records_waits_in_order_and_within_a_bound() {
+    let mut phase = Phase::Loading { early: Vec::new() };
+    let recovered = Recovered { kind: ActorKind::Conversations, scope: Scope::One };
+    assert!(phase.defer(JournalMsg::ActorRecovered(recovered)).is_none());
+    for id in 0..EARLY_MAX + 2 {
+        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string()))).is_none());
+    }
+    let early = phase.loaded();
+    assert_eq!(early.len(), EARLY_MAX);
+    assert!(matches!(&early[..2], [JournalMsg::Cancel(first), JournalMsg::Cancel(second)]
+        if first.id == "0" && second.id == "1"));
+    assert!(phase.offers() && phase.defer(JournalMsg::Drain).is_some());
+    assert!(phase.loaded().is_empty(), "records that are read once more");
+}
+
+#[test]
+fn a_drain_that_comes_before_the_records_holds_for_them_and_is_never_shed() {
+    let mut phase = Phase::Loading { early: Vec::new() };
+    for id in 0..EARLY_MAX {
+        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string()))).is_none());
+    }
+    assert!(phase.defer(JournalMsg::Drain).is_none());
+    assert_eq!(phase.loaded().len(), EARLY_MAX + 1);
+    assert!(!phase.offers());
 }

@@ -6,6 +6,7 @@ use super::outbox::Delivery;
 use crate::actors::handle::Reply;
 use crate::actors::receipt::Receipt;
 use crate::actors::tree::{ActorKind, Scope};
+use crate::domain::ending::Dropped;
 use crate::domain::ids::{Person, Timestamp, TurnId};
 use crate::domain::turn::{Answer, Turn};
 
@@ -21,8 +22,8 @@ pub enum JournalMsg {
     Undeliverable(TurnId, String),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
-    /// The turn is closed without an answer, for this reason: the person was told enough already.
-    Dropped(TurnId, &'static str),
+    /// The turn is closed without an answer, for this reason.
+    Dropped(TurnId, Dropped),
     /// Nobody was there for an offered turn: it is offered again with the next look at deadlines.
     Undelivered(TurnId),
     /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but

@@ -52,21 +52,25 @@ impl Courier {
 
     /// One attempt, at its slot.
     pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
-        let empty = Track::of(request).and_then(|track| self.pace.lock().empty_until(track));
-        if let Some(at) = empty {
-            tokio::time::sleep_until(at).await;
-        }
+        let flight = match Track::of(request) {
+            Some(track) => Some(Flight::reserve(&self.pace, track).await),
+            None => None,
+        };
         let _slot = Slot::take(&self.pacer).await;
-        self.attempt(request).await
+        self.send(request, flight).await
     }
 
     /// One attempt right now, with everything learned from the answer.
     pub(super) async fn attempt(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
+        let flight = Track::of(request).map(|track| Flight::begin(&self.pace, track));
+        self.send(request, flight).await
+    }
+
+    async fn send(&mut self, request: &PostRequest, flight: Option<Flight>) -> Result<PostResult, PostError> {
         let track = Track::of(request);
         if matches!(request, PostRequest::Edit { .. }) {
             self.pace.lock().changed(Instant::now());
         }
-        let flight = track.map(|track| Flight::begin(&self.pace, track));
         let result = self.poster.perform(request).await;
         drop(flight);
         let now = Instant::now();

@@ -25,11 +25,11 @@ pub(super) enum Track {
 }
 
 impl Track {
-    /// The bucket that a request counts in; none for reads, which have their own.
+    /// The bucket that a request counts in; none for reads and removals, which have their own.
     pub(super) const fn of(request: &PostRequest) -> Option<Self> {
         match request {
             PostRequest::Create { .. } => Some(Self::Posts),
-            PostRequest::Edit { .. } | PostRequest::Delete { .. } => Some(Self::Edits),
+            PostRequest::Edit { .. } => Some(Self::Edits),
             _ => None,
         }
     }
@@ -73,6 +73,25 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    /// A request of this kind leaves as soon as its bucket has room.
+    pub(super) async fn reserve(pace: &SharedPace, track: Track) -> Self {
+        loop {
+            let now = Instant::now();
+            let until = {
+                let mut pace = pace.lock();
+                let until = pace.empty_until(track).filter(|until| *until > now);
+                if until.is_none() {
+                    pace.side_mut(track).flying += 1;
+                }
+                until
+            };
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => return Self { pace: Arc::clone(pace), track },
+            }
+        }
+    }
+
     /// A request of this kind leaves.
     pub(super) fn begin(pace: &SharedPace, track: Track) -> Self {
         pace.lock().side_mut(track).flying += 1;
@@ -149,9 +168,13 @@ impl Pace {
         side.left.map(|(left, until)| (left.saturating_sub(side.flying + other), until))
     }
 
-    /// Posts and edits are counted in one bucket.
+    /// Posts and edits are counted in one bucket, or the platform named one bucket so far.
     fn is_shared(&self) -> bool {
-        self.posts.id.is_some() && self.posts.id == self.edits.id
+        match (&self.posts.id, &self.edits.id) {
+            (Some(posts), Some(edits)) => posts == edits,
+            (None, None) => false,
+            (Some(_), None) | (None, Some(_)) => true,
+        }
     }
 
     const fn side(&self, track: Track) -> &Side {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::RateLimiter;
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::restriction_sweeper::SweeperMsg;
+use crate::domain::ending::{Dropped, OverLimit};
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::limits::{Basis, Member, Refusal, Tier};
 use crate::domain::notice::limit as notice;
@@ -50,13 +51,13 @@ impl RateLimiter {
             "the turn is over a limit"
         );
         metrics::counter!("staffai_limit_refused_total", "tier" => tier).increment(1);
-        let reason = match (breach, refusal.tier) {
-            (false, _) => "token limit, by estimate",
-            (true, Tier::Tokens) => "token limit",
-            (true, Tier::Messages) => "message limit",
+        let limit = match (breach, refusal.tier) {
+            (false, _) => OverLimit::Estimate,
+            (true, Tier::Tokens) => OverLimit::Tokens,
+            (true, Tier::Messages) => OverLimit::Messages,
         };
         if !turn.trigger.is_asked() {
-            return self.drop_turn(turn.id, reason);
+            return self.drop_turn(turn.id, limit);
         }
         if breach {
             // While the sweeper is down nobody is restricted; the next breach is.
@@ -64,7 +65,7 @@ impl RateLimiter {
         }
         let window = self.live.now().limits.window;
         if !notices.may_tell(member, !breach, &turn.id, window) {
-            return self.drop_turn(turn.id, reason);
+            return self.drop_turn(turn.id, limit);
         }
         let text = match refusal.basis {
             Basis::Use => self.over(&turn, &refusal),
@@ -74,7 +75,7 @@ impl RateLimiter {
         let answer = turn::Answer {
             outgoing: turn.reply_with(&text),
             exchange: None,
-            outcome: Outcome::Refused(reason.to_owned()),
+            outcome: Outcome::Refused(limit),
             effort: Effort::default(),
         };
         // A journal that is down offers the turn again.
@@ -109,9 +110,9 @@ impl RateLimiter {
         notice::over(&running.settings.rate_limiter.notice, &filling, restricts)
     }
 
-    fn drop_turn(&self, turn: TurnId, reason: &'static str) {
+    fn drop_turn(&self, turn: TurnId, limit: OverLimit) {
         // A journal that is down offers the turn again.
-        let _ = self.journal.cast(JournalMsg::Dropped(turn, reason));
+        let _ = self.journal.cast(JournalMsg::Dropped(turn, Dropped::OverLimit(limit)));
     }
 }
 

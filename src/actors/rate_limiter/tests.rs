@@ -72,10 +72,10 @@ impl World {
     async fn refused(&mut self) -> Option<(String, String, String)> {
         match self.journal.now().await? {
             JournalMsg::Answered(id, answer) => match answer.outcome {
-                Outcome::Refused(reason) => Some((id.id, answer.outgoing.text(), reason)),
+                Outcome::Refused(limit) => Some((id.id, answer.outgoing.text(), limit.as_str().to_owned())),
                 other => panic!("{other:?}"),
             },
-            JournalMsg::Dropped(id, reason) => Some((id.id, String::new(), reason.to_owned())),
+            JournalMsg::Dropped(id, reason) => Some((id.id, String::new(), reason.as_str().to_owned())),
             JournalMsg::Undelivered(id) => Some((id.id, String::new(), "unheard".to_owned())),
             _ => None,
         }

@@ -43,6 +43,7 @@ fn total(effort: &Effort) -> u64 {
 mod tests {
     use super::*;
     use crate::domain::completion::Usage;
+    use crate::domain::ending::OverLimit;
     use crate::domain::ids::{Door, Place};
     use crate::domain::outgoing::Outgoing;
 
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_was_never_reserved_is_left_alone() {
-        for outcome in [Outcome::Hinted, Outcome::Refused("limit".to_owned())] {
+        for outcome in [Outcome::Hinted, Outcome::Refused(OverLimit::Messages)] {
             assert_eq!(charge(&answer(outcome, Effort::default())), Charge::Nothing);
         }
     }
