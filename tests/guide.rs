@@ -117,6 +117,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the same with the tokens that they took",
             "the window after the last message".to_owned(),
         ),
+        (
+            "staffai:limit:",
+            "sums of such a pair of lists, which are made again from the lists when they are missing or differ",
+            "the window after the last message".to_owned(),
+        ),
         (keys::TURN_PREFIX, "the journal: a message that is owed an answer, the answer, where it was posted", turn),
         (keys::ANSWERED_PREFIX, "the question behind one of the bot's messages, for replies to it", answered),
         (

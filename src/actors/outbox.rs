@@ -154,7 +154,7 @@ impl Actor for Outbox {
                 state.answered.insert(&turn);
                 self.enqueue(ctx, state, &place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
             }
-            OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, place, text),
+            OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),
             OutboxMsg::Typing { place, turn, until } => {
                 let turns = state.typing.entry(place.clone()).or_default();
@@ -219,7 +219,7 @@ impl Outbox {
         ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
         about: &MessageId,
-        place: Place,
+        place: &Place,
         text: String,
     ) {
         if state.notices >= NOTICES_MAX {
@@ -230,10 +230,10 @@ impl Outbox {
         state.notices += 1;
         let parts = vec![Part::Text { text }];
         let id = TurnId::of(about);
-        self.events.publish(&place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into() });
-        self.events.publish(&place, &id, || TurnUpdate::Done);
+        self.events.publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into() });
+        self.events.publish(place, &id, || TurnUpdate::Done);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
-        self.enqueue(ctx, state, &place, Job::new(Task::Notice(about.clone()), outgoing));
+        self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));
     }
 
     fn post(

@@ -474,9 +474,9 @@ fn a_first_word_whose_answer_is_lost_is_tried_again() {
     story(async {
         let world = World::begin().await;
         world.service.faults().answer_next(CALLBACK, 2, 502, None);
-        assert!(world.tells("Ada", "tools", &[]).await.starts_with("No tool server"));
+        assert!(world.tells("Ada", "help", &[]).await.starts_with("I answer when"));
         world.service.faults().answer_next("PATCH /webhooks/{application}/{token}/messages/{message}", 2, 500, None);
-        assert!(world.tells("Ada", "tools", &[]).await.starts_with("No tool server"));
+        assert!(world.tells("Ada", "help", &[]).await.starts_with("I answer when"));
     });
 }
 

@@ -117,7 +117,8 @@ fn the_notice_is_the_operators_own() {
         world.stop().await;
 
         let setup = messages(1).set("RATE_LIMIT_MESSAGE_USER", "Off you go to <#{channel_id}>, {user}.");
-        let world = World::with(setup.set("RESTRICTED_CHANNEL_ID", "42")).await;
+        let setup = setup.set("RESTRICTED_USER_ROLE_ID", "43").set("RESTRICTED_CHANNEL_ID", "42");
+        let world = World::with(setup).await;
         served(&world, "Ada", "general").await;
         assert_eq!(refused(&world, "Ada", "general").await, "Off you go to <#42>, Ada.");
     });

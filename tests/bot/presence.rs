@@ -95,8 +95,8 @@ fn while_no_model_answers_it_says_so() {
         let world = World::with(Setup::new().set(INTERVAL, "300")).await;
         shown(&world, "a line", |presence| presence["status"] == "online").await;
         world.model.always(Act::Status(500));
-        for question in ["one", "two"] {
-            let said = world.says("Ada", "general", &format!("@staffai {question}"));
+        for (who, question) in [("Ada", "one"), ("Ben", "two"), ("Ada", "three")] {
+            let said = world.says(who, "general", &format!("@staffai {question}"));
             world.answer_to(said).await;
         }
         let unwell = shown(&world, "a warning", |presence| presence["status"] == "dnd").await;
