@@ -94,6 +94,7 @@ fn the_metrics_are_those_that_are_scraped() {
 }
 
 /// What is kept, by how its key begins, and for how long.
+#[expect(clippy::too_many_lines, reason = "one row for each kind of key")]
 fn kept() -> Vec<(&'static str, &'static str, String)> {
     let life = |life: Duration| humantime::format_duration(life).to_string();
     let history = "`history.ttl` after the last exchange (default 30 minutes; 0 keeps it)".to_owned();

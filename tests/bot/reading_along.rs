@@ -37,7 +37,8 @@ async fn read(world: &World, session: &str, after: u64, message: &str) -> Vec<Va
             buffer.push_str(std::str::from_utf8(&bytes.unwrap()).unwrap());
             while let Some((line, rest)) = buffer.split_once('\n') {
                 let event = line.strip_prefix("data:").map(|data| serde_json::from_str::<Value>(data).unwrap());
-                buffer = rest.to_owned();
+                let rest = rest.to_owned();
+                buffer = rest;
                 let Some(event) = event else { continue };
                 let over = event["event"] == "done" && event["turn"] == message;
                 told.push(event);
