@@ -259,22 +259,22 @@ impl Running {
 
     /// Waits until the log says this so many times.
     async fn says(&mut self, words: &str, times: usize) -> String {
-        let until = std::time::Instant::now() + WITHIN;
+        let until = tokio::time::Instant::now() + WITHIN;
         loop {
             let text = std::fs::read_to_string(&self.log).unwrap();
             if text.matches(words).count() >= times {
                 return text;
             }
             let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && std::time::Instant::now() < until, "no {words}, {ended:?}\n{text}");
+            assert!(ended.is_none() && tokio::time::Instant::now() < until, "no {words}, {ended:?}\n{text}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
     /// The exit code, when it ends within this time.
     async fn code(&mut self, within: Duration) -> Option<i32> {
-        let until = std::time::Instant::now() + within;
-        while std::time::Instant::now() < until {
+        let until = tokio::time::Instant::now() + within;
+        while tokio::time::Instant::now() < until {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return Some(status.code().unwrap_or(-1));
             }

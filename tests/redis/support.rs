@@ -73,6 +73,8 @@ pub struct Log {
 
 impl Log {
     pub fn listen() -> Self {
+        // With a listener for the whole process, no place in the code is taken for one that nobody listens to.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
         let lines = Arc::default();
         let subscriber = tracing_subscriber::registry().with(Listener(Arc::clone(&lines)));
         Self { lines, _guard: tracing::subscriber::set_default(subscriber) }

@@ -25,6 +25,15 @@ use crate::discord::close;
 use crate::discord::rest::{USER_AGENT, bare_token};
 use crate::ports::{AfterClose, Closed, IdentifyPermit, Session, Shard};
 
+/// The system that this program was built for, as IDENTIFY names it.
+const SYSTEM: &str = if cfg!(windows) {
+    "windows"
+} else if cfg!(target_os = "macos") {
+    "macos"
+} else {
+    "linux"
+};
+
 /// The longest wait from dialling to the peer's first words.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
 /// The longest wait for a session after we asked for it; each replayed event starts it anew.
@@ -96,7 +105,7 @@ impl Plan {
             .queue(waiting.clone())
             .proxy_url(self.address);
         // Types of a crate below the library, so they are made from their form on the wire.
-        let properties = json!({"os": std::env::consts::OS, "browser": USER_AGENT, "device": USER_AGENT});
+        let properties = json!({"os": SYSTEM, "browser": USER_AGENT, "device": USER_AGENT});
         if let Ok(properties) = serde_json::from_value(properties) {
             builder = builder.identify_properties(properties);
         }
