@@ -5,7 +5,7 @@ use super::outgoing::{Capabilities, FILE_BYTES_MAX, File, Part, Piece};
 use super::split::{split, split_at_most};
 
 /// The most messages that one answer fills, whatever it is made of. Of a longer text its beginning is shown, and all of it stands
-/// in a file; where no file is taken it ends with [`CUT`]: nobody gets a model to bury a channel.
+/// in a file; where no file is taken it ends with `CUT`: nobody gets a model to bury a channel.
 pub const ANSWER_MESSAGES_MAX: usize = 10;
 
 /// What stands at the end of an answer that goes on where it is not shown.
