@@ -46,6 +46,7 @@ pub mod conversations;
 
 pub mod conversation;
 
+pub mod toolbox;
 pub mod turn;
 
 pub mod forgotten;

@@ -34,6 +34,7 @@ use super::messages::rate_limiter::RateLimiterMsg;
 use super::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
 use super::running::{Live, Running};
 use super::timeline::Timeline;
+use super::toolbox::Toolbox;
 use super::turn_events::TurnEvents;
 use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
@@ -86,6 +87,8 @@ pub struct TurnParts {
     pub interjections: Arc<Interjections>,
     /// Where those who read along learn of each step.
     pub events: TurnEvents,
+    /// The tools that there are now.
+    pub toolbox: Arc<Toolbox>,
 }
 
 /// How many turns are in flight in this process.

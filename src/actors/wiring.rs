@@ -36,6 +36,7 @@ use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
+use super::toolbox::Toolbox;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use super::turn_events::TurnEvents;
@@ -77,6 +78,8 @@ pub struct Parts {
     pub timeline: Arc<Timeline>,
     /// What happens to turns; edges with clients that read along read it.
     pub events: TurnEvents,
+    /// The tools that there are now.
+    pub toolbox: Arc<Toolbox>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -233,6 +236,7 @@ impl Wiring {
             closed: Arc::default(),
             interjections: Arc::default(),
             events: parts.events.clone(),
+            toolbox: Arc::clone(&parts.toolbox),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));

@@ -13,18 +13,22 @@ use crate::actors::door::Doors;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
+use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
-use crate::ports::{Clock, Dice, Faults, Store, Vitals};
+use crate::domain::tool::Source;
+use crate::domain::tool::catalogue::{Catalogue, Offer};
+use crate::ports::{Clock, Dice, Faults, Store, ToolServer, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
+use crate::tools::BuiltIns;
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -130,6 +134,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let parts = Parts {
         live,
         files: Arc::new(reread),
+        toolbox: toolbox(&clock, &dice).await,
         clock,
         dice,
         faults,
@@ -162,6 +167,23 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
     let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
     let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
     Ok(Arc::new(store.map_err(in_use)?))
+}
+
+/// The tools of this program itself.
+async fn toolbox(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Arc<Toolbox> {
+    let server: Arc<dyn ToolServer> = Arc::new(BuiltIns::new(Arc::clone(clock), Arc::clone(dice)));
+    let tools = server.list().await.map(|listing| listing.tools).unwrap_or_default();
+    let offer = Offer {
+        tools: tools.into_iter().map(Arc::new).collect(),
+        allowed: Vec::new(),
+        side_effects: None,
+        trusted: true,
+        asks: false,
+    };
+    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+    let toolbox = Arc::new(Toolbox::default());
+    toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, Caller::Direct(server))].into()));
+    toolbox
 }
 
 /// Rules for tools may name the doors of this program alone, whether they are open now or not.

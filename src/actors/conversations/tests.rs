@@ -61,6 +61,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         forgotten: Arc::default(),
         timeline: Arc::default(),
         events: TurnEvents::default(),
+        toolbox: Arc::default(),
         live: live.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),

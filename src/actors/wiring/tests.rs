@@ -91,6 +91,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         renderer: Arc::new(Sketches),
         handles: Handles::new(&doors),
         timeline: Arc::default(),
+        toolbox: Arc::default(),
         events: events.clone(),
         live: Live::new(running),
         files: Arc::new(Still),

@@ -1,0 +1,72 @@
+//! The tools that there are now, as turns use them: one immutable snapshot, replaced as a whole when a source changes. A turn keeps
+//! the snapshot that it began with, so what its model was offered is what its calls are checked against.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::domain::tool::catalogue::{Catalogue, Entry};
+use crate::domain::tool::selection::Index;
+use crate::domain::tool::{CallError, CallErrorKind, Source, ToolRequest, ToolResult};
+use crate::ports::{ProgressSink, ToolServer};
+
+/// The current snapshot. Lives outside the actors: it outlives their restarts.
+#[derive(Default)]
+pub struct Toolbox(RwLock<Arc<Toolset>>);
+
+impl Toolbox {
+    /// The tools as they are now.
+    #[must_use]
+    pub fn now(&self) -> Arc<Toolset> {
+        Arc::clone(&self.0.read())
+    }
+
+    /// Replaces the snapshot. What runs goes on with the one that it has.
+    pub fn publish(&self, tools: Toolset) {
+        *self.0.write() = Arc::new(tools);
+    }
+}
+
+/// One snapshot.
+#[derive(Default)]
+pub struct Toolset {
+    /// All tools by the names that models call them by.
+    pub catalogue: Arc<Catalogue>,
+    /// Finds tools by words.
+    pub index: Index,
+    /// The way to each source.
+    callers: HashMap<Source, Caller>,
+}
+
+/// The way to the tools of one source.
+#[derive(Clone)]
+pub enum Caller {
+    /// It is at hand.
+    Direct(Arc<dyn ToolServer>),
+}
+
+impl Toolset {
+    /// A snapshot of this catalogue.
+    #[must_use]
+    pub fn new(catalogue: Arc<Catalogue>, callers: HashMap<Source, Caller>) -> Self {
+        let index = Index::new(&catalogue);
+        Self { catalogue, index, callers }
+    }
+
+    /// One call at the source of the tool, ended by its deadline whatever the source does. Dropping the future cancels it.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call(
+        &self,
+        entry: &Entry,
+        request: &ToolRequest,
+        progress: Option<ProgressSink>,
+    ) -> Result<ToolResult, CallError> {
+        match self.callers.get(&entry.tool.source) {
+            Some(Caller::Direct(server)) => server.call(request, progress).await,
+            None => Err(CallError::new(CallErrorKind::NotFound, format!("the source of {} is gone", entry.name))),
+        }
+    }
+}
