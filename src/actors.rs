@@ -46,7 +46,12 @@ pub mod conversations;
 
 pub mod conversation;
 
+pub mod mcp;
+pub mod server_line;
+pub mod tool_cache;
 pub mod toolbox;
+pub mod tools;
+
 pub mod turn;
 
 pub mod forgotten;

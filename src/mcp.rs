@@ -9,9 +9,11 @@
 //! | `content.rs`, `listing.rs` | answers to calls and lists, read leniently and within bounds |
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
 //! | `process.rs`, `guardian.rs` | child processes and their end |
+//! | `config.rs` | the file of servers, and the list of addresses |
 //! | `utility.rs` | resources and prompts as tools |
 //! | `failure.rs` | what goes wrong, and what it is called outside |
 
+pub mod config;
 mod connection;
 mod content;
 mod exchange;

@@ -15,6 +15,7 @@ use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::triage::Rules;
 use crate::ports::Models;
+use crate::ports::tools::ServerEntries;
 
 /// Settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -32,6 +33,8 @@ pub struct Running {
     pub fixed_prompt: u64,
     /// The models.
     pub models: Arc<dyn Models>,
+    /// The tool servers.
+    pub servers: Arc<ServerEntries>,
     /// Names this content: the same content has the same version.
     pub version: String,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::server_line::ServerLine;
 use crate::domain::tool::catalogue::{Catalogue, Entry};
 use crate::domain::tool::selection::Index;
 use crate::domain::tool::{CallError, CallErrorKind, Source, ToolRequest, ToolResult};
@@ -44,6 +45,8 @@ pub struct Toolset {
 pub enum Caller {
     /// It is at hand.
     Direct(Arc<dyn ToolServer>),
+    /// Through the actor of its server.
+    Server(ServerLine),
 }
 
 impl Toolset {
@@ -66,6 +69,7 @@ impl Toolset {
     ) -> Result<ToolResult, CallError> {
         match self.callers.get(&entry.tool.source) {
             Some(Caller::Direct(server)) => server.call(request, progress).await,
+            Some(Caller::Server(line)) => line.call(request, progress).await,
             None => Err(CallError::new(CallErrorKind::NotFound, format!("the source of {} is gone", entry.name))),
         }
     }

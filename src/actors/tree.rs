@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::ids::{Door, Place};
+use crate::domain::tool::ServerName;
 use crate::domain::restart::{Backoff, Intensity, Restart};
 
 /// The path of the root.
@@ -64,6 +65,8 @@ pub enum Instances {
     Door,
     /// A place. Its actor starts and stops while the program runs.
     Place,
+    /// A configured tool server. Its actor starts and stops while the program runs.
+    Server,
     /// A number, counted from zero. How many there are is known while the program runs.
     Number,
 }
@@ -73,6 +76,7 @@ impl Instances {
         match self {
             Self::Door => "door",
             Self::Place => "channel",
+            Self::Server => "server",
             Self::Number => "n",
         }
     }
@@ -87,6 +91,8 @@ pub enum Scope {
     Door(Door),
     /// That of a place.
     Place(Place),
+    /// That of a tool server.
+    Server(ServerName),
     /// The one of this number.
     Number(u32),
 }
@@ -101,6 +107,9 @@ pub enum ActorKind {
     Outbox,
     RateLimiter,
     RestrictionSweeper,
+    Tools,
+    ToolCache,
+    Mcp,
     LlmDispatcher,
     Conversations,
     Conversation,
@@ -164,6 +173,20 @@ pub static TREE: Row = Row {
             "restriction_sweeper",
             "gives the role of restricted members; lifts it on time",
         ),
+        Row {
+            intensity: BRANCH,
+            stop_within: BRANCH_STOPS,
+            children: &[
+                leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),
+                template(
+                    ActorKind::Mcp,
+                    "mcp",
+                    Instances::Server,
+                    "keeps the connection to one tool server: retries, breaker, its list of tools",
+                ),
+            ],
+            ..leaf(ActorKind::Tools, "tools", "starts an actor for each configured tool server")
+        },
         leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {
             intensity: BRANCH,
@@ -252,6 +275,7 @@ impl Row {
             (Name::Template { prefix, .. }, Scope::One) => prefix.to_owned(),
             (Name::Template { prefix, .. }, Scope::Door(door)) => format!("{prefix}:{door}"),
             (Name::Template { prefix, .. }, Scope::Place(place)) => format!("{prefix}:{place}"),
+            (Name::Template { prefix, .. }, Scope::Server(server)) => format!("{prefix}:{server}"),
             (Name::Template { prefix, .. }, Scope::Number(number)) => format!("{prefix}:{number}"),
         };
         if above.is_empty() { name } else { format!("{above}/{name}") }
@@ -263,7 +287,7 @@ impl Row {
     pub fn label(&self, above: &str, scope: &Scope) -> String {
         match scope {
             Scope::Place(_) => self.path(above, &Scope::One),
-            Scope::One | Scope::Door(_) | Scope::Number(_) => self.path(above, scope),
+            Scope::One | Scope::Door(_) | Scope::Server(_) | Scope::Number(_) => self.path(above, scope),
         }
     }
 

@@ -78,16 +78,7 @@ pub(super) async fn run(action: &Action) -> u8 {
 async fn connect(url: &str) -> Result<Arc<dyn ToolServer>, u8> {
     let endpoint =
         Endpoint { url: url.to_owned(), protocol: HttpProtocol::Either, headers: BTreeMap::new(), allow_http: false };
-    let entry = ServerEntry {
-        name: ServerName::new("server"),
-        transport: Transport::Http(endpoint),
-        timeout: None,
-        allowed_tools: Vec::new(),
-        description: None,
-        always_ask: false,
-        side_effects: None,
-        trusted: false,
-    };
+    let entry = ServerEntry::new(ServerName::new("server"), Transport::Http(endpoint));
     McpServers::default().connect(&entry, CONNECT_WITHIN).await.map_err(|error| {
         eprintln!("{url}: {error}");
         exit::NEGATIVE

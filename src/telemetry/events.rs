@@ -55,6 +55,18 @@ pub const EVENTS: &[(&str, &str)] = &[
         "llm.plain",
         "a provider refused a part of our requests that we can do without: `without` says which is left out for a while",
     ),
+    (
+        "mcp.state",
+        "a tool server is in another state: `from` and `to` are starting, ready, degraded, open or stopped, `reason` says why",
+    ),
+    ("mcp.listed", "the list of tools of a server was read, is odd, or cannot be read"),
+    ("tools.changed", "the tools that are offered changed: how many there are, how many are refused"),
+    ("tool.refused", "a tool is not offered, because its name is ambiguous or there are too many"),
+    (
+        "tool.changed",
+        "a tool is not what it was when it was accepted: unless `accepted`, it is held back until an operator runs /refresh_tools",
+    ),
+    ("tool.simplified", "models are told less of a tool's arguments than its schema says, because providers refuse the rest"),
     ("attachment.unread", "a file that came with a message was only named to the model, for the reason given"),
     ("breaker.opened", "a failing model is left alone for a while"),
     ("breaker.closed", "a model works again"),

@@ -15,6 +15,7 @@ use crate::actors::door::{Pacing, Source};
 use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
+use crate::actors::testing::tools::{ScriptedServers, entry, nothing_built_in};
 use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, NoVitals, ScriptedListener, ScriptedModels,
     ScriptedPoster, ScriptedSource,
@@ -22,6 +23,7 @@ use crate::actors::testing::ports::{
 use crate::actors::testing::{DOOR, mention, place, settle};
 use crate::actors::tree::{Instances, Scope};
 use crate::domain::incoming::{Incoming, Posted};
+use crate::ports::tools::ServerEntries;
 use crate::ports::{NoFaults, Session, StreamEvent};
 
 /// Files that never change.
@@ -84,6 +86,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
     };
     let mut running = crate::actors::testing::running(variables, Arc::clone(&models) as _);
     running.doors.insert(CLUB, third_door::rules());
+    running.servers = Arc::new(ServerEntries { entries: vec![entry("time", "program")], ..ServerEntries::default() });
     let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
     let clock = Arc::new(ManualClock::new());
     let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock) as _);
@@ -92,6 +95,8 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         handles: Handles::new(&doors),
         timeline: Arc::default(),
         toolbox: Arc::default(),
+        built_in: nothing_built_in(),
+        servers: Arc::new(ScriptedServers::default()),
         events: events.clone(),
         live: Live::new(running),
         files: Arc::new(Still),
@@ -144,7 +149,7 @@ fn from_start(row: &'static Row, above: &str) -> Vec<String> {
         Name::Fixed(_) => vec![of(Scope::One)],
         Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
         Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
-        Name::Template { of: Instances::Place | Instances::Number, .. } => Vec::new(),
+        Name::Template { of: Instances::Place | Instances::Server | Instances::Number, .. } => Vec::new(),
     }
 }
 
@@ -167,7 +172,7 @@ fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
 async fn every_row_that_is_known_before_lives_after_the_start() {
     let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     settle().await;
-    let mut expected = vec!["staffai/discord/shard:0".to_owned()];
+    let mut expected = vec!["staffai/discord/shard:0".to_owned(), "staffai/tools/mcp:time".to_owned()];
     starts(&TREE, "", &mut expected);
     assert_eq!(world.paths(), expected.into_iter().collect());
 }

@@ -310,7 +310,7 @@ pub fn tools(tooling: &Tooling, locale: Locale) -> String {
     let mut lines = Vec::with_capacity(tooling.servers.len());
     for server in &tooling.servers {
         let tools = if server.tools.is_empty() { words.without_tools.to_owned() } else { server.tools.join(", ") };
-        lines.push(format!("**{}** ({}): {tools}", server.name, server.state));
+        lines.push(format!("**{}** ({}): {tools}", server.name, server.state.as_str()));
     }
     list(words.tools, &lines)
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::domain::command::ToolServer;
+use crate::domain::tool::server::ServerStatus;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger::Sums;
 use crate::domain::limits::Standing;
@@ -119,7 +120,7 @@ fn tools_and_approvals_are_told_as_they_are() {
     let none = Tooling::default();
     assert!(tools(&none, EN).starts_with("No tool server"));
     assert_eq!(approvals(&none, EN), "Nothing waits for approval.");
-    let server = ToolServer { name: "time".to_owned(), state: "ready".to_owned(), tools: vec!["now".to_owned()] };
+    let server = ToolServer { name: "time".to_owned(), state: ServerStatus::Ready, tools: vec!["now".to_owned()], changed: Vec::new() };
     let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
     assert_eq!(tools(&some, EN), "**Tools**\n- **time** (ready): now");
     assert!(tools_refreshed(&some, EN).contains("1 tool server:"));
@@ -185,7 +186,7 @@ fn every_language_says_everything_and_says_it_otherwise() {
 fn everything(locale: Locale) -> Vec<String> {
     let wiped =
         Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
-    let server = ToolServer { name: "time".to_owned(), state: "ready".to_owned(), tools: Vec::new() };
+    let server = ToolServer { name: "time".to_owned(), state: ServerStatus::Ready, tools: Vec::new(), changed: Vec::new() };
     let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
     let mut said = vec![
         row(locale).to_owned(),
