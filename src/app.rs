@@ -18,10 +18,14 @@ mod files;
 
 mod demo;
 
+mod mcp;
+
 #[cfg(feature = "playground")]
 mod playground;
 
 pub mod reload;
+
+mod servers;
 
 mod signals;
 
@@ -45,7 +49,7 @@ use self::begun::Begun;
 use crate::actors::running::Exit;
 use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
-use crate::mcp;
+use crate::mcp::guardian;
 use crate::ports::Store;
 
 /// How long the store may take to write down what is left when the process ends.
@@ -124,10 +128,15 @@ enum Command {
     },
     /// Prints the effective configuration and where each value came from, secrets masked.
     Config(Options),
-    /// The tools of an MCP server, and one call by hand.
+    /// The tools that are configured, or those of any MCP server, and one call by hand.
     Tools {
         #[command(subcommand)]
         action: tools::Action,
+    },
+    /// The file of MCP servers.
+    Mcp {
+        #[command(subcommand)]
+        action: mcp::Action,
     },
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
@@ -152,6 +161,7 @@ impl Command {
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
             Self::Tools { action } => action.options(),
+            Self::Mcp { action } => action.options(),
         }
     }
 }
@@ -183,7 +193,8 @@ pub fn main(cli: &Cli) -> ExitCode {
             Command::Health(_) => commands::health(cli).await,
             Command::Tree { markdown, .. } => commands::tree(*markdown),
             Command::Config(_) => commands::config(cli),
-            Command::Tools { action } => tools::run(action).await,
+            Command::Tools { action } => tools::run(cli, action).await,
+            Command::Mcp { action } => mcp::run(cli, action).await,
             // It was run above, without a runtime of many threads.
             Command::Guard { .. } => exit::USAGE,
         }
@@ -197,7 +208,7 @@ pub fn main(cli: &Cli) -> ExitCode {
 fn guard(program: &[OsString]) -> u8 {
     let Some((program, args)) = program.split_first() else { return exit::USAGE };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ended = runtime.and_then(|runtime| runtime.block_on(mcp::guardian::run(program, args)));
+    let ended = runtime.and_then(|runtime| runtime.block_on(guardian::run(program, args)));
     ended.unwrap_or_else(|error| {
         eprintln!("{}: {error}", program.display());
         exit::NEGATIVE

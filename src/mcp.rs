@@ -49,6 +49,14 @@ pub struct McpServers {
     pub guardian: Option<PathBuf>,
 }
 
+impl McpServers {
+    /// Children are guarded by this program, whatever became of its file since its start.
+    #[must_use]
+    pub fn guarded() -> Self {
+        Self { guardian: Some(PathBuf::from("/proc/self/exe")) }
+    }
+}
+
 #[async_trait]
 impl ToolServers for McpServers {
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError> {

@@ -81,3 +81,6 @@ mod python_bot;
 
 #[path = "bot/traces.rs"]
 mod traces;
+
+#[path = "bot/tool_servers.rs"]
+mod tool_servers;

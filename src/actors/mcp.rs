@@ -115,12 +115,7 @@ impl Actor for McpActor {
         Ok(state)
     }
 
-    async fn handle(
-        &self,
-        ctx: &mut ActorContext<Self>,
-        message: McpMsg,
-        state: &mut McpState,
-    ) -> Result<(), Crash> {
+    async fn handle(&self, ctx: &mut ActorContext<Self>, message: McpMsg, state: &mut McpState) -> Result<(), Crash> {
         match message {
             McpMsg::Call(call) => self.call(ctx, state, call),
             McpMsg::Refresh => match &mut state.link {
@@ -132,12 +127,7 @@ impl Actor for McpActor {
         Ok(())
     }
 
-    async fn event(
-        &self,
-        ctx: &mut ActorContext<Self>,
-        event: McpEvent,
-        state: &mut McpState,
-    ) -> Result<(), Crash> {
+    async fn event(&self, ctx: &mut ActorContext<Self>, event: McpEvent, state: &mut McpState) -> Result<(), Crash> {
         if event.attempt() != state.attempt {
             return Ok(());
         }

@@ -38,11 +38,7 @@ impl ServerLine {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn call(
-        &self,
-        request: &ToolRequest,
-        progress: Option<ProgressSink>,
-    ) -> Result<ToolResult, CallError> {
+    pub async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             metrics::counter!("staffai_shed_total", "where" => "tools").increment(1);
             let message = format!("{} has {CALLS_MAX} calls under way already; try again later", self.name);

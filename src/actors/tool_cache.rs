@@ -263,7 +263,9 @@ impl ToolCache {
         state.work = Work::Building { again: false };
         let built = tokio::task::spawn_blocking(move || building::build(plan));
         ctx.task(
-            async move { ToolCacheEvent::Built(built.await.map_err(|error| error.to_string()).map(|built| built.map(Box::new))) },
+            async move {
+                ToolCacheEvent::Built(built.await.map_err(|error| error.to_string()).map(|built| built.map(Box::new)))
+            },
             |panic| ToolCacheEvent::Built(Err(panic)),
         );
     }
@@ -282,7 +284,12 @@ impl ToolCache {
             }
         }
         for (tool, lost) in simplified.into_iter().take(LINES_MAX) {
-            tracing::info!(event = "tool.simplified", tool, lost, "models are told less than the schema of a tool says");
+            tracing::info!(
+                event = "tool.simplified",
+                tool,
+                lost,
+                "models are told less than the schema of a tool says"
+            );
         }
         for server in servers {
             self.built_server(state, server);

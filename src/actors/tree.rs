@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::ids::{Door, Place};
-use crate::domain::tool::ServerName;
 use crate::domain::restart::{Backoff, Intensity, Restart};
+use crate::domain::tool::ServerName;
 
 /// The path of the root.
 pub const ROOT: &str = "staffai";

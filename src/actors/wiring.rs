@@ -425,6 +425,8 @@ impl Wiring {
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
             tooling: Arc::clone(&self.tooling),
+            toolbox: Arc::clone(&self.parts.toolbox),
+            tools: self.handles.tools.clone(),
         };
         Commands { parts: Arc::new(parts) }
     }

@@ -1,7 +1,6 @@
 //! From settings to everything that the tree is built from.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -21,8 +20,8 @@ use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
-use crate::domain::tool::{Source, Tool, schema};
 use crate::domain::tool::catalogue::{Catalogue, Offer};
+use crate::domain::tool::{Source, Tool, schema};
 use crate::mcp::McpServers;
 use crate::ports::{Clock, Dice, Faults, Store, ToolServer, Vitals};
 use crate::render;
@@ -141,7 +140,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         files: Arc::new(reread),
         toolbox,
         built_in,
-        servers: Arc::new(McpServers { guardian: Some(PathBuf::from(SELF)) }),
+        servers: Arc::new(McpServers::guarded()),
         clock,
         dice,
         faults,
@@ -175,9 +174,6 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
     let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
     Ok(Arc::new(store.map_err(in_use)?))
 }
-
-/// This program, whatever became of its file since its start.
-const SELF: &str = "/proc/self/exe";
 
 /// The tools of this program itself.
 async fn built_in(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {

@@ -386,7 +386,12 @@ impl Tooling {
     pub fn server(&mut self, name: &str) -> &mut ToolServer {
         let at = self.servers.binary_search_by(|known| known.name.as_str().cmp(name));
         let at = at.unwrap_or_else(|at| {
-            let begins = ToolServer { name: name.to_owned(), state: ServerStatus::Starting, tools: Vec::new(), changed: Vec::new() };
+            let begins = ToolServer {
+                name: name.to_owned(),
+                state: ServerStatus::Starting,
+                tools: Vec::new(),
+                changed: Vec::new(),
+            };
             self.servers.insert(at, begins);
             at
         });

@@ -1,6 +1,7 @@
 //! Reads the file of tool servers (`mcpServers`, as the ecosystem writes it) and the list of addresses. A bad entry switches that
 //! server off and nothing else.
 
+mod document;
 mod entry;
 mod variables;
 
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
+pub use self::document::Document;
 use self::entry::Draft;
 use self::variables::Variables;
 use crate::domain::tool::ServerName;

@@ -66,7 +66,10 @@ pub const EVENTS: &[(&str, &str)] = &[
         "tool.changed",
         "a tool is not what it was when it was accepted: unless `accepted`, it is held back until an operator runs /refresh_tools",
     ),
-    ("tool.simplified", "models are told less of a tool's arguments than its schema says, because providers refuse the rest"),
+    (
+        "tool.simplified",
+        "models are told less of a tool's arguments than its schema says, because providers refuse the rest",
+    ),
     ("attachment.unread", "a file that came with a message was only named to the model, for the reason given"),
     ("breaker.opened", "a failing model is left alone for a while"),
     ("breaker.closed", "a model works again"),

@@ -70,7 +70,9 @@ impl World {
 async fn a_server_is_connected_and_called() {
     let log = Log::capture();
     let mut world = world(|_| {}).await;
-    assert!(matches!(world.lists.now().await, Some(ToolCacheMsg::Listed(name, tools)) if name.as_str() == NAME && tools.len() == 1));
+    assert!(
+        matches!(world.lists.now().await, Some(ToolCacheMsg::Listed(name, tools)) if name.as_str() == NAME && tools.len() == 1)
+    );
     assert_eq!((world.state(), world.is_up()), (ServerStatus::Ready, true));
     assert_eq!(world.text("echo").await.as_deref(), Ok("echo"));
     assert_eq!(log.column("mcp.state", "to"), ["ready"]);

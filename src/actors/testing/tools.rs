@@ -17,9 +17,7 @@ use crate::domain::tool::{
     Annotations, CallError, CallErrorKind, Effect, Part, ResultLimits, ServerName, Source, Tool, ToolKind, ToolRequest,
     ToolResult,
 };
-use crate::ports::tools::{
-    Command, ConnectError, ConnectErrorKind, Listing, ServerEntry, ServerInfo, Transport,
-};
+use crate::ports::tools::{Command, ConnectError, ConnectErrorKind, Listing, ServerEntry, ServerInfo, Transport};
 use crate::ports::{ProgressSink, ToolServer, ToolServers};
 
 /// The entry of a server of this name. Another program is another entry.

@@ -65,7 +65,8 @@ pub(super) struct BuiltServer {
 pub(super) fn build(plan: Plan) -> Option<Built> {
     let Plan { servers, built_in, before, other_servers } = plan;
     let mut work = other_servers;
-    let servers: Vec<(BuiltServer, Offer, ServerLine)> = servers.into_iter().map(|planned| server(planned, &mut work)).collect();
+    let servers: Vec<(BuiltServer, Offer, ServerLine)> =
+        servers.into_iter().map(|planned| server(planned, &mut work)).collect();
     if !work {
         return None;
     }

@@ -251,7 +251,10 @@ impl<'a> Converter<'a> {
         };
         // Providers take texts and numbers here. A list without some of its values would forbid what is allowed.
         let plain: Vec<Value> = values.into_iter().filter(|value| !value.is_null()).collect();
-        if plain.is_empty() || plain.len() > VALUES_MAX || plain.iter().any(|value| value.is_array() || value.is_object()) {
+        if plain.is_empty()
+            || plain.len() > VALUES_MAX
+            || plain.iter().any(|value| value.is_array() || value.is_object())
+        {
             return self.lose(word);
         }
         out.insert("enum".to_owned(), plain.into());

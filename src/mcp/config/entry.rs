@@ -238,7 +238,8 @@ impl Fields<'_, '_> {
             },
             Some(_) => {
                 self.warnings.push(
-                    "require_approval by tool is not known: each call is asked about; write [[tools.rules]] instead".to_owned(),
+                    "require_approval by tool is not known: each call is asked about; write [[tools.rules]] instead"
+                        .to_owned(),
                 );
                 Ok(true)
             }

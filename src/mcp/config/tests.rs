@@ -70,8 +70,10 @@ fn the_example_of_the_contract_is_read() {
 
 #[test]
 fn keys_of_other_programs_are_read_or_warned_of() {
-    let entry = one(r#"{"server_url": "https://a.example/mcp", "authorization": "tok-abcdef", "require_approval": "always",
-        "server_description": "things", "kind": "search", "trusted": true, "side_effects": false, "type": "streamable-http"}"#);
+    let entry = one(
+        r#"{"server_url": "https://a.example/mcp", "authorization": "tok-abcdef", "require_approval": "always",
+        "server_description": "things", "kind": "search", "trusted": true, "side_effects": false, "type": "streamable-http"}"#,
+    );
     assert_eq!(endpoint(&entry).headers["Authorization"].expose_secret(), "Bearer tok-abcdef");
     assert_eq!(endpoint(&entry).protocol, HttpProtocol::Streamable);
     assert!(entry.always_ask && entry.trusted && entry.side_effects == Some(false));
@@ -128,8 +130,9 @@ fn a_file_that_is_none_is_an_error_of_its_own() {
 
 #[test]
 fn two_servers_of_one_name_are_not_taken_for_each_other() {
-    let Configured { servers, .. } =
-        of(r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}, "b/c": {"command": "z"}, "b c": {"command": "w"}}}"#);
+    let Configured { servers, .. } = of(
+        r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}, "b/c": {"command": "z"}, "b c": {"command": "w"}}}"#,
+    );
     let names: Vec<&str> = servers.entries.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!(names, ["a", "b-c"]);
     assert_eq!(command(&servers.entries[0]).program, "x");
@@ -149,7 +152,8 @@ fn addresses_alone_are_named_after_their_hosts() {
 
 #[test]
 fn variables_have_defaults_and_are_hidden() {
-    let entry = one(r#"{"command": "${SHELL_X:-sh}", "args": ["--api-key", "literal-key", "${HOME}/x", "${env:TENOR_KEY}"]}"#);
+    let entry =
+        one(r#"{"command": "${SHELL_X:-sh}", "args": ["--api-key", "literal-key", "${HOME}/x", "${env:TENOR_KEY}"]}"#);
     let command = command(&entry);
     let args: Vec<&str> = command.args.iter().map(ExposeSecret::expose_secret).collect();
     assert_eq!((command.program.as_str(), args), ("sh", vec!["--api-key", "literal-key", "/home/bot/x", "tk-123456"]));

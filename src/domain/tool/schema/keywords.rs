@@ -27,17 +27,29 @@ pub(super) enum Keyword {
 
 pub(super) fn of(word: &str) -> Keyword {
     match word {
-        "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems" | "pattern" | "format" | "default" => {
-            Keyword::Kept
-        }
+        "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems" | "pattern" | "format"
+        | "default" => Keyword::Kept,
         "description" => Keyword::Description,
         "enum" | "const" => Keyword::Values,
         "items" => Keyword::Items,
         "additionalProperties" => Keyword::Additional,
         "type" => Keyword::Type,
         "anyOf" | "oneOf" => Keyword::Alternatives,
-        "$schema" | "$id" | "$anchor" | "$comment" | "$defs" | "definitions" | "title" | "examples" | "example"
-        | "deprecated" | "readOnly" | "writeOnly" | "nullable" | "markdownDescription" | "contentMediaType"
+        "$schema"
+        | "$id"
+        | "$anchor"
+        | "$comment"
+        | "$defs"
+        | "definitions"
+        | "title"
+        | "examples"
+        | "example"
+        | "deprecated"
+        | "readOnly"
+        | "writeOnly"
+        | "nullable"
+        | "markdownDescription"
+        | "contentMediaType"
         | "contentEncoding" => Keyword::Remark,
         other if other.starts_with("x-") => Keyword::Remark,
         _ => Keyword::Unknown,

@@ -34,7 +34,8 @@ fn references_and_parts_are_put_together() {
         "allOf": [{"properties": {"to": {"$ref": "#/$defs/place"}}, "required": ["to", "gone"]}],
         "$defs": {"place": {"type": "object", "description": "a place", "properties": {"lat": {"type": "number"}}}}
     });
-    let place = |words: &str| json!({"type": "object", "description": words, "properties": {"lat": {"type": "number"}}});
+    let place =
+        |words: &str| json!({"type": "object", "description": words, "properties": {"lat": {"type": "number"}}});
     let expected = json!({
         "type": "object",
         "properties": {"at": place("the start"), "to": place("a place")},
@@ -48,7 +49,10 @@ fn nothing_beside_null_is_the_type_itself() {
     assert_eq!(of(json!({"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}))["type"], "string");
     assert_eq!(of(json!({"type": ["integer", "null"]})), json!({"type": "integer"}));
     assert_eq!(of(json!({"type": ["integer", "string"]})), json!({"anyOf": [{"type": "integer"}, {"type": "string"}]}));
-    assert_eq!(of(json!({"oneOf": [{"const": "a"}, {"const": 1}]})), json!({"anyOf": [{"enum": ["a"]}, {"enum": [1]}]}));
+    assert_eq!(
+        of(json!({"oneOf": [{"const": "a"}, {"const": 1}]})),
+        json!({"anyOf": [{"enum": ["a"]}, {"enum": [1]}]})
+    );
     assert_eq!(of(json!({"type": "array"})), json!({"type": "array", "items": {}}));
 }
 
