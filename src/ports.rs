@@ -78,7 +78,7 @@ pub trait Store: Send + Sync {
     /// Does one step about a member's limits, by the law of [`crate::domain::limits`]. Steps about one member that are begun one
     /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known
     /// here. The answer is there at once where no server has to be asked, and else within the store's own deadline.
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer>;
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision>;
 
     /// How the store is.
     fn status(&self) -> StoreStatus;

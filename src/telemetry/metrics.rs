@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tokio_util::sync::CancellationToken;
 
-/// How often samples are folded into their buckets when nobody reads the page: they take room until then.
+/// How often samples are folded into their buckets when the page is not read: they take memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Seconds, from a cache hit to the longest turn.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -69,6 +70,11 @@ pub fn python(program: &str) -> String {
 /// A server from npm.
 pub fn node(module: &str) -> String {
     installed(&format!(".node-tests/node_modules/{module}"))
+}
+
+/// A program of the environment with older libraries.
+pub fn older(program: &str) -> String {
+    installed(&format!(".venv-servers/bin/{program}"))
 }
 
 fn installed(path: &str) -> String {
@@ -140,4 +146,84 @@ pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
 pub fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).is_some_and(|state| state != 'Z')
+}
+
+/// The variable that marks a server and all its children.
+const MARK: &str = "TEST_MARK";
+
+/// The processes of one server, whatever group they are in and whoever their parent is.
+pub struct Mark(String);
+
+impl Mark {
+    /// Marks the child that an entry starts.
+    pub fn on(entry: &mut ServerEntry) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let Transport::Stdio(command) = &mut entry.transport else { panic!("only children are marked") };
+        command.env.insert(MARK.to_owned(), mark.clone().into());
+        Self(format!("{MARK}={mark}"))
+    }
+
+    /// Those that run.
+    pub fn running(&self) -> Vec<u32> {
+        let all =
+            std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let marked = |pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == self.0.as_bytes())
+        };
+        all.filter(marked).filter(|pid| runs(*pid)).collect()
+    }
+
+    /// Waits until none runs any more.
+    pub async fn gone(&self) {
+        eventually("all processes of the server end", || self.running().is_empty()).await;
+    }
+}
+
+/// A program that serves HTTP on a port of this machine until it is dropped.
+pub struct Served {
+    pub port: u16,
+    _child: tokio::process::Child,
+}
+
+impl Served {
+    /// Starts it; `start` makes its command for a port.
+    pub async fn start(start: impl Fn(u16) -> tokio::process::Command) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let quiet = || std::process::Stdio::null();
+        let child = start(port).stdin(quiet()).stdout(quiet()).stderr(quiet()).kill_on_drop(true).spawn().unwrap();
+        let until = tokio::time::Instant::now() + Duration::from_secs(30);
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert!(tokio::time::Instant::now() < until, "nothing listens on {port}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Self { port, _child: child }
+    }
+
+    /// A file of npm's environment, run with these arguments and the port in its environment.
+    pub async fn node(module: &str, args: &[&str]) -> Self {
+        let module = node(module);
+        Self::start(|port| {
+            let mut command = tokio::process::Command::new("node");
+            command.arg(&module).args(args).env("PORT", port.to_string());
+            command
+        })
+        .await
+    }
+
+    /// The server of `FastMCP` over this transport.
+    pub async fn fast(transport: &str) -> Self {
+        let (python, script) = (python("python"), root().join("tests/mcp/servers/fast.py"));
+        Self::start(|port| {
+            let mut command = tokio::process::Command::new(&python);
+            command.arg(&script).args([transport, &port.to_string()]);
+            command
+        })
+        .await
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
 }

@@ -24,7 +24,7 @@ use crate::support::{
 };
 
 /// A server whose behaviour is a function of what it is asked.
-struct Web {
+pub struct Web {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<HeaderMap>>>,
 }
@@ -32,7 +32,7 @@ struct Web {
 type Behaviour = Arc<dyn Fn(&Value, &HeaderMap) -> Response + Send + Sync>;
 
 impl Web {
-    async fn start(behave: impl Fn(&Value, &HeaderMap) -> Response + Send + Sync + 'static) -> Self {
+    pub async fn start(behave: impl Fn(&Value, &HeaderMap) -> Response + Send + Sync + 'static) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let state: (Behaviour, _) = (Arc::new(behave), Arc::clone(&seen));
         let app = Router::new().fallback(routing::any(answer)).with_state(state);
@@ -42,7 +42,7 @@ impl Web {
         Self { address, seen }
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
@@ -63,7 +63,7 @@ async fn answer(
 }
 
 /// What a well-behaved server of the older generation answers.
-fn well(message: &Value, session: &str) -> Response {
+pub fn well(message: &Value, session: &str) -> Response {
     let id = &message["id"];
     let result = match message["method"].as_str() {
         Some("initialize") => {

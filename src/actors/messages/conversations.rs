@@ -6,24 +6,24 @@ use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
 
-/// What the router is told.
+/// The messages that the router handles.
 pub enum ConversationsMsg {
-    /// The journal offers a turn; offering twice does no harm.
+    /// The journal offers a turn. Idempotent by the turn's id.
     Offer(Box<Offered>),
     /// The trigger of this turn was deleted.
     Cancel(Place, TurnId),
-    /// A conversation has nothing to do after this many messages of ours.
+    /// A conversation is idle; the number counts the messages that it had handled by then.
     Idle(Place, u64),
     /// No new turn begins from now on.
     Drain,
 }
 
-/// A turn that somebody shall find the answer to.
+/// A turn that is offered to be answered.
 #[derive(Clone)]
 pub struct Offered {
     /// The turn.
     pub turn: Turn,
-    /// It is not the first time: some of an answer may stand in the channel already.
+    /// Not the first offer: parts of an answer may be in the channel already.
     pub again: bool,
 }
 

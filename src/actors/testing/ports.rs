@@ -166,7 +166,7 @@ impl Store for MemoryStore {
         async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
     }
 
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
         let answer = self.book.lock().decide(self.clock.now(), &request);
         let mut answering = self.answering.subscribe();
         async move {
