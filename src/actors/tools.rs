@@ -6,7 +6,6 @@
 //! A restart loses: its children; servers are connected anew.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::handle::Handle;
@@ -38,10 +37,18 @@ pub struct Tools {
     pub published: Published,
 }
 
+/// What the supervisor of tools tells itself.
+pub enum ToolsEvent {
+    /// The servers that run are to be those that are configured.
+    Apply,
+}
+
 /// What the supervisor of tools holds.
 #[derive(Default)]
 pub struct ToolsState {
     known: BTreeMap<ServerName, CachedServer>,
+    /// The cache has not been told of them as they are.
+    untold: bool,
     /// Entries that cannot be used, as they were told of.
     off: Vec<ServerOff>,
     /// What was odd about entries, as it was told.
@@ -50,7 +57,7 @@ pub struct ToolsState {
 
 impl Actor for Tools {
     type Msg = ToolsMsg;
-    type Event = Infallible;
+    type Event = ToolsEvent;
     type State = ToolsState;
 
     fn start(&self, _ctx: &mut ActorContext<Tools>) -> Result<ToolsState, Crash> {
@@ -65,21 +72,16 @@ impl Actor for Tools {
         state: &mut ToolsState,
     ) -> Result<(), Crash> {
         match message {
-            ToolsMsg::Configured => {
-                if self.apply(ctx, state).await? {
-                    self.tell_cache(state);
-                }
-            }
+            ToolsMsg::Configured => apply_soon(ctx),
             ToolsMsg::CacheBegan => {
-                let before: Vec<ServerLine> = state.known.values().map(|known| known.line.clone()).collect();
-                self.apply(ctx, state).await?;
-                self.tell_cache(state);
-                refresh(before.iter());
+                refresh(state);
+                state.untold = true;
+                apply_soon(ctx);
             }
             ToolsMsg::Refresh => {
                 // A cache that is down has nothing that could be accepted.
                 let _ = self.cache.cast(ToolCacheMsg::Accept);
-                refresh(state.known.values().map(|known| &known.line));
+                refresh(state);
             }
         }
         Ok(())
@@ -87,38 +89,42 @@ impl Actor for Tools {
 
     async fn event(
         &self,
-        _ctx: &mut ActorContext<Self>,
-        event: Infallible,
-        _state: &mut ToolsState,
+        ctx: &mut ActorContext<Self>,
+        event: ToolsEvent,
+        state: &mut ToolsState,
     ) -> Result<(), Crash> {
-        match event {}
+        match event {
+            ToolsEvent::Apply => self.apply(ctx, state).await,
+        }
     }
 }
 
 impl Tools {
-    /// Starts, stops and replaces the actors of the servers whose entries changed, and no others. True when there were some.
-    async fn apply(&self, ctx: &mut ActorContext<Tools>, state: &mut ToolsState) -> Result<bool, Crash> {
+    /// Starts, stops and replaces the actors of the servers whose entries changed, and no others. One is stopped at a time.
+    async fn apply(&self, ctx: &mut ActorContext<Tools>, state: &mut ToolsState) -> Result<(), Crash> {
         let running = self.live.now();
         let ServerEntries { entries, off, warnings } = &*running.servers;
-        let mut changed = false;
         let stays = |known: &CachedServer| entries.iter().any(|entry| *entry == *known.entry);
-        let gone: Vec<ServerName> =
-            state.known.iter().filter(|(_, known)| !stays(known)).map(|(name, _)| name.clone()).collect();
-        for name in gone {
-            if let Some(known) = state.known.remove(&name) {
-                ctx.stop_child(&known.line.handle.stats().path).await;
-                changed = true;
-            }
+        let gone = state.known.iter().find(|(_, known)| !stays(known)).map(|(name, _)| name.clone());
+        if let Some(known) = gone.and_then(|name| state.known.remove(&name)) {
+            ctx.stop_child(&known.line.handle.stats().path).await;
+            state.untold = true;
+            apply_soon(ctx);
+            return Ok(());
         }
         self.tell_off(state, off, warnings);
         for entry in entries {
             if !state.known.contains_key(&entry.name) {
                 let server = self.begin(ctx, entry).await?;
                 state.known.insert(entry.name.clone(), server);
-                changed = true;
+                state.untold = true;
             }
         }
-        Ok(changed)
+        if std::mem::take(&mut state.untold) {
+            // A cache that is down says when it is back.
+            let _ = self.cache.cast(ToolCacheMsg::Servers(state.known.values().cloned().collect()));
+        }
+        Ok(())
     }
 
     async fn begin(&self, ctx: &mut ActorContext<Tools>, entry: &ServerEntry) -> Result<CachedServer, Crash> {
@@ -152,17 +158,17 @@ impl Tools {
         state.off = off.to_vec();
         state.warnings = warnings.to_vec();
     }
-
-    fn tell_cache(&self, state: &ToolsState) {
-        // A cache that is down says when it is back.
-        let _ = self.cache.cast(ToolCacheMsg::Servers(state.known.values().cloned().collect()));
-    }
 }
 
-fn refresh<'a>(lines: impl Iterator<Item = &'a ServerLine>) {
-    for line in lines {
+fn apply_soon(ctx: &ActorContext<Tools>) {
+    // The actor itself sends it, so it lives.
+    let _ = ctx.events().send(ToolsEvent::Apply);
+}
+
+fn refresh(state: &ToolsState) {
+    for known in state.known.values() {
         // A server's actor that is down reads its list when it is back.
-        let _ = line.handle.cast(McpMsg::Refresh);
+        let _ = known.line.handle.cast(McpMsg::Refresh);
     }
 }
 

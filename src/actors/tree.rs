@@ -219,6 +219,7 @@ pub static TREE: Row = Row {
         ),
         Row {
             intensity: BRANCH,
+            handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
             children: &[
                 leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),

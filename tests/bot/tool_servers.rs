@@ -81,6 +81,19 @@ impl World {
         .await
     }
 
+    /// Waits until `/tools` names a tool.
+    async fn tells_of(&self, tool: &str, process: &Process) -> String {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let told = self.tells("Ada", "tools", &[]).await;
+            if told.contains(tool) {
+                return told;
+            }
+            assert!(Instant::now() < until, "{tool} is not offered: {told}\n{}", process.output());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// How readiness shows a server.
     async fn part(&self, server: &str) -> Value {
         let body = self.json("/readyz").await.1;
@@ -181,8 +194,8 @@ fn the_last_list_is_known_after_a_restart_while_its_server_is_down() {
         // The same entry, and a program that does not serve any more.
         std::fs::write(servers.folder.join("server.py"), "import time\ntime.sleep(1000)\n").unwrap();
         let process = world.process("second").await;
-        let told = world.tells("Ada", "tools", &[]).await;
-        assert!(told.contains("(starting)") && told.contains("one__echo"), "{told}\n{}", process.output());
+        let told = world.tells_of("one__echo", &process).await;
+        assert!(told.contains("**one** (starting)"), "{told}");
     });
 }
 
@@ -239,12 +252,11 @@ fn a_tool_that_changed_waits_for_an_operator() {
         world.until("the change is seen", || process.output().contains("\"tool.changed\"").then_some(())).await;
         let told = world.tells("Ada", "tools", &[]).await;
         assert!(!told.contains("one__add") && told.contains("add"), "{told}");
-        assert!(world.tells("Ada", "refresh_tools", &[]).await.contains("operators"), "members may not accept it");
+        assert!(
+            world.tells("Ada", "refresh_tools", &[]).await.contains("those who run this bot"),
+            "members may not accept it"
+        );
         world.tells("Chloe", "refresh_tools", &[]).await;
-        let until = Instant::now() + Duration::from_secs(10);
-        while !world.tells("Ada", "tools", &[]).await.contains("one__add") {
-            assert!(Instant::now() < until, "it is not offered again:\n{}", process.output());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        world.tells_of("one__add", &process).await;
     });
 }
