@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, ProgressToken, RequestId,
-    ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta,
+    ProgressToken, RequestId, ServerJsonRpcMessage,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use super::content;
 use super::failure::Failure;
 use super::frame::{Frame, Oversized};
+use super::lenient;
 use super::listing::{self, Page};
 use crate::domain::tool::{ResultLimits, ServerName, ToolResult};
 use crate::ports::ProgressSink;
@@ -97,12 +98,17 @@ struct Envelope<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    /// Also there when it is `null`, as some servers answer who have nothing to say.
+    #[serde(borrow, default, deserialize_with = "whatever_it_is")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
+}
+
+fn whatever_it_is<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(reader).map(Some)
 }
 
 impl Exchanges {
@@ -113,7 +119,18 @@ impl Exchanges {
 
     /// A message goes out.
     pub(super) fn outgoing(&self, message: &ClientJsonRpcMessage) {
-        let ClientJsonRpcMessage::Request(request) = message else { return };
+        let request = match message {
+            ClientJsonRpcMessage::Request(request) => request,
+            ClientJsonRpcMessage::Notification(notice) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.forget(id);
+                }
+                return;
+            }
+            _ => return,
+        };
         let awaited = request.request.extensions().get::<Awaited>().cloned();
         let token = request.request.get_meta().get_progress_token();
         let mut pending = self.pending.lock();
@@ -162,21 +179,20 @@ impl Exchanges {
     }
 
     fn whole(&self, bytes: &[u8]) -> Vec<ServerJsonRpcMessage> {
-        let bytes = bytes.trim_ascii();
+        let mended = lenient::mended(bytes);
+        let bytes = mended.as_deref().unwrap_or(bytes).trim_ascii();
         if bytes.first() == Some(&b'[') {
             let batch: Vec<&RawValue> = serde_json::from_slice(bytes).unwrap_or_default();
-            return batch.into_iter().filter_map(|message| self.one(message.get().as_bytes())).collect();
+            return batch.into_iter().filter_map(|message| self.one(message)).collect();
         }
         if let Some(message) = self.read(bytes) {
             return message.into_iter().collect();
         }
-        // A server that prints without an end of line puts its noise in front of a message.
-        let inner = memchr::memmem::find(bytes, b"{\"jsonrpc\"").filter(|at| *at > 0);
-        inner.and_then(|at| self.one(&bytes[at..])).into_iter().collect()
+        lenient::objects(bytes).into_iter().filter_map(|message| self.one(message)).collect()
     }
 
-    fn one(&self, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
-        self.read(bytes).flatten()
+    fn one(&self, message: &RawValue) -> Option<ServerJsonRpcMessage> {
+        self.read(message.get().as_bytes()).flatten()
     }
 
     /// None when it is no message at all; none inside when rmcp need not know of it.
