@@ -11,6 +11,7 @@ use rmcp::model::{
     ProgressToken, RequestId, ServerJsonRpcMessage,
 };
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
@@ -89,6 +90,8 @@ struct Pending {
 struct Request {
     awaited: Option<Awaited>,
     token: Option<ProgressToken>,
+    /// The answer is what the server says of itself.
+    introduces: bool,
 }
 
 /// A message of the protocol, as far as it has to be known.
@@ -137,7 +140,8 @@ impl Exchanges {
         if let (Some(token), Some(sink)) = (&token, awaited.as_ref().and_then(|awaited| awaited.progress.clone())) {
             pending.progress.insert(token.clone(), (request.id.clone(), sink));
         }
-        pending.requests.insert(request.id.clone(), Request { awaited, token });
+        let introduces = matches!(request.request, ClientRequest::InitializeRequest(_));
+        pending.requests.insert(request.id.clone(), Request { awaited, token, introduces });
     }
 
     /// A request is over, answered or not.
@@ -249,7 +253,12 @@ impl Exchanges {
         let id = request_id(id)?;
         let request = self.pending.lock().remove(&id)?;
         let Some(awaited) = request.awaited else {
-            return Some(serde_json::from_slice(bytes).unwrap_or_else(|error| {
+            let introduction = request.introduces.then(|| lenient::introduction(result)).flatten();
+            let message = match introduction {
+                Some(result) => serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})),
+                None => serde_json::from_slice(bytes),
+            };
+            return Some(message.unwrap_or_else(|error| {
                 let message = format!("the answer cannot be read: {error}");
                 ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id))
             }));
@@ -332,14 +341,14 @@ impl Pending {
 /// HTTP transport has to know.
 fn acknowledgement(id: &RequestId, tools: Option<&RawValue>) -> Option<ServerJsonRpcMessage> {
     let tools = tools.filter(|tools| tools.get().contains("x-mcp-header"));
-    let result = tools.map_or(serde_json::json!({}), |tools| {
+    let result = tools.map_or(json!({}), |tools| {
         let value: serde_json::Value = serde_json::from_str(tools.get()).unwrap_or_default();
         let readable = |tool: &&serde_json::Value| serde_json::from_value::<rmcp::model::Tool>((*tool).clone()).is_ok();
         let tools = value.get("tools").and_then(serde_json::Value::as_array);
         let tools: Vec<_> = tools.into_iter().flatten().filter(readable).cloned().collect();
-        serde_json::json!({"tools": tools})
+        json!({"tools": tools})
     });
-    serde_json::from_value(serde_json::json!({"jsonrpc": "2.0", "id": id, "result": result})).ok()
+    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})).ok()
 }
 
 /// An id of ours: a number, which some servers send back as text.

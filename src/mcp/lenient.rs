@@ -2,6 +2,7 @@
 //! that are no UTF-8, halves of characters, and pieces of texts that are too large to be read whole.
 
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 /// The most places of one line at which a message is looked for.
 const STARTS_MAX: usize = 8;
@@ -68,6 +69,30 @@ impl Escape {
             _ => Self::Other,
         }
     }
+}
+
+/// What a server of the older generation says of itself, as the protocol has it: what is missing is filled in, and what is
+/// empty may be written as a list. None when it says nothing that could be read.
+pub(super) fn introduction(result: &RawValue) -> Option<Value> {
+    let Value::Object(said) = serde_json::from_str(result.get()).ok()? else { return None };
+    let version = said.get("protocolVersion").and_then(Value::as_str).unwrap_or("2024-11-05");
+    let about = |key: &str| match said.get("serverInfo").and_then(|info| info.get(key)) {
+        Some(Value::String(text)) => text.clone(),
+        Some(number @ Value::Number(_)) => number.to_string(),
+        _ => String::new(),
+    };
+    let has = |feature: &&str| match said.get("capabilities").and_then(|all| all.get(*feature))? {
+        Value::Object(details) => {
+            Some(json!({"listChanged": details.get("listChanged").and_then(Value::as_bool).unwrap_or_default()}))
+        }
+        Value::Array(_) | Value::Bool(true) => Some(json!({})),
+        _ => None,
+    };
+    let features = ["tools", "resources", "prompts"];
+    let features: Map<String, Value> =
+        features.iter().filter_map(|feature| Some(((*feature).to_owned(), has(feature)?))).collect();
+    let info = json!({"name": about("name"), "version": about("version")});
+    Some(json!({"protocolVersion": version, "capabilities": features, "serverInfo": info}))
 }
 
 /// The escapes of a JSON text taken out of a piece of one, as far as they are whole.
@@ -141,6 +166,20 @@ mod tests {
             Some(r#"["\ufffd", "\ufffd\ufffd\ud83d\ude00", "\\ud83d"]"#)
         );
         assert_eq!(mend(br#""\ud83"#), None, "it ends in the middle");
+    }
+
+    #[test]
+    fn introductions_are_completed() {
+        let complete = |text: &str| introduction(serde_json::from_str(text).unwrap());
+        let nothing =
+            json!({"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "", "version": ""}});
+        assert_eq!(complete("{}"), Some(nothing));
+        let short = r#"{"protocolVersion":"2025-03-26","capabilities":{"tools":[],"prompts":false,"logging":[]},
+            "serverInfo":{"name":"php","version":1.5}}"#;
+        let whole = json!({"protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "php", "version": "1.5"}});
+        assert_eq!(complete(short), Some(whole));
+        assert_eq!(complete("[]"), None);
     }
 
     #[test]
