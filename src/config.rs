@@ -93,7 +93,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Whether somebody chose a model endpoint; if not, its address is only the default.
+    /// Whether a layer sets the model endpoint; if not, its address is the default.
     #[must_use]
     pub fn llm_configured(&self) -> bool {
         self.origins.get("llm.url").is_some_and(|origin| origin.layer > Layer::Default)
@@ -190,7 +190,7 @@ fn leave_out_unreadable(assignments: &mut Vec<Assignment>, problems: &mut Vec<Pr
     }
 }
 
-/// Keys whose unreadable value meant the default in the Python bot, and harms nobody.
+/// Keys whose unreadable value meant the default in the Python bot, and does no harm.
 const TOLERATED: [&str; 1] = ["presence.days"];
 
 /// What a reader said about a value.
@@ -227,7 +227,7 @@ fn shown_values(merged: &Config) -> BTreeMap<String, String> {
         let value = merged.get::<Value>(&entry.key).ok();
         let text = value.as_ref().map_or_else(String::new, |value| text(value).unwrap_or_else(|| "(rows)".into()));
         let shown = match value.as_ref().filter(|_| env::is_secret(&entry.key) && !text.is_empty()) {
-            // Where it leads is no secret, and whoever looks for a mistake wants to know.
+            // The host is no secret, and helps to find a mistake.
             Some(value) if ADDRESSES.contains(&entry.key.as_str()) => without_login(value),
             Some(_) => show::MASK.into(),
             None => text,

@@ -45,7 +45,6 @@ pub mod rejection;
 pub mod code;
 
 pub mod split;
-pub(crate) mod steps;
 
 pub mod layout;
 pub mod locale;

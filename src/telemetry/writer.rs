@@ -69,7 +69,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let mut waited = Duration::ZERO;
         while let Err(refused) = self.lines.queue.try_send(Item::Close) {
-            // A queue that stays full has nobody who reads it.
+            // A queue that stays full is not read.
             if matches!(refused, TrySendError::Disconnected(_)) || waited >= FLUSH_DEADLINE {
                 return;
             }
