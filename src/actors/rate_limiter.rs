@@ -34,7 +34,7 @@ use crate::domain::limits::estimate::Learned;
 use crate::domain::limits::rules::Applied;
 use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step};
 use crate::domain::turn::{self, Turn};
-use crate::ports::{Clock, Store};
+use crate::ports::{Clock, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
@@ -123,6 +123,23 @@ impl Actor for RateLimiter {
             RateLimiterMsg::Usage { asker, reply } => self.usage(ctx, state, &asker, reply),
         }
         Ok(())
+    }
+
+    fn subject(message: &RateLimiterMsg) -> Option<Subject> {
+        match message {
+            RateLimiterMsg::Admit(offered) => Some(Subject::of(&offered.turn.id)),
+            RateLimiterMsg::Settle { .. }
+            | RateLimiterMsg::Cancel(_)
+            | RateLimiterMsg::Withdraw(_)
+            | RateLimiterMsg::Usage { .. } => None,
+        }
+    }
+
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, message: RateLimiterMsg, _state: &mut RateLimiterState) {
+        if let RateLimiterMsg::Admit(offered) = message {
+            // A journal that is down offers the turn again.
+            let _ = self.journal.cast(offered.given_up());
+        }
     }
 
     async fn event(

@@ -76,6 +76,8 @@ pub const METRICS: &[Metric] = &[
     ),
     row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
     row("staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor"),
+    row("staffai_actor_hung_total", MetricKind::Counter, "handlers that ran longer than they may, by actor"),
+    row("staffai_poison_messages_total", MetricKind::Counter, "messages that failed an actor too often, by actor"),
     row("staffai_mailbox_depth", MetricKind::Gauge, "messages that wait, by actor"),
     row("staffai_build_info", MetricKind::Gauge, "always 1, by version"),
     row("staffai_uptime_seconds", MetricKind::Gauge, "time since the root supervisor started"),

@@ -1,6 +1,9 @@
 //! What others may tell the router of turns.
 
+use super::journal::JournalMsg;
+use crate::domain::ending::Ending;
 use crate::domain::ids::{Place, TurnId};
+use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
 
 /// The messages that the router handles.
@@ -22,4 +25,14 @@ pub struct Offered {
     pub turn: Turn,
     /// Not the first offer: parts of an answer may be in the channel already.
     pub again: bool,
+}
+
+impl Offered {
+    /// What the journal is told of a turn that failed an actor on its way again and again: it gets the apology of turns that were
+    /// offered too often.
+    pub(in crate::actors) fn given_up(&self) -> JournalMsg {
+        let text = notice::apology(Apology::Internal, self.turn.locale());
+        let answer = self.turn.apology(text, Ending::OffersExhausted);
+        JournalMsg::Answered(self.turn.id.clone(), Box::new(answer))
+    }
 }

@@ -6,7 +6,7 @@ use super::outbox::Delivery;
 use crate::actors::handle::Reply;
 use crate::actors::receipt::Receipt;
 use crate::actors::tree::{ActorKind, Scope};
-use crate::domain::ending::Dropped;
+use crate::domain::ending::{Dropped, Unposted};
 use crate::domain::ids::{Person, Timestamp, TurnId};
 use crate::domain::turn::{Answer, Turn};
 
@@ -19,7 +19,7 @@ pub enum JournalMsg {
     /// The outbox posted an answer. The turn is closed.
     Delivered(TurnId, Delivery),
     /// The outbox will never be able to post this answer. The turn is closed.
-    Undeliverable(TurnId, String),
+    Undeliverable(TurnId, Unposted),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
     /// The turn is closed without an answer, for this reason.

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use crate::actors::draft::Slot;
 use crate::actors::handle::Reply;
+use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::Outgoing;
 use crate::ports::{PostError, PostRequest, PostResult};
@@ -37,7 +38,7 @@ pub enum OutboxMsg {
         /// What to post.
         outgoing: Outgoing,
         /// Its outcome.
-        reply: Reply<Result<Delivery, String>>,
+        reply: Reply<Result<Delivery, Unposted>>,
     },
     /// A turn began to think: typing is shown until it is answered, `Quiet`, or past `until`.
     Typing {
