@@ -8,7 +8,7 @@ mod model_error;
 mod requests;
 pub mod tools;
 mod turn_events;
-pub mod vitals;
+pub(crate) mod vitals;
 mod writes;
 
 use std::sync::Arc;
@@ -147,7 +147,7 @@ pub trait ToolServers: Send + Sync {
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
 }
 
-/// One connected tool server and its session. Dropping the last handle ends its process group at once, or lets go of its session.
+/// One connected tool server and its session. Dropping the last handle closes it in the background.
 #[async_trait]
 pub trait ToolServer: Send + Sync {
     /// What the server said of itself.
