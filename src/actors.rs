@@ -49,6 +49,8 @@ pub(crate) mod conversation;
 pub(crate) mod mcp;
 pub(crate) mod server_line;
 pub(crate) mod tool_cache;
+pub(crate) mod tool_use;
+
 pub(crate) mod toolbox;
 pub(crate) mod tools;
 

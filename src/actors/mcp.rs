@@ -226,7 +226,7 @@ impl McpActor {
         // Events of this attempt that are still under way are ignored from here on.
         state.attempt = state.attempt.next();
         state.link = Link::Waiting(reason.clone());
-        let wait = RECONNECT.delay(state.failures, self.dice.roll());
+        let wait = RECONNECT.delay(state.failures - 1, self.dice.roll());
         ctx.after(wait, McpEvent::Connect(state.attempt));
         let status =
             if state.failures >= OPEN_AFTER { ServerStatus::Open(reason) } else { ServerStatus::Degraded(reason) };

@@ -243,15 +243,19 @@ impl ToolCache {
     }
 
     fn build(&self, ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState) {
+        if state.known.values().any(|known| known.loading) {
+            // What is read last makes it, so that no tool is gone for a moment.
+            state.work = Work::Idle;
+            return;
+        }
         let servers = state.known.values_mut().map(|known| Planned {
             entry: Arc::clone(&known.server.entry),
             line: known.server.line.clone(),
             fingerprint: known.fingerprint.clone(),
             tools: Arc::clone(&known.tools),
             pins: Arc::clone(&known.pins),
-            // What came while the record was being read is compared with it first.
-            listed: if known.loading { None } else { known.listed.take() },
-            accept: std::mem::take(&mut known.accept) && !known.loading,
+            listed: known.listed.take(),
+            accept: std::mem::take(&mut known.accept),
             stored: known.stored,
         });
         let plan = Plan {

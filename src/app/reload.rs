@@ -134,8 +134,21 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let limits = limits(&settings);
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
+    let (tool_rules, tool_limits) = (settings.tools.table(), settings.tools.call_limits());
     let (models, servers) = (Arc::new(models), Arc::new(servers.servers));
-    Ok(Running { settings, prompts, schema, doors, limits, fixed_prompt, models, servers, version })
+    Ok(Running {
+        settings,
+        prompts,
+        schema,
+        doors,
+        limits,
+        tool_rules,
+        tool_limits,
+        fixed_prompt,
+        models,
+        servers,
+        version,
+    })
 }
 
 /// Every mistake in the files that these settings name.

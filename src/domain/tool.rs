@@ -12,6 +12,8 @@ pub mod schema;
 
 pub mod server;
 
+pub mod access;
+
 pub mod catalogue;
 
 pub mod round;
@@ -22,7 +24,12 @@ pub mod spoken;
 
 pub mod limits;
 
+pub mod called;
+
+pub mod turn_tools;
+
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,6 +173,9 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [Self::Search, Self::Extract, Self::Db, Self::Drive, Self::Llm, Self::Other];
+
     /// The label in logs, metrics and configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -177,6 +187,15 @@ impl ToolKind {
             Self::Llm => "llm",
             Self::Other => "other",
         }
+    }
+}
+
+impl FromStr for ToolKind {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let kind = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
+        kind.ok_or("search, extract, db, drive, llm or other")
     }
 }
 

@@ -72,6 +72,10 @@ pub const EVENTS: &[(&str, &str)] = &[
         "tool.simplified",
         "models are told less of a tool's arguments than its schema says, because providers refuse the rest",
     ),
+    (
+        "tool.called",
+        "a tool was called, or was not let: `outcome` is `ok` or says why not; `queue_ms` behind other calls, `wait_ms` for permits and records, `run_ms` at its source",
+    ),
     ("attachment.unread", "a file that came with a message was only named to the model, for the reason given"),
     ("breaker.opened", "a failing model is left alone for a while"),
     ("breaker.closed", "a model works again"),

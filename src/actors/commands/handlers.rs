@@ -19,7 +19,7 @@ use crate::domain::model::Row;
 use crate::domain::notice;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
-use crate::domain::tool::Source;
+use crate::domain::tool::{Source, rights};
 use crate::ports::Write;
 
 /// How long the limiter may take to say how somebody stands.
@@ -61,7 +61,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Usage => return usage(parts, command).await,
         CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
         CommandKind::Export => export(parts, command).await,
-        CommandKind::Tools => Piece::text(all_tools(parts, locale)),
+        CommandKind::Tools => Piece::text(visible_tools(parts, command)),
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => Piece::text(words::approvals(&parts.tooling.read(), locale)),
         CommandKind::RefreshTools => {
@@ -157,12 +157,19 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     (Piece::text(words::usage(&usage, whose.as_deref(), command.caller.locale())), "done")
 }
 
-/// The tools that there are, and how their servers are.
-fn all_tools(parts: &CommandParts, locale: Locale) -> String {
-    let now = parts.toolbox.now();
+/// The tools that the caller's model would be told of, and how their servers are.
+fn visible_tools(parts: &CommandParts, command: &Command) -> String {
+    let (running, now) = (parts.live.now(), parts.toolbox.now());
+    let Command { caller, place, parent, .. } = command;
+    let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref() };
+    let sees = |tool: &str| rights::is_visible(&running.tool_rules, asks, tool);
     let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
-    let own: Vec<String> = own.map(|entry| entry.name.to_string()).collect();
-    words::tools(&parts.tooling.read(), &own, locale)
+    let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
+    let mut tooling = parts.tooling.read().clone();
+    for server in &mut tooling.servers {
+        server.tools.retain(|tool| sees(tool));
+    }
+    words::tools(&tooling, &own, caller.locale())
 }
 
 async fn export(parts: &CommandParts, command: &Command) -> Piece {

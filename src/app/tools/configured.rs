@@ -12,7 +12,6 @@ use crate::app::servers::{self, Tried};
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, doors, exit, reload};
 use crate::config::Settings;
-use crate::config::edges::{self, ToolRule};
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
 use crate::domain::tool::rights::{self, Caller, Decided, Operation, Rule, Verdict};
@@ -83,7 +82,7 @@ impl Catalogued {
         for refused in catalogue.refused() {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
         }
-        Ok(Self { catalogue, built_in, servers, rules: rules(&settings), member, settings })
+        Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings })
     }
 
     /// Prints each tool with what it does and whether it may be used.
@@ -182,29 +181,6 @@ impl Catalogued {
             None => format!("{verdict}, as no rule says otherwise"),
         }
     }
-}
-
-fn rules(settings: &Settings) -> Arc<[Rule]> {
-    let rule = |rule: &ToolRule| Rule {
-        tools: rule.tools.clone(),
-        operation: match rule.operation.as_deref() {
-            Some("read") => Some(Operation::Read),
-            Some(_) => Some(Operation::Write),
-            None => None,
-        },
-        resource: rule.resource.clone(),
-        roles: rule.roles.clone(),
-        users: rule.users.clone(),
-        channels: rule.channels.clone(),
-        doors: rule.doors.clone(),
-        verdict: match rule.verdict {
-            edges::Verdict::Auto => Verdict::Auto,
-            edges::Verdict::Ask => Verdict::Ask,
-            edges::Verdict::Deny => Verdict::Deny,
-        },
-        approvers: rule.approvers.clone(),
-    };
-    settings.tools.rules.iter().map(rule).collect()
 }
 
 async fn catalogue(built_in: &BuiltIns, servers: &[Tried]) -> Catalogue {
