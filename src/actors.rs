@@ -47,7 +47,6 @@ pub(crate) mod conversations;
 pub(crate) mod conversation;
 
 pub(crate) mod mcp;
-pub(crate) mod server_line;
 pub(crate) mod tool_cache;
 pub(crate) mod tool_use;
 

@@ -342,7 +342,8 @@ fn run(bench: &Bench, arguments: &[&str], more: &[(&str, &str)]) -> (i32, String
 async fn tools_are_listed_shown_called_and_added_by_hand() {
     let bench = Bench::start(|_| {}).await;
     let more = servers(&bench, "");
-    let (code, told) = run(&bench, &["mcp", "add", "one", "--env", "KEY=${SERVER_KEY}", "--", "python3", SERVER, "well"], &more);
+    let (code, told) =
+        run(&bench, &["mcp", "add", "one", "--env", "KEY=${SERVER_KEY}", "--", "python3", SERVER, "well"], &more);
     assert!(code == 0 && told.contains("one works") && told.contains("echo"), "{told}");
     let file = std::fs::read_to_string(bench.folder.path().join("mcp.json")).unwrap();
     assert!(file.contains("${SERVER_KEY}") && !file.contains("sk-the-key"), "{file}");
@@ -351,7 +352,10 @@ async fn tools_are_listed_shown_called_and_added_by_hand() {
     let (code, told) = run(&bench, &["mcp", "add", "two", "--", "no-such-program"], &more);
     assert!(code == 1 && told.contains("install it") && told.contains("nothing was written"), "{told}");
     let (code, told) = run(&bench, &["tools", "list"], &more);
-    assert!(code == 0 && told.contains("one__echo (changes): does echo") && told.contains("roll_dice (reads)"), "{told}");
+    assert!(
+        code == 0 && told.contains("one__echo (changes): does echo") && told.contains("roll_dice (reads)"),
+        "{told}"
+    );
     let (code, told) = run(&bench, &["tools", "show", "one__echo"], &more);
     assert!(code == 0 && told.contains("server one, where it is called echo") && told.contains("pin: "), "{told}");
     let (code, told) = run(&bench, &["tools", "call", "one__echo", r#"{"text": "hello"}"#], &more);

@@ -15,5 +15,6 @@ pub mod outbox;
 pub mod presence_scheduler;
 pub mod rate_limiter;
 pub mod restriction_sweeper;
+pub mod server_line;
 pub mod tool_cache;
 pub mod tools;

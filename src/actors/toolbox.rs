@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use super::server_line::ServerLine;
+use super::messages::server_line::ServerLine;
 use crate::domain::tool::catalogue::{Catalogue, Entry};
 use crate::domain::tool::selection::Index;
 use crate::domain::tool::{CallError, CallErrorKind, Source, ToolRequest, ToolResult};
@@ -55,6 +56,15 @@ impl Toolset {
     pub fn new(catalogue: Arc<Catalogue>, callers: HashMap<Source, Caller>) -> Self {
         let index = Arc::new(Index::new(&catalogue));
         Self { catalogue, index, callers }
+    }
+
+    /// Time one call of a tool may take, where its source has a time of its own.
+    #[must_use]
+    pub fn timeout(&self, entry: &Entry) -> Option<Duration> {
+        match self.callers.get(&entry.tool.source)? {
+            Caller::Direct(_) => None,
+            Caller::Server(line) => line.timeout,
+        }
     }
 
     /// One call at the source of the tool, ended by its deadline whatever the source does. Dropping the future cancels it.

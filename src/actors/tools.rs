@@ -11,10 +11,10 @@ use std::sync::Arc;
 use super::handle::Handle;
 use super::mcp::{McpActor, Published};
 use super::messages::mcp::McpMsg;
+use super::messages::server_line::ServerLine;
 use super::messages::tool_cache::{CachedServer, ToolCacheMsg};
 use super::messages::tools::ToolsMsg;
 use super::running::Live;
-use super::server_line::ServerLine;
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use super::tree::{Row, Scope};
 use crate::domain::tool::ServerName;
@@ -138,7 +138,7 @@ impl Tools {
             published: self.published.clone(),
         };
         ctx.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;
-        let line = ServerLine::new(entry.name.clone(), handle);
+        let line = ServerLine::new(&entry, handle);
         Ok(CachedServer { entry, line })
     }
 

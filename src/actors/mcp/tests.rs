@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::actors::board::{Board, PartKind};
-use crate::actors::server_line::{CALLS_MAX, ServerLine};
+use crate::actors::messages::server_line::{CALLS_MAX, ServerLine};
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::FixedDice;
 use crate::actors::testing::tools::{Script, ScriptedServers, entry, request};
@@ -47,7 +47,7 @@ async fn world(prepare: impl FnOnce(&Script)) -> World {
     let faults = Arc::clone(&stage.faults);
     let tree = stage.go().await;
     settle().await;
-    World { line: ServerLine::new(ServerName::new(NAME), handle), script, lists, published, faults, _tree: tree }
+    World { line: ServerLine::new(&entry(NAME, "program"), handle), script, lists, published, faults, _tree: tree }
 }
 
 impl World {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::actors::server_line::ServerLine;
+use crate::actors::messages::server_line::ServerLine;
 use crate::domain::tool::{ServerName, Tool};
 use crate::ports::tools::ServerEntry;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::BuiltIn;
-use crate::actors::server_line::ServerLine;
+use crate::actors::messages::server_line::ServerLine;
 use crate::actors::toolbox::{Caller, Toolset};
 use crate::domain::tool::catalogue::{Catalogue, Offer, Pin};
 use crate::domain::tool::server::{ServerRecord, review};

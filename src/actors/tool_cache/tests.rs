@@ -2,7 +2,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::actors::messages::mcp::McpMsg;
-use crate::actors::server_line::ServerLine;
+use crate::actors::messages::server_line::ServerLine;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::MemoryStore;
 use crate::actors::testing::tools::{entry, nothing_built_in, request, tool};
@@ -46,7 +46,7 @@ impl World {
             let scope = Scope::Server(entry.name.clone());
             let handle: Handle<McpMsg> = Handle::new(real(ActorKind::Mcp), ROOT, scope);
             self.tooling.write().server(entry.name.as_str()).state = ServerStatus::Ready;
-            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry.name.clone(), handle) }
+            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry, handle) }
         };
         self.cache.cast(ToolCacheMsg::Servers(entries.iter().map(server).collect())).ok().unwrap();
         sleep(DEBOUNCE * 3).await;

@@ -160,7 +160,8 @@ impl Thinking<'_> {
         let settings = &self.running.settings;
         // Half of the time that is left is kept for the answer.
         let left = self.deadline.saturating_duration_since(Instant::now()) / 2;
-        let within = settings.tools.timeout.min(left);
+        let usual = settings.tools.timeout;
+        let within = self.tools.set.timeout(&ready.entry).unwrap_or(usual).min(left);
         let late = || CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "no result in time"));
         if within < SHORTEST {
             return late();

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::handle::Handle;
-use super::messages::mcp::{McpMsg, ServerCall};
+use super::mcp::{McpMsg, ServerCall};
+use crate::actors::handle::Handle;
 use crate::domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
 use crate::ports::ProgressSink;
+use crate::ports::tools::ServerEntry;
 
 /// Calls of one server that are under way at once; more are refused.
 pub const CALLS_MAX: usize = 64;
@@ -23,14 +24,17 @@ pub struct ServerLine {
     pub name: ServerName,
     /// Its actor.
     pub handle: Handle<McpMsg>,
+    /// Time one call may take; none leaves it to the settings.
+    pub timeout: Option<Duration>,
     permits: Arc<Semaphore>,
 }
 
 impl ServerLine {
     /// The way to the server of this actor.
     #[must_use]
-    pub fn new(name: ServerName, handle: Handle<McpMsg>) -> Self {
-        Self { name, handle, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
+    pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>) -> Self {
+        let (name, timeout) = (entry.name.clone(), entry.timeout);
+        Self { name, handle, timeout, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 
     /// One call, ended by its deadline whatever happens. A server that is not there or has too much to do refuses at once.
@@ -65,6 +69,6 @@ impl ServerLine {
 }
 
 /// The server is not there; nothing was sent.
-pub(super) fn unavailable(name: &ServerName, why: &str) -> CallError {
+pub(in crate::actors) fn unavailable(name: &ServerName, why: &str) -> CallError {
     CallError::new(CallErrorKind::Unavailable, format!("the tool server {name} is not available: {why}"))
 }
