@@ -30,15 +30,15 @@ const QUIET: Duration = Duration::from_millis(120);
 
 /// What is counted: the name, and the most of it that a turn may cost alone, in a burst, and with a model that takes a while.
 const BOUNDS: [(&str, [f64; 3]); 9] = [
-    ("allocations", [9_999.0, 9_999.0, 9_999.0]),
-    ("actor messages", [99.0, 99.0, 99.0]),
-    ("log lines", [9.0, 9.0, 9.0]),
-    ("log writes", [9.0, 9.0, 9.0]),
-    ("store commits", [9.0, 9.0, 9.0]),
-    ("file writes", [99.0, 99.0, 99.0]),
-    ("discord requests", [9.0, 9.0, 9.0]),
-    ("discord connections", [9.0, 9.0, 9.0]),
-    ("model connections", [9.0, 9.0, 9.0]),
+    ("allocations", [2_600.0, 1_400.0, 3_700.0]),
+    ("actor messages", [27.0, 24.0, 31.0]),
+    ("log lines", [3.2, 3.1, 4.0]),
+    ("log writes", [2.5, 1.0, 4.0]),
+    ("store commits", [3.2, 0.5, 4.2]),
+    ("file writes", [70.0, 14.0, 90.0]),
+    ("discord requests", [1.3, 1.5, 2.3]),
+    ("discord connections", [0.2, 0.4, 0.3]),
+    ("model connections", [0.2, 0.4, 0.3]),
 ];
 
 #[test]
