@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::places::Capacity;
 use crate::ports::{Listener, Vitals};
 
-/// How every answer names us, so that whoever asks can tell our service from another one at the same address.
+/// The `Server` header of every answer: it tells this service from another one at the same address.
 pub const SERVER_NAME: &str = "staffai";
 
 /// How long the address may take to be looked up and bound.
@@ -50,18 +50,18 @@ pub struct ApiOptions {
     pub page: Option<Router>,
     /// Further routes that need a key off this machine.
     pub routes: Router,
-    /// How much is taken from clients.
+    /// Bounds on what clients may send.
     pub limits: Limits,
 }
 
-/// How much is taken from clients.
+/// Bounds on what clients may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How many connections there may be.
     pub capacity: Capacity,
     /// How long a client may take to send the head of a request, and how long it may idle between two.
     pub header: Duration,
-    /// How long one connection may live; a client that wants more connects again. Upgraded ones are not bound by it.
+    /// How long one connection may live; a client then connects again. Upgraded ones are not bound by it.
     pub life: Duration,
     /// How long answers that have begun may go on after the stop.
     pub grace: Duration,

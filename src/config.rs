@@ -3,17 +3,17 @@
 //! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
 //! is the table of environment names. Nothing else in the program reads the environment.
 
-pub mod address;
+pub(crate) mod address;
 mod check;
-pub mod community;
+pub(crate) mod community;
 pub mod defaults;
 mod dotenv;
-pub mod edges;
+pub(crate) mod edges;
 pub mod env;
 mod layers;
-pub mod problem;
+pub(crate) mod problem;
 mod read;
-pub mod show;
+pub(crate) mod show;
 pub mod sources;
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Whether somebody chose a model endpoint; if not, its address is only the default.
+    /// Whether a layer sets the model endpoint; if not, its address is the default.
     #[must_use]
     pub fn llm_configured(&self) -> bool {
         self.origins.get("llm.url").is_some_and(|origin| origin.layer > Layer::Default)
@@ -191,7 +191,7 @@ fn leave_out_unreadable(assignments: &mut Vec<Assignment>, problems: &mut Vec<Pr
     }
 }
 
-/// Keys whose unreadable value meant the default in the Python bot, and harms nobody.
+/// Keys whose unreadable value meant the default in the Python bot, and does no harm.
 const TOLERATED: [&str; 1] = ["presence.days"];
 
 /// What a reader said about a value.
@@ -228,7 +228,7 @@ fn shown_values(merged: &Config) -> BTreeMap<String, String> {
         let value = merged.get::<Value>(&entry.key).ok();
         let text = value.as_ref().map_or_else(String::new, |value| text(value).unwrap_or_else(|| "(rows)".into()));
         let shown = match value.as_ref().filter(|_| env::is_secret(&entry.key) && !text.is_empty()) {
-            // Where it leads is no secret, and whoever looks for a mistake wants to know.
+            // The host is no secret, and helps to find a mistake.
             Some(value) if ADDRESSES.contains(&entry.key.as_str()) => without_login(value),
             Some(_) => show::MASK.into(),
             None => text,

@@ -16,12 +16,21 @@
 //! }
 //! ```
 //!
+//! | call | for what is read |
+//! |---|---|
+//! | [`grows_linearly`] | in slices, or on a thread for blocking work: the cost follows the size |
+//! | [`fits_a_slice`] | in one go on a task: the same, and the largest input, which is the cap, takes a core no longer than 10 ms |
+//! | [`stays_flat`] | only up to a bound: what is behind it costs nothing |
+//!
+//! Each call leaves a line in `target/cost/`, which `./test` prints as one table.
+//!
 //! - The last argument must be a closure that is written in the test function itself: its type names the test to run again.
 //! - One call for each test function.
 //! - Only the last closure is counted. What it returns late (destructors of its argument included) is counted as well.
 //! - A reader that waits is driven inside it, on a runtime of one thread.
 
 use std::any::type_name_of_val;
+use std::path::Path;
 use std::process::Command;
 
 /// Set in the process whose instructions are counted.
@@ -34,8 +43,15 @@ const SIZES: [usize; 4] = [1, 2, 4, 8];
 /// square 64.
 const MOST: f64 = 12.0;
 
+/// The most that an input of eight times the size may cost where only its beginning is read.
+const FLAT: f64 = 1.2;
+
 /// Below so many instructions the largest input was not read at all.
 const LEAST: u64 = 10_000;
+
+/// The instructions that a task may take in one go. Tests are built without optimisation, which takes 3 to 10 times the
+/// instructions of a release; that one runs about 4 in a nanosecond, so this is 10 ms of a core at most.
+const SLICE: u64 = 100_000_000;
 
 /// Fails unless `read` costs at most in proportion to the size of what `input` makes, which is `smallest` and then twice, four
 /// and eight times that.
@@ -43,13 +59,43 @@ const LEAST: u64 = 10_000;
 /// # Panics
 /// The cost grows faster, or valgrind is not installed.
 pub fn grows_linearly<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, read: R) {
-    if let Some(growth) = growth(smallest, input, read) {
-        assert!(growth <= MOST, "{growth:.1} times the cost for an input of 8 times the size");
+    if let Some(cost) = cost(smallest, input, read) {
+        assert!(cost.growth <= MOST, "{:.1} times the cost for an input of 8 times the size", cost.growth);
     }
 }
 
-/// How many times more the largest input costs than the smallest; none in the process that is being counted.
-fn growth<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R) -> Option<f64> {
+/// The same for what a task reads in one go: `cap` is the size of the largest input, and that one fits into 10 ms of a core.
+///
+/// # Panics
+/// The cost grows faster, the largest input costs too much, or valgrind is not installed.
+pub fn fits_a_slice<I, R: FnMut(I)>(cap: usize, input: impl Fn(usize) -> I, read: R) {
+    if let Some(cost) = cost(cap / SIZES[SIZES.len() - 1], input, read) {
+        assert!(cost.growth <= MOST, "{:.1} times the cost for an input of 8 times the size", cost.growth);
+        assert!(cost.largest <= SLICE, "{} instructions are more than the {SLICE} of a slice", cost.largest);
+    }
+}
+
+/// Fails unless `read` costs about the same whatever the size of what `input` makes.
+///
+/// # Panics
+/// The cost grows, or valgrind is not installed.
+pub fn stays_flat<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, read: R) {
+    if let Some(cost) = cost(smallest, input, read) {
+        assert!(cost.growth <= FLAT, "{:.1} times the cost for what is not read", cost.growth);
+    }
+}
+
+/// What was counted.
+#[derive(Debug)]
+struct Cost {
+    /// Instructions for the largest input.
+    largest: u64,
+    /// How many times more the largest input costs than the smallest.
+    growth: f64,
+}
+
+/// Counts; none in the process that is being counted.
+fn cost<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R) -> Option<Cost> {
     #[expect(clippy::disallowed_methods, reason = "the process that is counted is told so by its parent")]
     let is_counted = std::env::var_os(COUNTED).is_some();
     if is_counted {
@@ -61,10 +107,20 @@ fn growth<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read:
     }
     let test = test_of(type_name_of_val(&read));
     let costs = costs_of(test);
-    let growth = float(costs[SIZES.len() - 1]) / float(costs[0]);
-    eprintln!("{test}: {costs:?} instructions, {growth:.1} times for an input of 8 times {smallest}");
-    assert!(costs[SIZES.len() - 1] > LEAST, "{test}: nothing was read: {costs:?} instructions");
-    Some(growth)
+    let (first, largest) = (costs[0], costs[SIZES.len() - 1]);
+    let cost = Cost { largest, growth: float(largest) / float(first) };
+    note(test, smallest * SIZES[SIZES.len() - 1], &cost);
+    assert!(largest > LEAST, "{test}: nothing was read: {costs:?} instructions");
+    Some(cost)
+}
+
+/// Leaves the figures for the table. Where that fails, the test goes on.
+fn note(test: &str, size: usize, cost: &Cost) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/cost");
+    let each = float(cost.largest) / float(size as u64);
+    let line = format!("{test}\t{size}\t{}\t{each:.0}\t{:.1}\n", cost.largest, cost.growth);
+    eprint!("{line}");
+    let _ = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(test.replace("::", ".")), line));
 }
 
 /// The counters are on while this runs, and are written down and set to zero at its end.
@@ -126,7 +182,7 @@ mod tests {
 
     #[test]
     fn reading_again_for_each_byte_is_noticed() {
-        let growth = growth(
+        let cost = cost(
             100,
             |size| vec![1_u8; size],
             |input| {
@@ -134,7 +190,7 @@ mod tests {
                 assert!(std::hint::black_box((0..input.len()).map(sum).max()).is_some());
             },
         );
-        assert!(growth.is_none_or(|growth| growth > MOST), "{growth:?}");
+        assert!(cost.is_none_or(|cost| cost.growth > MOST), "the square of the size");
     }
 
     #[test]

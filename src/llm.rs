@@ -19,4 +19,4 @@ mod http;
 
 mod sse;
 
-mod complaint;
+mod provider_error;

@@ -8,7 +8,7 @@ mod model_error;
 mod requests;
 pub mod tools;
 mod turn_events;
-pub mod vitals;
+pub(crate) mod vitals;
 mod writes;
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
-pub use self::fault::{Fault, NoFaults};
+pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
@@ -55,8 +55,8 @@ pub trait Dice: Send + Sync {
 
 /// Asked by the generic wrapper before each message, so that failure can be injected into any actor. Production never fails.
 pub trait Faults: Send + Sync {
-    /// What the actor at this path shall do instead of handling its next message.
-    fn before(&self, path: &str) -> Option<Fault>;
+    /// What the actor at this path shall do instead of handling its next message or event.
+    fn before(&self, path: &str, input: Input) -> Option<Fault>;
 }
 
 // === Store ===
@@ -78,7 +78,7 @@ pub trait Store: Send + Sync {
     /// Does one step about a member's limits, by the law of [`crate::domain::limits`]. Steps about one member that are begun one
     /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known
     /// here. The answer is there at once where no server has to be asked, and else within the store's own deadline.
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer>;
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision>;
 
     /// How the store is.
     fn status(&self) -> StoreStatus;
@@ -147,7 +147,7 @@ pub trait ToolServers: Send + Sync {
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
 }
 
-/// One connected tool server and its session. Dropping the last handle ends its process group at once, or lets go of its session.
+/// One connected tool server and its session. Dropping the last handle closes it in the background.
 #[async_trait]
 pub trait ToolServer: Send + Sync {
     /// What the server said of itself.

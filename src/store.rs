@@ -1,7 +1,7 @@
 //! Where state is kept. [`resilient::Resilient`] is the store that the rest of the program sees; a [`Backend`] keeps its text.
 //!
 //! A backend may fail, hang, panic or be absent; nothing of that passes the resilient layer. Backends know keys and text
-//! only: what a value means, and what to do with a value that cannot be read, is the business of whoever asked for it.
+//! only: what a value means, and what to do with a value that cannot be read, is decided by the caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use crate::domain::ids::Timestamp;
 use crate::domain::limits::member_windows::Changes;
 use crate::domain::limits::window_log::WindowLog;
-use crate::domain::limits::{Answer, Request};
+use crate::domain::limits::{Decision, Request};
 use crate::ports::Write;
 
 pub mod resilient;
@@ -56,7 +56,12 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn rule(&self, _request: &Request, _known: u64, _changes: Option<&Changes>) -> Result<Ruling, BackendError> {
+    async fn decide_limit(
+        &self,
+        _request: &Request,
+        _known: u64,
+        _changes: Option<&Changes>,
+    ) -> Result<LimitOutcome, BackendError> {
         Err(BackendError::Failed("it does not decide about limits".to_owned()))
     }
 
@@ -99,9 +104,9 @@ impl Steps {
     }
 }
 
-/// What came of asking a backend about a member's limits.
+/// The outcome of asking a backend about a member's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ruling {
+pub enum LimitOutcome {
     /// It decided.
     Decided(LimitDecision),
     /// It has lost what the caller knows it to have had, and did nothing.
@@ -112,7 +117,7 @@ pub enum Ruling {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitDecision {
     /// The decision.
-    pub answer: Answer,
+    pub decision: Decision,
     /// Its clock.
     pub now: Timestamp,
     /// The version of what counts for the member now; zero when it keeps none.

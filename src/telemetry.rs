@@ -8,7 +8,7 @@ pub mod events;
 pub mod metrics;
 
 #[cfg(feature = "otlp")]
-pub mod traces;
+pub(crate) mod traces;
 
 mod line;
 
@@ -53,7 +53,7 @@ pub struct LogOptions {
     pub out: Box<dyn Write + Send>,
     /// What lines are stamped with.
     pub clock: Arc<dyn Clock>,
-    /// What else is told of each event, whatever `filter` says: traces, in builds that have them.
+    /// A further layer that sees each event regardless of `filter`: traces, in builds that have them.
     pub extra: Option<ExtraLayer>,
 }
 
@@ -118,7 +118,7 @@ fn targets(text: &str) -> Result<Targets, String> {
         "must be a level (error, warn, info, debug, trace, off) or a list of target=level such as info,staffai=debug"
             .to_owned()
     };
-    // A bare word that is no level is a mistyped level, not a target that wants everything.
+    // A bare word that is no level is a mistyped level, not a target with all levels.
     if normal.iter().any(|part| !part.contains('=') && !is_own(part) && LevelFilter::from_str(part).is_err()) {
         return Err(wrong());
     }

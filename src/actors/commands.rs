@@ -43,7 +43,7 @@ use crate::domain::notice::commands as words;
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
 use crate::domain::triage::Rules;
-use crate::ports::{Clock, Dice, PostError, PostRequest, PostResult, Store, Vitals};
+use crate::ports::{Clock, Dice, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
 /// Commands that run at once.
 const RUNNING_MAX: usize = 64;
@@ -169,6 +169,13 @@ impl Actor for Commands {
             CommandsMsg::Suggest(typing) => self.suggest(ctx, state, *typing),
         }
         Ok(())
+    }
+
+    fn origin(event: &CommandsEvent) -> Origin {
+        match event {
+            CommandsEvent::Ended(..) | CommandsEvent::Panicked(..) => Origin::Outside(None),
+            CommandsEvent::Register | CommandsEvent::Registered(..) => Origin::Own,
+        }
     }
 
     async fn event(

@@ -18,6 +18,7 @@ use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use super::tree::{Row, Scope};
 use super::turn::TurnParts;
 use crate::domain::ids::Place;
+use crate::ports::Subject;
 
 /// The behaviour and its arguments.
 pub struct Conversations {
@@ -82,6 +83,20 @@ impl Actor for Conversations {
             }
         }
         Ok(())
+    }
+
+    fn subject(message: &ConversationsMsg) -> Option<Subject> {
+        match message {
+            ConversationsMsg::Offer(offered) => Some(Subject::of(&offered.turn.id)),
+            ConversationsMsg::Cancel(..) | ConversationsMsg::Idle(..) | ConversationsMsg::Drain => None,
+        }
+    }
+
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, message: ConversationsMsg, _state: &mut ConversationsState) {
+        if let ConversationsMsg::Offer(offered) = message {
+            // A journal that is down offers the turn again.
+            let _ = self.parts.journal.cast(offered.given_up());
+        }
     }
 
     async fn event(

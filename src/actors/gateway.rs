@@ -37,7 +37,7 @@ use crate::domain::pairs::Pairs;
 use crate::domain::triage::{self, Reason, Rules, TriageDecision};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
 use crate::ports::vitals::Status;
-use crate::ports::{Clock, Store};
+use crate::ports::{Clock, Store, Subject};
 
 /// At most one line about a place in which we may not answer in this time.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
@@ -124,6 +124,11 @@ impl Actor for Gateway {
             },
         }
         Ok(())
+    }
+
+    /// Given up, it is dropped, which returns the receipt: who handed the event on stops after some tries.
+    fn subject(GatewayMsg::Received(incoming, ..): &GatewayMsg) -> Option<Subject> {
+        incoming.subject().map(|message| Subject::of(message))
     }
 
     async fn event(

@@ -4,17 +4,20 @@
 //! what an actor tells itself (timers, results of its tasks) goes another way, which only its own context has. The mailbox depth is exact, because the guard that counts
 //! a message travels with it and is dropped with it, also when a crash throws a whole mailbox away.
 
+mod stats;
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use ractor::MessagingErr;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
-use super::tree::{ActorKind, Row, Scope};
+pub use self::stats::{Handling, Life, LifeState, Stats};
+pub(super) use self::stats::{Hung, Next};
+use super::tree::{Row, Scope};
 
 /// Where an answer goes. Dropping it answers "nobody".
 pub type Reply<T> = oneshot::Sender<T>;
@@ -47,6 +50,8 @@ pub(super) enum Envelope<M, E> {
     Event(E, Slot),
     /// The supervisor's own timer: start the child of this name again.
     Revive(Arc<str>),
+    /// The supervisor's own timer: look for children whose handlers hang.
+    Look,
 }
 
 /// One message's place in the mailbox depth.
@@ -160,93 +165,5 @@ impl<M: Send + 'static> Address for Handle<M> {
 
     fn stats(&self) -> &Arc<Stats> {
         &self.inner.stats
-    }
-}
-
-/// What is counted and remembered about one actor, across its restarts.
-pub struct Stats {
-    /// The path in the tree, such as `staffai/discord/shard:0`.
-    pub path: Arc<str>,
-    /// What it is.
-    pub kind: ActorKind,
-    /// Which one of its kind it is.
-    pub scope: Scope,
-    /// What metrics and health lines call it: its path, or what is common to all actors of places.
-    pub label: Arc<str>,
-    /// Messages handled.
-    pub handled: AtomicU64,
-    /// Messages in the mailbox.
-    pub depth: AtomicUsize,
-    /// Restarts.
-    pub restarts: AtomicU64,
-    life: Mutex<Life>,
-}
-
-/// How an actor is.
-#[derive(Debug, Clone)]
-pub struct Life {
-    /// Its state now.
-    pub state: LifeState,
-    /// Since when it is in that state.
-    pub since: Instant,
-    /// The last failure, if there was one.
-    pub last_error: Option<String>,
-}
-
-/// The states of an actor's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LifeState {
-    /// Not started yet.
-    Starting,
-    /// It handles messages.
-    Running,
-    /// It failed and waits for its restart.
-    Restarting,
-    /// It ended.
-    Stopped,
-}
-
-impl LifeState {
-    /// The word in logs and in the tree.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Restarting => "restarting",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
-impl Stats {
-    fn new(row: &Row, above: &str, scope: Scope) -> Self {
-        let life = Life { state: LifeState::Starting, since: Instant::now(), last_error: None };
-        Self {
-            path: row.path(above, &scope).into(),
-            kind: row.kind,
-            label: row.label(above, &scope).into(),
-            scope,
-            handled: AtomicU64::new(0),
-            depth: AtomicUsize::new(0),
-            restarts: AtomicU64::new(0),
-            life: Mutex::new(life),
-        }
-    }
-
-    /// How the actor is.
-    #[must_use]
-    pub fn life(&self) -> Life {
-        self.life.lock().clone()
-    }
-
-    pub(super) fn enter(&self, state: LifeState) {
-        let mut life = self.life.lock();
-        life.state = state;
-        life.since = Instant::now();
-    }
-
-    pub(super) fn failed(&self, error: &str) {
-        self.life.lock().last_error = Some(error.to_owned());
     }
 }

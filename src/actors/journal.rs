@@ -48,7 +48,7 @@ use super::timeline::Timeline;
 use super::turn_events::TurnEvents;
 use crate::domain::ending::Dropped;
 use crate::domain::ids::TurnId;
-use crate::ports::{Clock, Store, StoreStatus};
+use crate::ports::{Clock, Store, StoreStatus, Subject};
 
 /// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
 /// return their events, answers are asked for again, and posts are seen in their channel.
@@ -180,6 +180,16 @@ impl Actor for Journal {
         Ok(())
     }
 
+    fn subject(message: &JournalMsg) -> Option<Subject> {
+        subject(message)
+    }
+
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, message: JournalMsg, state: &mut JournalState) {
+        if let Some(message) = state.phase.defer(message) {
+            self.give_up_on(state, message);
+        }
+    }
+
     async fn event(
         &self,
         ctx: &mut ActorContext<Self>,
@@ -210,13 +220,31 @@ impl Actor for Journal {
     }
 }
 
+/// A turn comes again until it is closed, in each step that brings it nearer to its end.
+fn subject(message: &JournalMsg) -> Option<Subject> {
+    match message {
+        JournalMsg::Accept(accepted) => Some(Subject::of(&("accept", &accepted.turn.id))),
+        JournalMsg::Answered(id, _) => Some(Subject::of(&("answered", id))),
+        JournalMsg::Delivered(id, _) | JournalMsg::Undeliverable(id, _) | JournalMsg::Dropped(id, _) => {
+            Some(Subject::of(&("ended", id)))
+        }
+        JournalMsg::Cancel(_)
+        | JournalMsg::Undelivered(_)
+        | JournalMsg::Forget(..)
+        | JournalMsg::ActorRecovered(_)
+        | JournalMsg::Drain
+        | JournalMsg::Left(_)
+        | JournalMsg::TellWhenClosed(..) => None,
+    }
+}
+
 impl Journal {
     fn apply(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, message: JournalMsg) {
         match message {
             JournalMsg::Accept(accepted) => self.accept(ctx, state, *accepted),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
-            JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
+            JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, reason),
             JournalMsg::Cancel(id) => self.withdraw(state, &id, Dropped::TriggerDeleted),
             JournalMsg::Dropped(id, why) => drop(self.drop_turn(state, &id, why)),
             JournalMsg::Forget(person, cut, reply) => {

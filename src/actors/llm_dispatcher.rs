@@ -27,6 +27,7 @@ use crate::domain::ids;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
 use crate::domain::refusals::Refusals;
+use crate::ports::Subject;
 
 /// The most permits that are kept for questions when something less urgent asks.
 const KEPT_MAX: usize = 2;
@@ -113,6 +114,14 @@ impl Actor for LlmDispatcher {
             LlmDispatcherMsg::Report(report) => self.report(state, &report),
         }
         Ok(())
+    }
+
+    /// A turn whose question is lost asks again, as long as its deadline allows.
+    fn subject(message: &LlmDispatcherMsg) -> Option<Subject> {
+        match message {
+            LlmDispatcherMsg::Acquire { priority: Priority::Waits(person), .. } => Some(Subject::of(person)),
+            LlmDispatcherMsg::Acquire { .. } | LlmDispatcherMsg::Report(_) => None,
+        }
     }
 
     async fn event(

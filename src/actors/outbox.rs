@@ -59,10 +59,11 @@ use super::running::Live;
 use super::shrink;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn_events::TurnEvents;
+use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
 use crate::domain::turn_event::TurnUpdate;
-use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
+use crate::ports::{Dice, Origin, PostError, PostRequest, PostResult, Poster, Renderer, Subject};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
 const NOTICES_MAX: usize = 1000;
@@ -121,7 +122,7 @@ pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
     /// Who waits for posts that answer nobody.
-    posts: HashMap<String, Reply<Result<Delivery, String>>>,
+    posts: HashMap<String, Reply<Result<Delivery, Unposted>>>,
     drafts: Drafts,
     /// The timer of samples runs.
     sampling: bool,
@@ -180,6 +181,40 @@ impl Actor for Outbox {
             OutboxMsg::AccessChanged(place) => self.access_changed(ctx, state, place.as_ref()),
         }
         Ok(())
+    }
+
+    fn subject(message: &OutboxMsg) -> Option<Subject> {
+        match message {
+            OutboxMsg::Deliver { turn, outgoing, .. } => Some(job::subject(&Task::Turn(turn.clone()), outgoing)),
+            OutboxMsg::Draft(draft) => Some(Subject::of(&("draft", &draft.turn))),
+            OutboxMsg::Post { name, outgoing, .. } => Some(job::subject(&Task::Post(name.clone()), outgoing)),
+            OutboxMsg::Read(request, _) => Some(Subject::of(&format!("{request:?}"))),
+            OutboxMsg::Notify { .. }
+            | OutboxMsg::Typing { .. }
+            | OutboxMsg::Quiet(..)
+            | OutboxMsg::Forget(..)
+            | OutboxMsg::Interact(..)
+            | OutboxMsg::AccessChanged(_) => None,
+        }
+    }
+
+    fn origin(event: &OutboxEvent) -> Origin {
+        match event {
+            OutboxEvent::CourierReturned(_, returned) => {
+                Origin::Outside(Some(job::subject(&returned.job.task, &returned.job.outgoing)))
+            }
+            OutboxEvent::Drew(_) => Origin::Outside(None),
+            OutboxEvent::Probe(_) | OutboxEvent::Sample | OutboxEvent::ShowTyping | OutboxEvent::NoTyping(..) => {
+                Origin::Own
+            }
+        }
+    }
+
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, message: OutboxMsg, _state: &mut OutboxState) {
+        if let OutboxMsg::Deliver { turn, .. } = message {
+            // A journal that is down offers the answer again.
+            let _ = self.journal.cast(JournalMsg::Undeliverable(turn, Unposted::Poison));
+        }
     }
 
     async fn event(
@@ -244,11 +279,11 @@ impl Outbox {
         state: &mut OutboxState,
         name: String,
         outgoing: Outgoing,
-        reply: Reply<Result<Delivery, String>>,
+        reply: Reply<Result<Delivery, Unposted>>,
     ) {
         if state.posts.len() >= POSTS_MAX {
             // Whoever asked may have stopped waiting.
-            let _ = reply.send(Err("too many posts wait".to_owned()));
+            let _ = reply.send(Err(Unposted::Busy));
             return;
         }
         state.posts.insert(name.clone(), reply);

@@ -38,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How soon a line is asked for again when no permit was to spare.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// What came of writing a line.
+/// The outcome of writing a line.
 pub enum Written {
     /// The line.
     Line(Line),

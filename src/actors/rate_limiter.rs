@@ -32,9 +32,9 @@ use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge, spent};
 use crate::domain::limits::estimate::Learned;
 use crate::domain::limits::rules::Applied;
-use crate::domain::limits::{Answer, Member, Request, Reservation, Standing, Step};
+use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step};
 use crate::domain::turn::{self, Turn};
-use crate::ports::{Clock, Store};
+use crate::ports::{Clock, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ const QUESTIONS_MAX: usize = 8;
 /// What its tasks tell it.
 pub enum RateLimiterEvent {
     /// The store has done the step about a member that was under way.
-    Ruled(Member, Answer),
+    Decided(Member, Decision),
     /// It has not: for this reason.
     Unruled(Member, String),
 }
@@ -125,6 +125,23 @@ impl Actor for RateLimiter {
         Ok(())
     }
 
+    fn subject(message: &RateLimiterMsg) -> Option<Subject> {
+        match message {
+            RateLimiterMsg::Admit(offered) => Some(Subject::of(&offered.turn.id)),
+            RateLimiterMsg::Settle { .. }
+            | RateLimiterMsg::Cancel(_)
+            | RateLimiterMsg::Withdraw(_)
+            | RateLimiterMsg::Usage { .. } => None,
+        }
+    }
+
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, message: RateLimiterMsg, _state: &mut RateLimiterState) {
+        if let RateLimiterMsg::Admit(offered) = message {
+            // A journal that is down offers the turn again.
+            let _ = self.journal.cast(offered.given_up());
+        }
+    }
+
     async fn event(
         &self,
         ctx: &mut ActorContext<Self>,
@@ -132,7 +149,7 @@ impl Actor for RateLimiter {
         state: &mut RateLimiterState,
     ) -> Result<(), Crash> {
         match event {
-            RateLimiterEvent::Ruled(member, answer) => {
+            RateLimiterEvent::Decided(member, answer) => {
                 if let Some(job) = state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take()) {
                     self.decided(state, &member, job, answer);
                 }
@@ -176,7 +193,7 @@ impl RateLimiter {
                     let (there, back) = (member.clone(), member.clone());
                     let decided = async move {
                         match tokio::time::timeout(STEP_WITHIN, step).await {
-                            Ok(answer) => RateLimiterEvent::Ruled(there, answer),
+                            Ok(answer) => RateLimiterEvent::Decided(there, answer),
                             Err(_) => RateLimiterEvent::Unruled(there, "the store did not answer in time".to_owned()),
                         }
                     };
@@ -206,25 +223,25 @@ impl RateLimiter {
     }
 
     /// A step is done: whoever waits for it hears of it.
-    fn decided(&self, state: &mut RateLimiterState, member: &Member, job: Job, answer: Answer) {
+    fn decided(&self, state: &mut RateLimiterState, member: &Member, job: Job, answer: Decision) {
         match (job, answer) {
-            (Job::Admit { offered, withdrawn: true }, Answer::Admitted) => {
+            (Job::Admit { offered, withdrawn: true }, Decision::Admitted) => {
                 // Nobody knows the turn any more. One that was offered before may have reached a model then.
                 if let (false, Some(lane)) = (offered.again, state.lanes.get_mut(member)) {
                     lane.waiting.push_front(Job::Cancel(offered.turn.id));
                 }
             }
-            (Job::Admit { offered, .. }, Answer::Admitted) => {
+            (Job::Admit { offered, .. }, Decision::Admitted) => {
                 let offer = self.conversations.cast(ConversationsMsg::Offer(offered));
                 if let Err(Undelivered(ConversationsMsg::Offer(back))) = offer {
                     self.undelivered(back.turn.id);
                 }
             }
             (Job::Admit { withdrawn: true, .. }, _) => {}
-            (Job::Admit { offered, .. }, Answer::Refused(refusal)) => {
+            (Job::Admit { offered, .. }, Decision::Refused(refusal)) => {
                 self.refuse(&mut state.notices, member, offered.turn, refusal);
             }
-            (Job::Usage(applied, reply), Answer::Used(used)) => {
+            (Job::Usage(applied, reply), Decision::Used(used)) => {
                 let running = self.live.now();
                 let now = self.clock.now();
                 let limits = applied.limits;
@@ -238,7 +255,7 @@ impl RateLimiter {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(standing);
             }
-            (Job::Admit { offered, .. }, Answer::Done | Answer::Used(_)) => self.undelivered(offered.turn.id),
+            (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => self.undelivered(offered.turn.id),
             (Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
         }
     }

@@ -198,7 +198,8 @@ impl Reporter {
             let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Card(card)] };
             let name = format!("report-{}", due.end.0 / 1_000);
             let post = |reply| OutboxMsg::Post { name, outgoing, reply };
-            self.outbox.call(post, POSTED_WITHIN).await.map_err(|error| error.to_string())??;
+            let posted = self.outbox.call(post, POSTED_WITHIN).await.map_err(|error| error.to_string())?;
+            posted.map_err(|reason| reason.to_string())?;
             Fate::Posted
         };
         let value = due.end.0.to_string();

@@ -7,7 +7,7 @@
 //! given yet, and who was told where they are answered.
 //!
 //! A record is written before its role is given and removed after the role was taken, so whatever a crash cuts short is done
-//! by the next life. Each deed is a task that goes through the outbox and its budgets; a community has one at a time. What
+//! by the next life. Each action is a task that goes through the outbox and its budgets; a community has one at a time. What
 //! is refused, because we lack the right or the role is gone, is kept and tried again at the next look at the records.
 
 mod actions;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::actions::Came;
+use self::actions::Outcome;
 use super::messages::outbox::OutboxMsg;
 use super::messages::restriction_sweeper::SweeperMsg;
 use super::outbox::Outboxes;
@@ -73,7 +73,7 @@ pub enum SweeperEvent {
     /// The records were read, or could not be.
     Read(Option<Box<Records>>),
     /// A role was given or taken, or was not.
-    Came(Member, RoleChange, Came),
+    Outcome(Member, RoleChange, Outcome),
 }
 
 /// The behaviour and its arguments.
@@ -166,7 +166,7 @@ impl Actor for RestrictionSweeper {
                 self.take_over(state, records);
                 self.act(ctx, state);
             }
-            SweeperEvent::Came(member, change, finished) => {
+            SweeperEvent::Outcome(member, change, finished) => {
                 self.finished(state, &member, change, finished);
                 self.act(ctx, state);
             }
@@ -285,21 +285,21 @@ impl RestrictionSweeper {
             ctx.task(
                 async move {
                     let finished = actions::perform(&*store, &outbox, &there, (change, role), until).await;
-                    SweeperEvent::Came(there, change, finished)
+                    SweeperEvent::Outcome(there, change, finished)
                 },
-                move |panic| SweeperEvent::Came(back, change, Came::Failed(panic)),
+                move |panic| SweeperEvent::Outcome(back, change, Outcome::Failed(panic)),
             );
         }
     }
 
-    fn finished(&self, state: &mut SweeperState, member: &Member, change: RoleChange, finished: Came) {
+    fn finished(&self, state: &mut SweeperState, member: &Member, change: RoleChange, finished: Outcome) {
         let (now, running) = (self.clock.now(), self.live.now());
         let again = match running.settings.restriction.check_interval {
             Duration::ZERO => READ_EVERY,
             interval => interval,
         };
         match finished {
-            Came::Done if change == RoleChange::Give => {
+            Outcome::Done if change == RoleChange::Give => {
                 let Some(told) = state.book.done(member, change) else { return };
                 drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
                 let RestrictionNotice { until, name, tier, again } = told;
@@ -315,7 +315,7 @@ impl RestrictionSweeper {
                 }
             }
             // They may come back before the restriction is over.
-            Came::Absent if change == RoleChange::Give => {
+            Outcome::Absent if change == RoleChange::Give => {
                 state.book.away(member);
                 drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
                 tracing::info!(
@@ -323,8 +323,8 @@ impl RestrictionSweeper {
                     "a restricted member left before the role was given"
                 );
             }
-            Came::Done | Came::Absent => {
-                let absent = finished == Came::Absent;
+            Outcome::Done | Outcome::Absent => {
+                let absent = finished == Outcome::Absent;
                 let told = state.book.done(member, RoleChange::Take);
                 state.told.remove(member);
                 self.restricted.end(member);
@@ -338,11 +338,11 @@ impl RestrictionSweeper {
                 let say = if absent { notice::left } else { notice::lifted };
                 self.report(state, member, say(member, name.as_deref()));
             }
-            Came::Refused(reason) => {
+            Outcome::Refused(reason) => {
                 state.book.failed(member, now, again, true);
                 self.refused(state, member, change, &reason);
             }
-            Came::Failed(reason) => {
+            Outcome::Failed(reason) => {
                 state.book.failed(member, now, again, false);
                 tracing::debug!(event = "restriction.failed", person = %member.person, reason, "tried again later");
             }

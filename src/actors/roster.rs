@@ -27,6 +27,11 @@ impl Roster {
         self.actors.lock().get(path).cloned()
     }
 
+    /// What this makes of each actor, by path; at most so many.
+    pub(super) fn find_map_all<T>(&self, of: impl Fn(&Stats) -> Option<T>, most: usize) -> Vec<T> {
+        self.actors.lock().values().filter_map(|stats| of(stats)).take(most).collect()
+    }
+
     pub(super) fn enter(&self, stats: Arc<Stats>) {
         self.actors.lock().insert(Arc::clone(&stats.path), stats);
     }

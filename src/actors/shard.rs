@@ -37,7 +37,7 @@ use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{Door, Timestamp};
 use crate::domain::incoming::{Incoming, Seen};
 use crate::domain::keys;
-use crate::ports::{Clock, Dice, PresenceUpdates, Session, Shard, ShardedSource, Store, StreamEvent};
+use crate::ports::{Clock, Dice, Origin, PresenceUpdates, Session, Shard, ShardedSource, Store, StreamEvent, Subject};
 
 /// How long the stored session may take to be read; then a new one begins.
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
@@ -190,6 +190,27 @@ impl Actor for ShardActor {
         _state: &mut ShardState,
     ) -> Result<(), Crash> {
         match message {}
+    }
+
+    /// What members wrote is read again by the next life: the session resumes before it, and gaps are read back anew.
+    fn origin(event: &ShardEvent) -> Origin {
+        match event {
+            ShardEvent::Happened(_, StreamEvent::Incoming { sequence, incoming }) => {
+                Origin::Outside(Some(Subject::of(&(sequence, incoming.subject()))))
+            }
+            ShardEvent::CaughtUp(_, CatchUp::Read { place, messages, .. }) => {
+                Origin::Outside(Some(Subject::of(&(place, messages.len(), messages.first().map(|posted| &posted.id)))))
+            }
+            ShardEvent::Happened(..) | ShardEvent::LookedUp(..) => Origin::Outside(None),
+            ShardEvent::Loaded(_)
+            | ShardEvent::Connect
+            | ShardEvent::Settled(_)
+            | ShardEvent::Returned(_)
+            | ShardEvent::HandOn(_)
+            | ShardEvent::CaughtUp(..)
+            | ShardEvent::Learnt(_)
+            | ShardEvent::Save => Origin::Own,
+        }
     }
 
     async fn event(

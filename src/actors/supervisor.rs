@@ -2,9 +2,23 @@
 //!
 //! A behaviour (the [`Actor`] trait) only handles messages. Around it stand the counts, the span, injected faults, the
 //! monitored tasks that die with it, and the children with their restart law. Actors are spawned in one place in the whole
-//! program, `spawn_child` in `supervisor/children.rs`.
+//! program, `spawn_child` below.
+//!
+//! *Restart intensity* is counted for each child. A restart counts when the life before it failed at its start, at an event of
+//! its own, or because it gave up its children. It does not count when the life failed while it handled what somebody outside
+//! decides: a message, or an event with [`Origin::Outside`]. Such failures back off further instead, so no sender can make a
+//! supervisor give up.
+//!
+//! *Poison messages.* A message that is sent again when it was lost has a subject ([`Actor::subject`]), the same each time. The
+//! third failure at one subject makes it poison: from then on, for some minutes, it is handed to [`Actor::give_up`] and not to the
+//! handler. The count outlives restarts, since it stands in the actor's [`Stats`].
+//!
+//! *Watchdog.* Each supervisor looks at its children once a second. A handler that runs longer than its row allows is logged, and
+//! where the row says so the child is killed and restarted. A kill takes effect at the handler's next await: a handler that
+//! blocks its thread cannot be ended, and the log says so.
 
 mod children;
+mod watch;
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,12 +33,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use self::children::{Children, Siblings};
-use super::handle::{Address, Envelope, Handle, Slot, Stats, Undelivered};
+use self::children::{Children, Siblings, Timer};
+use self::watch::Watch;
+use super::handle::{Address, Envelope, Handle, Next, Slot, Stats, Undelivered};
 use super::roster::Roster;
 use super::tree::Row;
-use crate::domain::{panic, restart};
-use crate::ports::{Dice, Fault, Faults};
+use crate::domain::panic;
+use crate::ports::{Dice, Fault, Faults, Input, Origin, Subject};
 
 /// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
 pub type Crash = ActorProcessingErr;
@@ -66,6 +81,20 @@ pub trait Actor: Sized + Send + Sync + 'static {
         event: Self::Event,
         state: &mut Self::State,
     ) -> impl Future<Output = Result<(), Crash>> + Send;
+
+    /// What a message is about, if it comes again when it was lost: its sender repeats it, or the journal does.
+    fn subject(_message: &Self::Msg) -> Option<Subject> {
+        None
+    }
+
+    /// Where an event comes from.
+    fn origin(_event: &Self::Event) -> Origin {
+        Origin::Own
+    }
+
+    /// Ends a message that failed this actor again and again, without handling it. Dropping it, which is what happens unless an
+    /// actor knows better, returns receipts and answers calls. An event from outside is dropped in any case.
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, _message: Self::Msg, _state: &mut Self::State) {}
 
     /// Called on an orderly stop, after the mailbox was drained and the children were stopped; never after a crash.
     fn stop(&self, _me: &mut ActorContext<Self>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
@@ -186,20 +215,30 @@ impl<A: Actor> ActorContext<A> {
     }
 
     /// Asks for an orderly stop of this actor once the present message is handled.
+    #[cfg_attr(not(test), allow(dead_code, reason = "what any actor may ask of its runtime"))]
     pub fn stop_self(&mut self) {
         self.stop_self = true;
     }
 
-    /// Something is about to be handled: it is counted, unless a fault is injected in its place.
-    async fn begin(&self) -> Result<(), Crash> {
-        match self.children.shared.faults.before(self.path()) {
+    /// Something is about to be handled: it is counted, unless it is poison, or a fault is injected in its place.
+    async fn begin(&self, input: Input) -> Result<Next, Crash> {
+        let stats = self.handle.stats();
+        if stats.begin(input) == Next::GiveUp {
+            tracing::error!(
+                event = "actor.poisoned", actor = %stats.path, input = input.as_str(),
+                "it failed this actor again and again; it was given up"
+            );
+            metrics::counter!("staffai_poison_messages_total", "actor" => stats.label.to_string()).increment(1);
+            return Ok(Next::GiveUp);
+        }
+        match self.children.shared.faults.before(self.path(), input) {
             None => {}
             Some(Fault::Panic) => panic!("injected panic"),
             Some(Fault::Error) => return Err("injected error".into()),
             Some(Fault::Hang) => std::future::pending().await,
         }
-        self.handle.stats().handled.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        stats.handled.fetch_add(1, Ordering::Relaxed);
+        Ok(Next::Handle)
     }
 
     fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
@@ -306,16 +345,20 @@ impl<A: Actor> ractor::Actor for Node<A> {
         args.handle.connect(myself.clone());
         let events = EventSender { actor: myself.clone(), stats: Arc::clone(&stats) };
         let span = tracing::info_span!("actor", actor = %stats.path);
+        let cell = myself.get_cell();
         let children = Children {
             row: args.row,
             own: Arc::clone(&stats),
             shared: args.shared,
-            cell: myself.get_cell(),
-            revive: Box::new(move |delay, path| {
-                drop(myself.send_after(delay, move || Envelope::Revive(path)));
+            cell,
+            timer: Box::new(move |delay, timer| {
+                drop(myself.send_after(delay, move || match timer {
+                    Timer::Revive(path) => Envelope::Revive(path),
+                    Timer::Look => Envelope::Look,
+                }));
             }),
             list: Siblings::default(),
-            history: restart::History::default(),
+            watch: Watch::default(),
             born: Instant::now(),
         };
         let mut ctx = ActorContext { handle: args.handle, events, tasks: JoinSet::new(), children, stop_self: false };
@@ -335,15 +378,20 @@ impl<A: Actor> ractor::Actor for Node<A> {
         let NodeState { ctx, state, span } = node;
         match envelope {
             Envelope::Revive(path) => return ctx.children.revive(&path).await,
-            Envelope::Message(message, _slot) => {
-                ctx.begin().await?;
-                self.actor.handle(ctx, message, state).instrument(span.clone()).await?;
+            Envelope::Look => {
+                ctx.children.look();
+                return Ok(());
             }
-            Envelope::Event(event, _slot) => {
-                ctx.begin().await?;
-                self.actor.event(ctx, event, state).instrument(span.clone()).await?;
-            }
+            Envelope::Message(message, _slot) => match ctx.begin(Input::Message(A::subject(&message))).await? {
+                Next::Handle => self.actor.handle(ctx, message, state).instrument(span.clone()).await?,
+                Next::GiveUp => span.in_scope(|| self.actor.give_up(ctx, message, state)),
+            },
+            Envelope::Event(event, _slot) => match ctx.begin(Input::Event(A::origin(&event))).await? {
+                Next::Handle => self.actor.event(ctx, event, state).instrument(span.clone()).await?,
+                Next::GiveUp => drop(event),
+            },
         }
+        ctx.handle.stats().end();
         if ctx.stop_self {
             myself.stop(None);
         }

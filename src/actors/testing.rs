@@ -18,7 +18,7 @@ use super::handle::Handle;
 use super::roster::Roster;
 use super::running::{DoorRules, LimitScope, Live, Running};
 use super::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
-use super::tree::{ActorKind, Name, ROOT, Row, Scope, TREE};
+use super::tree::{ActorKind, Name, OnHang, ROOT, Row, Scope, TREE};
 use crate::config;
 use crate::config::Settings;
 use crate::config::sources::Sources;
@@ -49,6 +49,8 @@ pub const LEAF: Row = Row {
     restart: Restart::Permanent,
     backoff: Backoff { base: Duration::ZERO, cap: Duration::ZERO },
     intensity: Intensity { restarts: 3, period: Duration::from_secs(60) },
+    handles_within: Duration::from_secs(5),
+    on_hang: OnHang::Log,
     stop_within: Duration::from_secs(2),
     children: &[],
 };

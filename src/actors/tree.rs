@@ -26,12 +26,36 @@ pub struct Row {
     pub restart: Restart,
     /// How long it waits before it is started again.
     pub backoff: Backoff,
-    /// How often its children may fail before it gives up itself.
+    /// How often each of its children may fail, other than at what somebody outside wrote, before it gives up itself.
     pub intensity: Intensity,
+    /// How long one of its handlers may run. Handlers wait for nothing but the stop of a child, so one that runs longer hangs.
+    pub handles_within: Duration,
+    /// What its supervisor does about a handler that hangs.
+    pub on_hang: OnHang,
     /// How long its orderly stop may take before it is killed.
     pub stop_within: Duration,
     /// Whom it supervises, in start order.
     pub children: &'static [Row],
+}
+
+/// What a supervisor does about a child whose handler runs longer than its row allows. It is logged in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnHang {
+    /// Nothing else.
+    Log,
+    /// Kills the child, which counts as a failure, and starts it again.
+    Restart,
+}
+
+impl OnHang {
+    /// The word in logs and in the tree's table.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Log => "logged",
+            Self::Restart => "killed and restarted",
+        }
+    }
 }
 
 /// How the actors of a row are named among their siblings.
@@ -124,12 +148,29 @@ const BRANCH: Intensity = Intensity { restarts: 10, period: Duration::from_secs(
 /// A supervisor waits for its children when it stops, so it has longer than any one of them.
 const BRANCH_STOPS: Duration = Duration::from_secs(5);
 
+/// How long a handler may run. The longest know no wait: they read the records of an earlier life, or the answer of a platform.
+const HANDLES_WITHIN: Duration = Duration::from_secs(5);
+
+/// A handler of a branch may wait for the stop of one child, and for its kill after that.
+const BRANCH_HANDLES_WITHIN: Duration = Duration::from_secs(10);
+
 /// A leaf has no children whose failures could be counted.
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
 const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
     let (name, stop_within) = (Name::Fixed(name), Duration::from_secs(2));
-    Row { kind, name, role, restart: Restart::Permanent, backoff: QUICK, intensity: LEAF, stop_within, children: &[] }
+    Row {
+        kind,
+        name,
+        role,
+        restart: Restart::Permanent,
+        backoff: QUICK,
+        intensity: LEAF,
+        handles_within: HANDLES_WITHIN,
+        on_hang: OnHang::Restart,
+        stop_within,
+        children: &[],
+    }
 }
 
 const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'static str) -> Row {
@@ -144,6 +185,9 @@ pub static TREE: Row = Row {
     restart: Restart::Permanent,
     backoff: QUICK,
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
+    handles_within: BRANCH_HANDLES_WITHIN,
+    // Nobody is above the root, and it handles nothing but the ends of its children.
+    on_hang: OnHang::Log,
     stop_within: Duration::from_secs(10),
     children: &[
         leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
@@ -167,6 +211,7 @@ pub static TREE: Row = Row {
         leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {
             intensity: BRANCH,
+            handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
             children: &[Row {
                 restart: Restart::Temporary,
@@ -204,6 +249,7 @@ pub static TREE: Row = Row {
         ),
         Row {
             intensity: BRANCH,
+            handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
             children: &[
                 leaf(
@@ -273,7 +319,7 @@ impl Row {
             return own.to_owned();
         }
         let Intensity { restarts, period } = self.intensity;
-        format!("{own}; its children one_for_one, {restarts} in {} s", period.as_secs())
+        format!("{own}; its children one_for_one, {restarts} each in {} s", period.as_secs())
     }
 }
 
@@ -300,7 +346,7 @@ pub fn markdown() -> String {
     for (name, row) in lines {
         let _ = writeln!(text, "{}", format!("{name:width$}  {}", row.role).trim_end());
     }
-    text.push_str("```\n\n| actor | restart | backoff | its children | stops within |\n|---|---|---|---|---|\n");
+    text.push_str("```\n\n| actor | restart | backoff | its children | handles within | stops within |\n|---|---|---|---|---|---|\n");
     table(&TREE, &mut text);
     text
 }
@@ -318,7 +364,7 @@ fn table(row: &'static Row, text: &mut String) {
         "none".to_owned()
     } else {
         let Intensity { restarts, period } = row.intensity;
-        format!("one_for_one, {restarts} restarts in {} s, then it fails itself", period.as_secs())
+        format!("one_for_one, {restarts} counted restarts of one in {} s, then it fails itself", period.as_secs())
     };
     let backoff = match row.restart {
         Restart::Temporary => "none".to_owned(),
@@ -326,8 +372,9 @@ fn table(row: &'static Row, text: &mut String) {
             format!("{} ms to {} s, full jitter", row.backoff.base.as_millis(), row.backoff.cap.as_secs())
         }
     };
-    let stop = row.stop_within.as_secs();
-    let _ = writeln!(text, "| `{}` | {} | {backoff} | {children} | {stop} s |", row.name, row.restart.as_str());
+    let (stop, restart) = (row.stop_within.as_secs(), row.restart.as_str());
+    let handles = format!("{} s, else it is {}", row.handles_within.as_secs(), row.on_hang.as_str());
+    let _ = writeln!(text, "| `{}` | {restart} | {backoff} | {children} | {handles} | {stop} s |", row.name);
     for child in row.children {
         table(child, text);
     }
@@ -365,6 +412,14 @@ mod tests {
         every(&TREE, &|row| {
             let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();
             assert!(row.stop_within > longest, "{}", row.name);
+        });
+    }
+
+    #[test]
+    fn a_handler_has_longer_than_the_stop_of_a_child_that_it_may_wait_for() {
+        every(&TREE, &|row| {
+            let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();
+            assert!(row.handles_within >= longest * 2, "{}", row.name);
         });
     }
 

@@ -13,7 +13,7 @@ use super::timeline::Timeline;
 use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns};
+use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
 use crate::ports::{Clock, Store, StoreStatus, Vitals};
 
 /// The vital signs of one tree.
@@ -43,7 +43,8 @@ impl Vitals for TreeVitals {
         let status = if status != Status::Draining && !self.alive() { Status::Down } else { status };
         let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
         let configuration = Configuration { version: running.version.clone(), rejected: self.live.rejected() };
-        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts }
+        let actors = unwell(&self.roster);
+        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts, actors }
     }
 
     fn tree(&self) -> TreeNode {
@@ -73,6 +74,33 @@ impl Vitals for TreeVitals {
         self.roster.find(ROOT).map_or(Duration::ZERO, |root| root.life().since.elapsed())
     }
 }
+
+/// How long an actor may wait for its restart before readiness names it.
+const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
+/// The most actors that readiness names.
+const UNWELL_MAX: usize = 20;
+
+/// The actors that do not work now.
+fn unwell(roster: &Roster) -> Vec<UnwellActor> {
+    let state_of = |stats: &Stats| {
+        let life = stats.life();
+        let (state, since) = match (stats.handling(), life.state) {
+            (Some(handling), LifeState::Running) if stats.is_hung() => (HUNG, handling.since),
+            (_, LifeState::Restarting) if life.since.elapsed() > RESTARTS_WITHIN => (life.state.as_str(), life.since),
+            _ => return None,
+        };
+        Some(UnwellActor {
+            actor: stats.label.to_string(),
+            state: state.to_owned(),
+            for_s: since.elapsed().as_secs(),
+            last_error: life.last_error,
+        })
+    };
+    roster.find_map_all(state_of, UNWELL_MAX)
+}
+
+/// The state of an actor whose handler runs longer than its row allows.
+const HUNG: &str = "hung";
 
 /// Linux counts the time of processes in hundredths of a second, on every machine of today.
 const MS_PER_TICK: u64 = 10;
@@ -145,7 +173,7 @@ fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>
     TreeNode {
         name: path.rsplit('/').next().unwrap_or(path).to_owned(),
         path: path.to_owned(),
-        state: state.as_str().to_owned(),
+        state: if stats.is_some_and(Stats::is_hung) { HUNG } else { state.as_str() }.to_owned(),
         restarts: count(|stats| stats.restarts.load(Ordering::Relaxed)),
         mailbox: count(|stats| stats.depth.load(Ordering::Relaxed) as u64),
         handled: count(|stats| stats.handled.load(Ordering::Relaxed)),
@@ -167,6 +195,7 @@ mod tests {
     use crate::actors::testing::ports::MemoryStore;
     use crate::actors::testing::{place, real, usual};
     use crate::actors::tree::Scope;
+    use crate::ports::Input;
 
     fn actors(many: usize) -> Vec<Arc<Stats>> {
         let of = |kind, above, scope| Arc::clone(Handle::<()>::new(real(kind), above, scope).stats());
@@ -199,6 +228,29 @@ mod tests {
         let (few, many) = (best(1_000), best(20_000));
         // The kernel counts by ticks, so that little is no time at all. Twenty times as many may take twenty times as long, and somewhat more for sorting; looking at all for each takes 400 times.
         assert!(many <= few.max(1_500_000) * 100, "{few} ns for 1,000, {many} ns for 20,000");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_actor_that_hangs_or_waits_long_for_its_restart_is_named() {
+        let roster = Roster::default();
+        let of = |kind| Arc::clone(Handle::<()>::new(real(kind), ROOT, Scope::One).stats());
+        let (hung, failed, well) = (of(ActorKind::Journal), of(ActorKind::Gateway), of(ActorKind::Ops));
+        for stats in [&hung, &failed, &well] {
+            stats.enter(LifeState::Running);
+            roster.enter(Arc::clone(stats));
+        }
+        hung.begin(Input::Message(None));
+        failed.failed("no");
+        failed.enter(LifeState::Restarting);
+        assert!(unwell(&roster).is_empty());
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let named = unwell(&roster);
+        let named: Vec<_> =
+            named.iter().map(|actor| (actor.actor.as_str(), actor.state.as_str(), actor.for_s)).collect();
+        assert_eq!(named, [("staffai/gateway", "restarting", 6), ("staffai/journal", "hung", 6)]);
+        let tree = tree_of(&roster.all());
+        let shown: Vec<_> = tree.children.iter().map(|node| (node.name.as_str(), node.state.as_str())).collect();
+        assert_eq!(shown, [("ops", "running"), ("journal", "hung"), ("gateway", "restarting")]);
     }
 
     #[tokio::test]

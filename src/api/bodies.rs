@@ -59,19 +59,19 @@ impl HttpBody for Timed {
 }
 
 /// The body of an answer; its connection is busy until the body was sent.
-pub struct Answer {
+pub struct SentBody {
     body: Body,
     _busy: Busy,
 }
 
-impl Answer {
+impl SentBody {
     /// Keeps the connection busy while `body` is sent.
     pub fn new(body: Body, busy: Busy) -> Self {
         Self { body, _busy: busy }
     }
 }
 
-impl HttpBody for Answer {
+impl HttpBody for SentBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use crate::api::Limits;
-use crate::api::bodies::Answer;
+use crate::api::bodies::SentBody;
 use crate::api::guard::Link;
 use crate::api::places::{Place, Places, Share};
 
@@ -84,7 +84,7 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
         .with_upgrades();
     let mut served = pin!(served);
     tokio::select! {
-        // Clients go away as they like: there is nothing to do and nobody to tell.
+        // Clients may close at any time: there is nothing to do or to report.
         _ = served.as_mut() => return,
         () = gives_way.cancelled() => return,
         () = stop.cancelled() => {}
@@ -98,5 +98,5 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
 async fn answer(request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
     let Some(busy) = place.begin() else { return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()) };
     let response = router.call(request).await?;
-    Ok(response.map(|body| Body::new(Answer::new(body, busy))))
+    Ok(response.map(|body| Body::new(SentBody::new(body, busy))))
 }

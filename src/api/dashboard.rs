@@ -6,7 +6,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-/// Nothing may be loaded from elsewhere, and nobody may frame the dashboard.
+/// Nothing may be loaded from elsewhere, and no page may frame the dashboard.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 const SCRIPT: &str = "text/javascript; charset=utf-8";

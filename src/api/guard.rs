@@ -115,7 +115,7 @@ pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Acc
     Err(if keys.is_empty() { Rejection::NoKeys } else { Rejection::Key })
 }
 
-/// Whether the request was passed on by somebody.
+/// Whether the request came through a proxy.
 fn forwarded(headers: &HeaderMap) -> bool {
     let tells = |name: &str| FORWARDED.contains(&name) || name.starts_with(FORWARDED_PREFIX);
     headers.keys().any(|name| tells(name.as_str()))
@@ -155,7 +155,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
 }
 
-/// The password, whatever the name: this is how a browser can be given a key.
+/// The password of basic authentication, with any user name: this is how a browser can be given a key.
 fn basic(headers: &HeaderMap) -> Option<String> {
     let (scheme, coded) = only(headers, &header::AUTHORIZATION)?.split_once(' ')?;
     let decoded = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(coded.trim()).ok())??;

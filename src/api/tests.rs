@@ -41,6 +41,7 @@ impl Vitals for Known {
             version: "0.1.0".to_owned(),
             configuration: Configuration { version: "1".to_owned(), rejected: None },
             parts: vec![part],
+            actors: Vec::new(),
         }
     }
 

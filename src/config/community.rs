@@ -13,10 +13,10 @@ use super::read;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bots {
-    /// Ids of bots and webhooks that may be answered.
+    /// Ids of bots and webhooks that may be answered; empty answers none.
     #[serde(deserialize_with = "read::texts")]
     pub allowed: Vec<String>,
-    /// Answers to one of them within the window.
+    /// The most answers to one of them within the window.
     #[serde(deserialize_with = "read::number")]
     pub max_turns: u32,
     /// Length of the window.
@@ -28,13 +28,13 @@ pub struct Bots {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Members {
-    /// Roles exempt from limits.
+    /// Ids of roles that are exempt from limits and may run the commands of operators.
     #[serde(deserialize_with = "read::texts")]
     pub super_roles: Vec<String>,
-    /// Roles that are never answered.
+    /// Ids of roles whose members are never answered.
     #[serde(deserialize_with = "read::texts")]
     pub ignored_roles: Vec<String>,
-    /// Names that address the bot.
+    /// Names that address the bot, compared without regard to case.
     #[serde(deserialize_with = "read::texts")]
     pub aliases: Vec<String>,
     /// Keys of the model rows that members may choose; empty means all.
@@ -79,7 +79,7 @@ pub struct Streaming {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
-    /// Messages kept for a member in a channel.
+    /// The most messages kept for a member in a channel.
     #[serde(deserialize_with = "read::number")]
     pub max_messages: usize,
     /// Lifetime after the last save; zero keeps it for ever.
@@ -106,7 +106,7 @@ pub struct CatchUp {
     /// Age up to which they are answered; zero answers none.
     #[serde(deserialize_with = "read::duration")]
     pub age: Duration,
-    /// Messages looked at in one channel.
+    /// The most messages looked at in one channel.
     #[serde(deserialize_with = "read::number")]
     pub per_channel: usize,
 }
@@ -124,7 +124,7 @@ pub struct RateLimiter {
     /// Length of the window, above zero.
     #[serde(deserialize_with = "read::some_duration")]
     pub window: Duration,
-    /// Template of what a limited member is told.
+    /// Template of the notice to a limited member.
     #[serde(deserialize_with = "read::some_text")]
     pub notice: String,
     /// Other limits for members with a role.
@@ -154,13 +154,13 @@ pub struct LimitFor {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restriction {
-    /// Role that marks a restricted member; `None` restricts nobody.
+    /// Id of the role that marks a restricted member; `None` switches restrictions off.
     #[serde(deserialize_with = "read::id")]
     pub role: Option<String>,
-    /// Channel in which restricted members are answered.
+    /// Id of the channel in which restricted members are answered; `None` for no such channel.
     #[serde(deserialize_with = "read::id")]
     pub channel: Option<String>,
-    /// Channel that hears of restrictions and their ends.
+    /// Id of the channel to which restrictions and their ends are reported; `None` reports none.
     #[serde(deserialize_with = "read::id")]
     pub audit_channel: Option<String>,
     /// Time after which the role is lifted; zero never lifts it.
@@ -169,7 +169,7 @@ pub struct Restriction {
     /// Time between two sweeps, above zero when `duration` is.
     #[serde(deserialize_with = "read::duration_or_off")]
     pub check_interval: Duration,
-    /// Template of what a restricted member is told elsewhere.
+    /// Template of the notice to a restricted member outside of the channel.
     #[serde(deserialize_with = "read::some_text")]
     pub channel_notice: String,
 }
@@ -184,19 +184,19 @@ pub struct Interjection {
     /// Second chance, 0 to 1, drawn before any token is spent.
     #[serde(deserialize_with = "read::chance")]
     pub delivery_chance: f64,
-    /// The only channels to join in; empty means all.
+    /// Ids of the only channels to join in; empty means all.
     #[serde(deserialize_with = "read::texts")]
     pub channels: Vec<String>,
-    /// Channels never to join in.
+    /// Ids of channels never to join in.
     #[serde(deserialize_with = "read::texts")]
     pub muted_channels: Vec<String>,
-    /// Time between two in one channel; zero for none.
+    /// Least time between two interjections in one channel; zero for none.
     #[serde(deserialize_with = "read::duration")]
     pub cooldown: Duration,
-    /// Unnoticed ones in a row after which the chance is halved each time; 0 never.
+    /// Interjections in a row without a reaction after which each further one halves the chance; 0 never halves it.
     #[serde(deserialize_with = "read::number")]
     pub backoff_after: u32,
-    /// Model tokens an hour; 0 for no own budget.
+    /// The most model tokens an hour; 0 for no budget of their own.
     #[serde(deserialize_with = "read::number")]
     pub tokens_per_hour: u64,
 }
@@ -229,13 +229,13 @@ pub struct Presence {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// Channel that gets them; `None` for no reports.
+    /// Id of the channel they are posted in; `None` for no reports.
     #[serde(deserialize_with = "read::id")]
     pub channel: Option<String>,
-    /// Time between two.
+    /// Time between two reports, above zero.
     #[serde(deserialize_with = "read::some_duration")]
     pub interval: Duration,
-    /// Members named in one.
+    /// The most members named in one report.
     #[serde(deserialize_with = "read::number")]
     pub top_users: usize,
 }
@@ -244,7 +244,7 @@ pub struct Report {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gates {
-    /// Time after which an unanswered one is a no.
+    /// Time after which an undecided one counts as refused, above zero.
     #[serde(deserialize_with = "read::some_duration")]
     pub expiry: Duration,
 }

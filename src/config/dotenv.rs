@@ -5,6 +5,9 @@
 
 use std::collections::BTreeMap;
 
+/// Bytes that names in braces may add to all values together: a few names that hold each other would else fill the memory.
+const EXPANDED_MAX: usize = 1024 * 1024;
+
 /// What a `.env` file says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DotEnv {
@@ -20,16 +23,20 @@ pub fn parse(text: &str, environment: &BTreeMap<String, String>) -> DotEnv {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
     let mut reader = Reader { rest: &text, line: 1 };
     let mut file = DotEnv::default();
+    let mut room = EXPANDED_MAX;
     while !reader.rest.is_empty() {
         let line = reader.line;
         match reader.statement() {
             Ok(None) => {}
             Ok(Some((name, raw))) => {
-                let value = expand(&raw, |name| {
-                    let own = || file.values.get(name).map(|(value, _)| value.clone());
-                    environment.get(name).cloned().or_else(own)
+                let value = expand(&raw, &mut room, |name| {
+                    let own = || file.values.get(name).map(|(value, _)| value.as_str());
+                    environment.get(name).map(String::as_str).or_else(own)
                 });
-                file.values.insert(name, (value, line));
+                match value {
+                    Some(value) => drop(file.values.insert(name, (value, line))),
+                    None => file.skipped.push((line, "the names in braces stand for more than 1 MiB")),
+                }
             }
             Err(reason) => file.skipped.push((line, reason)),
         }
@@ -125,7 +132,8 @@ fn uncommented(value: &str) -> &str {
     comment.map_or(value, |(at, _)| &value[..at])
 }
 
-fn expand(raw: &str, lookup: impl Fn(&str) -> Option<String>) -> String {
+/// The value with names in braces replaced; none when they stand for more than there is room for.
+fn expand<'v>(raw: &'v str, room: &mut usize, lookup: impl Fn(&str) -> Option<&'v str>) -> Option<String> {
     let mut value = String::new();
     let mut rest = raw;
     while let Some(start) = rest.find("${") {
@@ -134,16 +142,19 @@ fn expand(raw: &str, lookup: impl Fn(&str) -> Option<String>) -> String {
         };
         let inner = &rest[start + 2..start + length];
         let (name, otherwise) = inner.split_once(":-").unwrap_or((inner, ""));
+        let meant = lookup(name).unwrap_or(otherwise);
+        *room = room.checked_sub(meant.len())?;
         value.push_str(&rest[..start]);
-        value.push_str(&lookup(name).unwrap_or_else(|| otherwise.to_owned()));
+        value.push_str(meant);
         rest = &rest[start + length + 1..];
     }
-    value + rest
+    Some(value + rest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
 
     fn values(text: &str) -> Vec<(String, String)> {
         let file = parse(text, &BTreeMap::new());
@@ -199,5 +210,33 @@ mod tests {
         assert_eq!(names, ["B", "D"]);
         let lines: Vec<usize> = file.skipped.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [1, 2, 4, 5]);
+    }
+
+    #[test]
+    fn names_that_hold_each_other_fill_no_memory() {
+        let doubled = |number: usize| format!("A{number}=${{A{0}}}${{A{0}}}", number - 1);
+        let text: Vec<String> = std::iter::once("A0=xxxxxxxx".to_owned()).chain((1..40).map(doubled)).collect();
+        let file = parse(&text.join("\n"), &BTreeMap::new());
+        assert!(file.values.values().map(|(value, _)| value.len()).sum::<usize>() <= 2 * EXPANDED_MAX);
+        assert!(file.skipped.iter().all(|(_, reason)| reason.contains("1 MiB")) && !file.skipped.is_empty());
+    }
+
+    #[test]
+    fn any_file_costs_in_proportion_to_its_length() {
+        let files = |size: usize| {
+            vec![
+                "A=1\n".repeat(size / 4),
+                "A=\"\n".repeat(size / 4),
+                "A='x\nB=\"\n".repeat(size / 9),
+                format!("A={}", "${".repeat(size / 2)),
+                format!("A={}", "#".repeat(size)),
+                (0..size / 16).map(|line| format!("A{line}=${{A0}}x\n")).collect(),
+            ]
+        };
+        cost::grows_linearly(2 * 1024, files, |files| {
+            for file in &files {
+                drop(parse(file, &BTreeMap::new()));
+            }
+        });
     }
 }

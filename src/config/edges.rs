@@ -123,7 +123,7 @@ impl FromStr for DirectMessages {
     }
 }
 
-/// Whom answers may notify. Nobody is the default, and roles and everyone cannot be allowed: a model writes the text.
+/// Whom answers may notify; no one by default. Roles and everyone cannot be allowed: a model writes the text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowedMentions {
     /// The member who is answered.

@@ -1,6 +1,6 @@
 //! How a single value is read: what each kind of setting accepts, from a TOML file and from text alike.
 //!
-//! The messages here never contain the value itself, because it may be a secret: whoever reports the
+//! The messages here never contain the value itself, because it may be a secret: the report of the
 //! problem adds the value when it may be shown.
 
 use std::fmt;

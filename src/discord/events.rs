@@ -1,5 +1,5 @@
 //! Discord's messages turned into neutral facts. Only the fields that matter are read, and each of them as tolerantly as
-//! its meaning allows: an embed, component or sticker of a kind that nobody has seen yet must not hide a question.
+//! its meaning allows: an embed, component or sticker of an unknown kind must not hide a question.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -55,8 +55,8 @@ pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
     Ok(wire.ids.into_iter().map(message_id).collect())
 }
 
-/// The place in which somebody reacted to a message of ours, as `MESSAGE_REACTION_ADD` tells it; none when it is about somebody
-/// else's message, or we reacted ourselves.
+/// The place of a reaction to a message of ours, read from `MESSAGE_REACTION_ADD`; none when it is about the message of another
+/// account, or we reacted ourselves.
 ///
 /// # Errors
 /// It names no place.
@@ -159,7 +159,7 @@ pub struct GuildPlaces {
     pub guild: String,
     /// The tag of the language that it prefers.
     pub locale: Option<String>,
-    /// The moment of the newest message in each place where somebody wrote.
+    /// The moment of the newest message in each place that has messages.
     pub newest: Vec<(Place, Timestamp)>,
     /// Its threads, each with the channel it belongs to.
     pub threads: Vec<(Place, Place)>,
@@ -411,7 +411,7 @@ impl WireUser {
     }
 }
 
-/// Somebody wrote it, in contrast to what Discord itself posts about joins, pins and boosts.
+/// An account wrote it, in contrast to what Discord itself posts about joins, pins and boosts.
 const fn is_written(kind: MessageType) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! One text frame of the gateway, read without trust: whatever it holds, the outcome is a value.
+//! One text frame of the gateway, read without trust: for any content the outcome is a value.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,17 +23,17 @@ const MAX_REASON: usize = 200;
 /// What a frame says.
 #[derive(Debug)]
 pub(super) enum Reading {
-    /// The peer told how often it wants heartbeats.
+    /// HELLO: the interval of heartbeats.
     Hello(Duration),
     /// The session is invalid; true when it may be resumed.
     InvalidSession(bool),
-    /// The peer wants us to connect anew.
+    /// The peer asks us to reconnect.
     Reconnect,
     /// A heartbeat, its answer, or an operation without a meaning for us.
     Control,
     /// An event of the session.
     Dispatch {
-        /// Its place in the session's order.
+        /// Its sequence in the session.
         sequence: u64,
         /// The label of its kind.
         kind: &'static str,
@@ -57,9 +57,9 @@ pub(super) enum Event {
     Threads(Vec<(Place, Place)>),
     /// A community, its language, its owner or its roles changed.
     GuildChanged(GuildPlaces, Box<Change>),
-    /// Somebody reacted to a message of ours in this place.
+    /// A reaction to a message of ours in this place.
     Reacted(Place),
-    /// Somebody ran or types a command.
+    /// A member ran or types a command.
     Interaction(Interaction),
     /// Nothing for us.
     Other,
@@ -68,13 +68,13 @@ pub(super) enum Event {
 /// A frame that could not be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Dropped {
-    /// Its place in the session's order, when it could be seen.
+    /// Its sequence in the session; none when it could not be read.
     pub(super) sequence: Option<u64>,
     /// The label that it is counted under.
     pub(super) kind: &'static str,
-    /// Why; names the field, never holds what people wrote.
+    /// Why it could not be used: names the field, never holds the content of messages.
     pub(super) reason: String,
-    /// It was the frame that begins a session.
+    /// It was READY, which begins a session.
     pub(super) begins: bool,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
     }
 }
 
-/// Why something could not be read, without the words that somebody wrote in it: the names of fields stand in
+/// Why something could not be read, without the words of members in it: the names of fields stand in
 /// backticks, values in quotation marks.
 pub(super) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();

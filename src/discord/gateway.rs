@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use serenity::model::id::UserId;
+use tokio::task::JoinHandle;
 
 use super::events::{GuildPlaces, Ready};
 use super::frame::{self, Dropped, Event, Reading};
@@ -31,7 +32,10 @@ mod display;
 use connection::{Connection, Frame};
 use display::{Display, Displays};
 
-/// The most frames that are passed over before the caller hears of the last of them.
+/// The longest frame that is read on the task of its connection, in bytes. Longer ones, such as a large guild's first, are read on
+/// a thread for blocking work: no task holds a core for as long as that may take.
+pub(super) const IN_PLACE_MAX: usize = 64 * 1024;
+/// The most frames that are passed over before the sequence of the last of them is reported.
 const MAX_PASSED: u32 = 64;
 
 /// What the gateway needs to know besides how to reach Discord.
@@ -110,6 +114,7 @@ impl ShardedSource for Gateway {
             permit: Some(permit),
             display: Display::new(Arc::clone(&self.shared.displays), shard.number, shown),
             live: None,
+            reading: None,
             told: VecDeque::new(),
             passed: None,
             end: None,
@@ -137,7 +142,7 @@ impl Shared {
         self.rest.me().await.map_err(refusal)
     }
 
-    /// The address that Discord told, asked for when nobody did so before. There is no other address to fall back on:
+    /// The gateway's address, from Discord; asked for once. There is no other address to fall back on:
     /// a program that was pointed at another service must never reach the real one by accident.
     async fn address(&self) -> Result<String, SourceError> {
         let known = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -149,7 +154,7 @@ impl Shared {
         told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
     }
 
-    /// The session, if it can be one of this shard with the configured service. Another service must not hear our token.
+    /// The session, if it can be one of this shard with the configured service. Another service must not get our token.
     fn resumable(&self, session: Session, shard: Shard) -> Option<Session> {
         let here = session.service.as_ref().is_none_or(|service| *service == self.access.api_url);
         let resume_url = session.resume_url.clone().filter(|_| session.service.is_some());
@@ -182,6 +187,8 @@ struct Stream {
     permit: Option<IdentifyPermit>,
     display: Display,
     live: Option<Live>,
+    /// A long frame that is being read elsewhere; whether the library below understood it.
+    reading: Option<(JoinHandle<Result<Reading, Dropped>>, bool)>,
     /// What is told next, in order. One frame at most fills it.
     told: VecDeque<StreamEvent>,
     /// The last frame that was passed over and not told of, and how many there were.
@@ -192,7 +199,7 @@ struct Stream {
 /// An open connection and what is looked for in its frames.
 struct Live {
     connection: Connection,
-    filter: Filter,
+    filter: Arc<Filter>,
 }
 
 #[async_trait]
@@ -207,7 +214,7 @@ impl EventStream for Stream {
             }
             if let Err(end) = self.step().await {
                 // The socket closes here, without a code, so that the session stays resumable.
-                self.live = None;
+                (self.live, self.reading) = (None, None);
                 self.tell_passed();
                 self.end = Some(end);
             }
@@ -218,6 +225,12 @@ impl EventStream for Stream {
 impl Stream {
     /// Takes one frame. Dropping this future loses nothing.
     async fn step(&mut self) -> Result<(), Closed> {
+        if let Some((reading, understood)) = &mut self.reading {
+            let understood = *understood;
+            let read = reading.await.unwrap_or_else(|_| Err(panicked()));
+            self.reading = None;
+            return self.act(read, understood);
+        }
         if self.live.is_none() {
             self.open().await?;
         }
@@ -233,15 +246,14 @@ impl Stream {
                 }
             },
             Some((_, many)) if many >= MAX_PASSED => None,
-            // Frames that wait already are taken first; before a real wait the caller hears how far we are.
+            // Frames that wait already are taken first; before a real wait the sequence is reported.
             Some(_) => live.connection.frame().now_or_never(),
         };
         let Some(frame) = frame else {
             self.tell_passed();
             return Ok(());
         };
-        let frame = frame?;
-        self.take(&frame)
+        self.take(frame?)
     }
 
     async fn open(&mut self) -> Result<(), Closed> {
@@ -264,29 +276,29 @@ impl Stream {
         .open(&self.shared.access, permit)?;
         let filter = Filter::new(me, &interests.names, interests.direct_messages);
         let filter = filter.with_lottery(interests.lottery.clone());
-        self.live = Some(Live { connection, filter });
+        self.live = Some(Live { connection, filter: Arc::new(filter) });
         Ok(())
     }
 
-    fn take(&mut self, frame: &Frame) -> Result<(), Closed> {
-        let Some(live) = &mut self.live else {
+    fn take(&mut self, frame: Frame) -> Result<(), Closed> {
+        let Some(live) = &self.live else {
             return Ok(());
         };
-        // The parsers do not panic as far as anybody knows. If one does, it costs this frame only.
-        let reading = catch_unwind(AssertUnwindSafe(|| frame::read(&frame.text, &live.filter)));
-        match reading {
-            Ok(Ok(reading)) => self.act(reading, frame.understood),
-            Ok(Err(dropped)) => self.drop_frame(&dropped),
-            Err(_) => self.drop_frame(&Dropped {
-                sequence: None,
-                kind: "panicked",
-                reason: "the parser panicked".to_owned(),
-                begins: false,
-            }),
+        let Frame { text, understood } = frame;
+        if text.len() > IN_PLACE_MAX {
+            let filter = Arc::clone(&live.filter);
+            self.reading = Some((tokio::task::spawn_blocking(move || read(&text, &filter)), understood));
+            return Ok(());
         }
+        let read = read(&text, &live.filter);
+        self.act(read, understood)
     }
 
-    fn act(&mut self, reading: Reading, understood: bool) -> Result<(), Closed> {
+    fn act(&mut self, read: Result<Reading, Dropped>, understood: bool) -> Result<(), Closed> {
+        let reading = match read {
+            Ok(reading) => reading,
+            Err(dropped) => return self.drop_frame(&dropped),
+        };
         match reading {
             Reading::Hello(interval) => {
                 count("hello");
@@ -443,6 +455,15 @@ impl Stream {
         }
         Ok(())
     }
+}
+
+/// The parsers do not panic as far as anybody knows. If one does, it costs this frame only.
+fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
+    catch_unwind(AssertUnwindSafe(|| frame::read(text, filter))).unwrap_or_else(|_| Err(panicked()))
+}
+
+fn panicked() -> Dropped {
+    Dropped { sequence: None, kind: "panicked", reason: "the parser panicked".to_owned(), begins: false }
 }
 
 fn unreadable_ready(why: &str) -> Closed {

@@ -1,4 +1,4 @@
-//! Discord's interactions turned into neutral facts: a command that somebody ran, or types. Buttons and forms are nothing for us
+//! Discord's interactions turned into neutral facts: a command that a member ran, or types. Buttons and forms are nothing for us
 //! yet.
 
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ use crate::domain::ids::Person;
 
 /// The most options of one command that are looked at.
 const OPTIONS_MAX: usize = 25;
-/// Somebody ran a command.
+/// A member ran a command.
 const COMMAND: u8 = 2;
-/// Somebody types a command.
+/// A member types a command.
 const AUTOCOMPLETE: u8 = 4;
 
-/// What somebody did.
+/// An interaction with a meaning for us.
 #[derive(Debug)]
 pub enum Interaction {
     /// Ran a command.

@@ -1,5 +1,5 @@
-//! A piece as the body of a request: Discord's builders for text and cards, a form for files. Whatever a piece holds, the
-//! body keeps to Discord's limits and says whom it may notify.
+//! A piece as the body of a request: Discord's builders for text and cards, a form for files. The body of any piece
+//! keeps to Discord's limits and has its allowed mentions.
 
 use reqwest::multipart::{Form, Part};
 use serde::Serialize;
@@ -51,8 +51,8 @@ pub(super) enum Body {
     Form(Form),
 }
 
-/// The body that posts a piece. The same nonce gives the first message back instead of a second one. What answers nobody, such
-/// as a report, notifies nobody.
+/// The body that posts a piece. The same nonce gives the first message back instead of a second one. What answers no
+/// message, such as a report, notifies no one.
 ///
 /// # Errors
 /// It cannot be written as JSON.
@@ -140,10 +140,10 @@ fn embed(card: &Card, left: &mut usize) -> CreateEmbed {
         embed = embed.title(title);
     }
     if !is_blank(&card.text) {
-        embed = embed.description(take(&links::spelled_out(&card.text), TEXT_MAX));
+        embed = embed.description(take(&linked(&card.text, TEXT_MAX), TEXT_MAX));
     }
     for field in card.fields.iter().take(FIELDS_MAX) {
-        let (name, value) = (take(&field.name, NAME_MAX), take(&links::spelled_out(&field.value), VALUE_MAX));
+        let (name, value) = (take(&field.name, NAME_MAX), take(&linked(&field.value, VALUE_MAX), VALUE_MAX));
         if !is_blank(&name) && !is_blank(&value) {
             embed = embed.field(name, value, field.inline);
         }
@@ -165,9 +165,14 @@ fn is_web(url: &str) -> bool {
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http"))
 }
 
+/// The beginning of a text, which alone is looked through for links; spelling them out makes no text longer.
+fn linked(text: &str, most: usize) -> String {
+    links::spelled_out(&capped(text.trim(), most)).into_owned()
+}
+
 /// A text of at most so many scalar values, cut between graphemes with a sign that something is missing.
 fn capped(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if text.chars().nth(most).is_none() {
         return text.to_owned();
     }
     let mut room = most.saturating_sub(1);
@@ -181,7 +186,7 @@ fn capped(text: &str, most: usize) -> String {
     if most == 0 { kept } else { format!("{kept}…") }
 }
 
-/// Always said in so many words: absent, whoever the text names would be notified.
+/// Always present: without it Discord would notify everyone whom the text mentions.
 fn allowed(pings: AllowedMentions) -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(pings.answered).all_users(pings.mentioned)
 }
@@ -189,6 +194,7 @@ fn allowed(pings: AllowedMentions) -> CreateAllowedMentions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
     use crate::domain::outgoing::Field;
 
     fn json(card: Card) -> Value {
@@ -272,6 +278,15 @@ mod tests {
             let Ok(Body::Json(body)) = made else { panic!("no json") };
             assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()["content"], told);
         }
+    }
+
+    #[test]
+    fn a_card_is_read_only_as_far_as_it_is_shown() {
+        let piece = |size: usize| {
+            let text = format!("{}{}", "[b.org ".repeat(600), "](https://b.org)".repeat(size));
+            Piece { cards: vec![Card { text, ..Card::default() }], ..Piece::default() }
+        };
+        cost::stays_flat(1_000, piece, |piece| drop(edit(&piece, AllowedMentions::default())));
     }
 
     #[test]

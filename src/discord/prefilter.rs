@@ -50,7 +50,7 @@ pub struct Filter {
     lottery: Option<Lottery>,
 }
 
-/// Draws for messages that are not for us. Whoever loses is passed over without being parsed.
+/// Draws for messages that are not for us. A message that loses is passed over without being parsed.
 #[derive(Clone)]
 pub struct Lottery {
     /// Chance.
@@ -118,11 +118,11 @@ impl Filter {
     }
 
     /// False only when this `MESSAGE_CREATE` frame neither mentions us, nor replies to us, nor may reply to us, nor holds
-    /// one of our names, nor is a direct message that we want.
+    /// one of our names, nor is a direct message while those are answered.
     #[must_use]
     pub fn may_be_ours(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
-        // Digits and keys can be written as escapes. Nobody does that, so it costs nothing to look closer.
+        // Digits and keys can be written as escapes. That is rare, so looking closer costs next to nothing.
         self.holds_our_id(text)
             || replies_to_unseen(bytes)
             || self.names.may_occur(text)

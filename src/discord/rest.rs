@@ -235,20 +235,12 @@ impl Rest {
             HistoryRange::Before(message) => path = format!("{path}&before={}", message_id(message)?),
         }
         let me = self.me().await?;
-        let answer = self.send(Method::GET, &path, None).await?;
-        let raws: Vec<&RawValue> = answer.json()?;
-        let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
-        for raw in raws {
-            match events::posted(raw.get(), me, None) {
-                Ok(message) => messages.push(message),
-                Err(error) => {
-                    let reason = super::frame::reason(&error);
-                    tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
-                }
-            }
-        }
-        // Discord sends the newest first. Ids are numbers without leading zeros, so a longer one is a later one.
-        messages.sort_by(|a, b| (a.id.id.len(), &a.id.id).cmp(&(b.id.id.len(), &b.id.id)));
+        let mut answer = self.send(Method::GET, &path, None).await?;
+        let body = answer.take_body();
+        // A hundred messages can be some megabytes: no task holds a core for as long as reading those may take.
+        let read = tokio::task::spawn_blocking(move || posted(&body, me));
+        let messages =
+            read.await.map_err(|_| PostError::Unsure("the answer of discord could not be read".to_owned()))??;
         Ok(answer.reply(PostResult::Messages(messages)))
     }
 
@@ -299,7 +291,25 @@ impl Poster for Rest {
     }
 }
 
-/// The token without the word that Discord wants before it.
+/// The messages of an answer, oldest first; those that cannot be read are left out.
+fn posted(body: &[u8], me: UserId) -> Result<Vec<Posted>, PostError> {
+    let raws: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| answer::undecodable(&error))?;
+    let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
+    for raw in raws {
+        match events::posted(raw.get(), me, None) {
+            Ok(message) => messages.push(message),
+            Err(error) => {
+                let reason = super::frame::reason(&error);
+                tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
+            }
+        }
+    }
+    // Discord sends the newest first. Ids are numbers without leading zeros, so a longer one is a later one.
+    messages.sort_by(|a, b| (a.id.id.len(), &a.id.id).cmp(&(b.id.id.len(), &b.id.id)));
+    Ok(messages)
+}
+
+/// The token without the word `Bot`, which requests have before it.
 pub(super) fn bare_token(access: &Access) -> &str {
     let token = access.token.expose_secret().trim();
     match token.strip_prefix("Bot") {

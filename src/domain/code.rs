@@ -156,6 +156,7 @@ pub fn file_name(stem: &str, language: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
 
     #[test]
     fn a_fence_inside_code_cannot_end_the_block() {
@@ -215,5 +216,17 @@ mod tests {
         {
             assert_eq!(file_name("code", language), name);
         }
+    }
+
+    #[test]
+    fn code_costs_in_proportion_to_its_length() {
+        let texts = |size: usize| {
+            vec!["`".repeat(size), "```\n".repeat(size / 4), "[".repeat(size), "\n".repeat(size), "# ".repeat(size / 2)]
+        };
+        cost::grows_linearly(4 * 1024, texts, |texts| {
+            for text in &texts {
+                drop((fence("rust", text), unfenced(text).is_some(), guess(text)));
+            }
+        });
     }
 }

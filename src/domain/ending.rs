@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::rejection::Rejection;
+
 /// Why one completion failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelErrorKind {
@@ -263,6 +265,35 @@ impl Dropped {
             Self::NotRepeated => "not said a second time",
         }
     }
+}
+
+/// Why an answer will never be posted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unposted {
+    /// The platform rejected it; its words are for the log.
+    #[error("{0}: {1}")]
+    Rejected(Rejection, String),
+    /// No try worked within the time that an answer has; the last failure, for the log.
+    #[error("given up: {0}")]
+    GaveUp(String),
+    /// It may stand in its place, and no way is left to know.
+    #[error("it may have been posted, and no way is left to know")]
+    Uncertain,
+    /// The platform took it and did not name the message.
+    #[error("the platform did not name the posted message")]
+    Unnamed,
+    /// Nothing of it can be shown at that door.
+    #[error("nothing to post")]
+    Nothing,
+    /// Too many posts wait already.
+    #[error("too many posts wait")]
+    Busy,
+    /// Its courier panicked again and again; the last words, for the log.
+    #[error("the courier panicked: {0}")]
+    Panicked(String),
+    /// It failed the outbox again and again.
+    #[error("the outbox failed at it again and again")]
+    Poison,
 }
 
 #[cfg(test)]

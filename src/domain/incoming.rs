@@ -22,6 +22,18 @@ pub enum Incoming {
     Typing(Box<Typing>),
 }
 
+impl Incoming {
+    /// The message that it is about; none for what is about none.
+    #[must_use]
+    pub const fn subject(&self) -> Option<&MessageId> {
+        match self {
+            Self::Posted(posted) => Some(&posted.id),
+            Self::Deleted(message) => Some(message),
+            Self::Reacted(_) | Self::Command(_) | Self::Typing(_) => None,
+        }
+    }
+}
+
 /// A posted message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Posted {

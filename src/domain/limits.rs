@@ -111,9 +111,9 @@ pub struct Reservation {
     pub exempt: bool,
 }
 
-/// What came of a step.
+/// The decision about a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Decision {
     /// The turn is counted, as of now or from an earlier time.
     Admitted,
     /// The turn is over a limit; nothing was written.

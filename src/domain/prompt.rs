@@ -36,10 +36,10 @@ pub const MAX_HEARD_CHARS: usize = 1_000;
 /// Stands where a text was cut.
 const CUT: &str = " […]";
 
-/// Stands for the question when somebody replies to a message and only mentions us.
+/// Stands for the question when a reply only mentions us.
 const ASKED_WITHOUT_WORDS: &str = "(The member wrote no text of their own. Answer the quoted message.)";
 
-/// Stands for the question when somebody only sends files.
+/// Stands for the question when a message has files and no text.
 const ASKED_BY_FILES: &str = "(The member wrote no text of their own. Answer about what they attached.)";
 
 /// What the operator's files and settings say about prompts.
@@ -166,7 +166,7 @@ pub fn interjection(prompts: &Prompts, contract: ReplyContract, scene: &Scene<'_
     vec![Item::new(Role::System, system), Item::new(Role::User, lines.join("\n"))]
 }
 
-/// One message on one line, so that nobody can put words into another's mouth.
+/// One message on one line, so that no message can pass for that of another person.
 fn heard_line(posted: &Posted) -> String {
     let name = clean(&posted.author.name, MAX_NAME_CHARS).replace(':', " ");
     let text = clean(&posted.text, MAX_HEARD_CHARS);
@@ -253,7 +253,7 @@ pub fn clean(text: &str, most: usize) -> String {
         let shapes = is_joiner(c) || is_selector(c);
         let after_shape = is_joiner(before) || is_selector(before);
         let emoji_join = is_joiner(c) && is_selector(before);
-        // Whatever ends a line ends one here as well, so that what stands at its beginning can be told.
+        // Every character that ends a line ends one here as well, so that the beginning of each line is seen.
         let c = if matches!(c, '\u{2028}' | '\u{2029}') { '\n' } else { c };
         if !shapes || emoji_join || (!after_shape && !before.is_ascii()) || (is_selector(c) && is_keycap_base(before)) {
             kept.push(c);
@@ -270,12 +270,12 @@ const NOTES: [&str; 6] = [
     "[the member replies to ",
     "[attached ",
     "[attached: ",
-    // In memory, before what somebody else asked.
+    // In memory, before the question of another person.
     "[asked by member ",
 ];
 
-/// What a member wrote, cleaned, with another bracket where a line begins like one of our own notes: nobody quotes in our name,
-/// or speaks as somebody else.
+/// What a member wrote, cleaned, with another bracket where a line begins like one of our own notes: no text passes for a quote of
+/// ours, or for another speaker.
 #[must_use]
 pub fn own_words(text: &str) -> String {
     let forged = |line: &str| {

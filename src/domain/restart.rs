@@ -1,4 +1,8 @@
 //! The law of supervision: who is started again, after how long, and when a supervisor gives up. Time and chance are arguments.
+//!
+//! Intensity measures whether restarts help. A life that fails at its start, at an event of its own or because of its children
+//! would fail the same way again, so it counts. One that fails while it handles what somebody outside wrote (a *poison message*)
+//! says nothing about the actor: its restarts wait longer instead of being counted, or anybody could end the process.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,6 +33,9 @@ impl Restart {
     }
 }
 
+/// The highest bound of the waits after failures at poison messages, unless the actor's own is higher.
+pub const POISON_CAP: Duration = Duration::from_secs(30);
+
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -36,9 +43,11 @@ pub enum Exit {
     Normal,
     /// It panicked, returned an error, or could not start.
     Failure,
+    /// The same while it handled what somebody outside wrote.
+    Poison,
 }
 
-/// How many restarts within which time are borne. One more, and the supervisor itself fails.
+/// How many counted restarts of one child within which time are borne. One more, and the supervisor itself fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intensity {
     /// Restarts that are borne; zero bears none.
@@ -63,6 +72,12 @@ impl Backoff {
     pub fn delay(&self, attempt: u32, roll: f64) -> Duration {
         let roll = if roll.is_finite() { roll.clamp(0.0, 1.0) } else { 0.0 };
         self.bound(attempt).mul_f64(roll)
+    }
+
+    /// The same for failures that are not counted: the bound doubles on to [`POISON_CAP`].
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self { cap: self.cap.max(POISON_CAP), ..self }
     }
 
     /// The longest that [`Self::delay`] can be.
@@ -95,7 +110,7 @@ pub enum RestartDecision {
     Leave,
 }
 
-/// The ends of one child, or of all children that share an intensity.
+/// The ends of one child.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// When the counted restarts were decided, oldest first; at most [`MAX_REMEMBERED`].
@@ -111,25 +126,34 @@ impl History {
     pub fn record(&mut self, policy: &RestartPolicy, exit: Exit, now: Duration, roll: f64) -> RestartDecision {
         match (policy.restart, exit) {
             (Restart::Temporary, _) | (Restart::Transient, Exit::Normal) => return RestartDecision::Leave,
-            (Restart::Permanent, _) | (Restart::Transient, Exit::Failure) => {}
+            (Restart::Permanent, _) | (Restart::Transient, Exit::Failure | Exit::Poison) => {}
         }
-        let Intensity { restarts, period } = policy.intensity;
+        if exit != Exit::Poison && self.exceeds(policy.intensity, now) {
+            return RestartDecision::Escalate;
+        }
+        // The time that it spent waiting for its restart is no calm.
+        let calm = self.due.is_none_or(|due| now.saturating_sub(due) > policy.intensity.period);
+        self.attempt = if calm { 0 } else { self.attempt.saturating_add(1) };
+        let backoff = if exit == Exit::Poison { policy.backoff.patient() } else { policy.backoff };
+        let delay = backoff.delay(self.attempt, roll);
+        self.due = Some(now.saturating_add(delay));
+        RestartDecision::RestartAfter(delay)
+    }
+
+    /// Counts a restart, and says whether it is one too many.
+    fn exceeds(&mut self, intensity: Intensity, now: Duration) -> bool {
+        let Intensity { restarts, period } = intensity;
         while self.restarts.front().is_some_and(|at| now.saturating_sub(*at) > period) {
             self.restarts.pop_front();
         }
         if restarts < MAX_REMEMBERED && self.restarts.len() >= restarts as usize {
-            return RestartDecision::Escalate;
+            return true;
         }
         if self.restarts.len() == MAX_REMEMBERED as usize {
             self.restarts.pop_front();
         }
         self.restarts.push_back(now);
-        // The time that it spent waiting for its restart is no calm.
-        let calm = self.due.is_none_or(|due| now.saturating_sub(due) > period);
-        self.attempt = if calm { 0 } else { self.attempt.saturating_add(1) };
-        let delay = policy.backoff.delay(self.attempt, roll);
-        self.due = Some(now.saturating_add(delay));
-        RestartDecision::RestartAfter(delay)
+        false
     }
 }
 

@@ -4,8 +4,6 @@ use std::ops::Range;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
-use super::steps::step;
-
 /// Below this limit code blocks are cut like any other text: closing and reopening them would leave no room for code.
 pub const MIN_FENCED_LIMIT: usize = 40;
 
@@ -78,9 +76,7 @@ fn slices(text: &str, limit: usize, most: usize) -> Vec<Slice> {
             gap_end = tail_at;
         }
         if text[gap_end..end].starts_with(char::is_whitespace) {
-            let next = text[gap_end..end].trim_start();
-            step(end - gap_end - next.len());
-            gap_end = end - next.len();
+            gap_end = end - text[gap_end..end].trim_start().len();
         }
         let next = &text[gap_end..end];
         let rest = match open {
@@ -170,7 +166,6 @@ fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
 fn is_boundary(text: &str, at: usize) -> bool {
     // The whole text is at hand, so the cursor never asks for more of it.
     let (from, to) = (text.floor_char_boundary(at.saturating_sub(GRAPHEME_BYTES_MAX)), text.len());
-    step(at - from);
     GraphemeCursor::new(at - from, to - from, true).is_boundary(&text[from..], 0).unwrap_or(true)
 }
 
@@ -289,7 +284,6 @@ fn next_atom<'a>(text: &'a str, open: Option<&str>, fences: bool) -> Option<Atom
     }
     let near = &text[..text.floor_char_boundary(GRAPHEME_BYTES_MAX)];
     let grapheme = near.graphemes(true).next()?;
-    step(grapheme.len());
     // Some characters pull the next one into their grapheme; a backtick must stay free to begin a fence.
     let length = grapheme.find('`').filter(|at| *at > 0).unwrap_or(grapheme.len());
     Some(Atom { length, opens: None, closes: false, doubtful: length < grapheme.len() })

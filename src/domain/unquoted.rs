@@ -37,6 +37,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
 
     #[test]
     fn what_is_quoted_is_left_out_but_names_of_code_stay() {
@@ -56,5 +57,15 @@ mod tests {
         for (text, wanted) in cases {
             assert_eq!(unquoted(text), wanted);
         }
+    }
+
+    #[test]
+    fn any_text_costs_in_proportion_to_its_length() {
+        let texts = |size: usize| vec!["`".repeat(size), "\"\\".repeat(size / 2), "`a\"".repeat(size / 3)];
+        cost::grows_linearly(2 * 1024, texts, |texts| {
+            for text in &texts {
+                drop(unquoted(text));
+            }
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! An endpoint as the library wants it. Its own configuration types would read the environment.
+//! An endpoint in the form that the library takes. Its own configuration types would read the environment.
 
 use async_openai::config::Config;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};

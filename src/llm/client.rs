@@ -156,7 +156,7 @@ impl ModelClient {
         self.left_out_until.lock().map(|until| until.is_some_and(|until| now < until))
     }
 
-    /// Asks, for a stream where somebody hears it and the model can. A refusal of what we can do without costs nothing and is no
+    /// Asks, for a stream where there is a sink for it and the model can. A refusal of what we can do without costs nothing and is no
     /// failure of the model, so the same attempt goes on without it, and so do the next ones if that helped.
     async fn ask_for_what_it_takes(
         &self,

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::llm::wire::Wire;
-use crate::llm::{complaint, sse};
+use crate::llm::{provider_error, sse};
 use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ const MESSAGE_CHARS: usize = 500;
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A longer answer, in bytes, is parsed on a thread of its own: no task holds a core for as long as that may take.
-const LONG_ANSWER: usize = 64 * 1024;
+pub(super) const LONG_ANSWER: usize = 64 * 1024;
 
 /// What the library above gets to parse.
 const NOTHING: &str = "null";
@@ -81,7 +81,7 @@ impl TlsMode {
             .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            // A redirect would carry prompt and key to an address that nobody configured.
+            // A redirect would carry prompt and key to an address that is not configured.
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .retry(reqwest::retry::never());
@@ -227,7 +227,7 @@ async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, ModelError>
     Ok(body)
 }
 
-/// The first bytes of an error's body; whatever came in time.
+/// The first bytes of an error's body: what came in time.
 async fn start_of(mut response: reqwest::Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
@@ -284,7 +284,7 @@ impl Blanks {
     }
 }
 
-/// The one parse of a successful body. Long ones are parsed where they keep nobody waiting.
+/// The one parse of a successful body. Long ones are parsed on a thread for blocking work.
 pub(super) async fn whole(body: Vec<u8>) -> Result<Value, ModelError> {
     if body.len() <= LONG_ANSWER {
         return parsed(&body);
@@ -298,9 +298,9 @@ fn parsed(body: &[u8]) -> Result<Value, ModelError> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
     })?;
-    if let Some(provider_error) = complaint::inside(&value) {
+    if let Some(provider_error) = provider_error::inside(&value) {
         let what = "an error inside a successful answer";
-        return Err(complaint::complained(ModelErrorKind::Provider, what, &provider_error));
+        return Err(provider_error::model_error(ModelErrorKind::Provider, what, &provider_error));
     }
     if value.is_object() {
         Ok(value)
@@ -315,19 +315,19 @@ fn parsed(body: &[u8]) -> Result<Value, ModelError> {
 fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ModelError {
     let text = String::from_utf8_lossy(body);
     let kind = match status.as_u16() {
-        403 if complaint::kind_of_words(&text) == Some(ModelErrorKind::Filtered) => ModelErrorKind::Filtered,
+        403 if provider_error::kind_of_words(&text) == Some(ModelErrorKind::Filtered) => ModelErrorKind::Filtered,
         401 | 403 | 404 => ModelErrorKind::Refused,
         408 => ModelErrorKind::Timeout,
         429 => ModelErrorKind::RateLimited,
         501 => ModelErrorKind::Unsupported,
         500.. => ModelErrorKind::Provider,
-        400 | 413 | 422 => complaint::kind_of_words(&text).unwrap_or(ModelErrorKind::BadRequest),
+        400 | 413 | 422 => provider_error::kind_of_words(&text).unwrap_or(ModelErrorKind::BadRequest),
         _ => ModelErrorKind::BadRequest,
     };
     let what = format!("status {}", status.as_u16());
-    let provider_error = serde_json::from_slice(body).ok().and_then(|value| complaint::of_body(&value));
+    let provider_error = serde_json::from_slice(body).ok().and_then(|value| provider_error::of_body(&value));
     let error = match provider_error {
-        Some(provider_error) => complaint::complained(kind, &what, &provider_error),
+        Some(provider_error) => provider_error::model_error(kind, &what, &provider_error),
         None if status.is_redirection() => ModelError::new(kind, format!("{what}: redirects are not followed")),
         None => ModelError { message: format!("{what}: {text}"), ..ModelError::new(kind, what) },
     };

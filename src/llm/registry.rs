@@ -2,7 +2,7 @@
 //!
 //! A row with a `host` of its own is taken. A row without one describes a model that the default endpoint may have: it is
 //! taken when it says `"enabled": true`, or when the default or a taken row's `fallback` names it. So the rows that are
-//! compiled in know something about models, but never become a model that nobody asked for.
+//! compiled in know something about models, but never become a model that was not asked for.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -202,15 +202,14 @@ fn check_fallbacks(drafts: &mut [Draft], path: &str, errors: &mut Vec<String>) {
     }
 }
 
-/// The rows that somebody asked for: those that stand by themselves, and whatever their fallback lists name.
+/// The rows that are wanted: those that stand by themselves, and whatever their fallback lists name.
 fn taken(drafts: Vec<Draft>) -> Vec<Draft> {
+    let by_key: HashMap<&str, &Draft> = drafts.iter().map(|draft| (draft.row.key.as_str(), draft)).collect();
     let mut wanted: Vec<&Draft> = drafts.iter().filter(|draft| draft.presence == Presence::Taken).collect();
     let mut keys: HashSet<String> = wanted.iter().map(|draft| draft.row.key.clone()).collect();
     while let Some(draft) = wanted.pop() {
-        let named = drafts
-            .iter()
-            .filter(|other| other.presence != Presence::Disabled && draft.row.fallback.contains(&other.row.key));
-        for other in named {
+        let named = draft.row.fallback.iter().filter_map(|name| by_key.get(name.as_str()));
+        for other in named.filter(|other| other.presence != Presence::Disabled) {
             if keys.insert(other.row.key.clone()) {
                 wanted.push(other);
             }

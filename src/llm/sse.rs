@@ -5,18 +5,20 @@
 //! word. What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. Comments keep a quiet stream
 //! alive; the caller's timeout bounds it all.
 //!
-//! Each byte is read once and each frame parsed once. Between slices of a long piece other tasks have their turn.
+//! Each byte is read once and each frame parsed once, a long one on a thread of its own. Between slices of a long piece other
+//! tasks have their turn.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::llm::complaint::{self, ProviderError};
-use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, too_large, whole};
+use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
+use crate::llm::provider_error::{self, ProviderError};
 use crate::llm::wire::{Assembly, Wire};
 use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
 
@@ -111,14 +113,14 @@ where
             }
             Ok(Some(Err(error))) => error,
             Ok(None) => {
-                if reading.end()? {
+                if reading.end().await? {
                     break;
                 }
                 ModelError::new(ModelErrorKind::Connection, "the stream ended before the answer did")
             }
             Err(_) => stalled(),
         };
-        // Whatever happens to the connection afterwards, a finished answer is an answer.
+        // A finished answer stays an answer, also when the connection breaks afterwards.
         if !reading.assembly.is_finished() {
             return Err(failed);
         }
@@ -148,7 +150,7 @@ impl Reading<'_> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             match self.frames.feed(line)? {
                 Some(Frame::Done) => return Ok(true),
-                Some(Frame::Chunk(chunk)) => self.chunk(chunk)?,
+                Some(Frame::Data(data)) => self.chunk(parsed(data).await?)?,
                 None => {}
             }
             self.slice += line.len();
@@ -161,17 +163,17 @@ impl Reading<'_> {
     }
 
     /// Takes in a last frame that nothing closed; true when it is the closing mark.
-    fn end(&mut self) -> Result<bool, ModelError> {
+    async fn end(&mut self) -> Result<bool, ModelError> {
         match self.frames.feed(b"\n") {
-            Ok(Some(Frame::Chunk(chunk))) => self.chunk(chunk).map(|()| false),
-            Ok(Some(Frame::Done)) => Ok(true),
             // Half a frame is what a cut leaves behind.
+            Ok(Some(Frame::Data(data))) => parsed(data).await.map_or(Ok(()), |chunk| self.chunk(chunk)).map(|()| false),
+            Ok(Some(Frame::Done)) => Ok(true),
             Ok(None) | Err(_) => Ok(false),
         }
     }
 
     fn chunk(&mut self, chunk: Value) -> Result<(), ModelError> {
-        if let Some(provider_error) = complaint::inside(&chunk) {
+        if let Some(provider_error) = provider_error::inside(&chunk) {
             // A finished answer is not undone by what went wrong behind it.
             return if self.assembly.is_finished() { Ok(()) } else { Err(broken_off(&provider_error)) };
         }
@@ -191,9 +193,9 @@ impl Reading<'_> {
 fn broken_off(provider_error: &ProviderError) -> ModelError {
     let kind = match provider_error.code.as_deref() {
         Some("429" | "rate_limit_error" | "rate_limit_exceeded") => ModelErrorKind::RateLimited,
-        _ => complaint::kind_of_words(&provider_error.to_string()).unwrap_or(ModelErrorKind::Provider),
+        _ => provider_error::kind_of_words(&provider_error.to_string()).unwrap_or(ModelErrorKind::Provider),
     };
-    complaint::complained(kind, "an error inside the stream", provider_error)
+    provider_error::model_error(kind, "an error inside the stream", provider_error)
 }
 
 // === Frames ===
@@ -209,8 +211,21 @@ struct Frames {
 }
 
 enum Frame {
-    Chunk(Value),
+    /// One JSON value, unless the peer wrote something else.
+    Data(String),
+    /// The closing mark.
     Done,
+}
+
+/// The one parse of a frame. Long ones are parsed on a thread for blocking work.
+async fn parsed(data: String) -> Result<Value, ModelError> {
+    let parse = |data: &str| serde_json::from_str(data).ok();
+    let parsed = if data.len() <= LONG_ANSWER {
+        parse(&data)
+    } else {
+        tokio::task::spawn_blocking(move || parse(&data)).await.ok().flatten()
+    };
+    parsed.ok_or_else(|| malformed("a frame of the stream is not JSON"))
 }
 
 impl Frames {
@@ -252,9 +267,9 @@ impl Frames {
             // A value without brackets stands alone on its line.
             if word.len() <= SCALAR_BYTES
                 && !word.starts_with(['{', '['])
-                && let Ok(scalar) = serde_json::from_str(word)
+                && serde_json::from_str::<IgnoredAny>(word).is_ok()
             {
-                return Ok(Some(Frame::Chunk(scalar)));
+                return Ok(Some(Frame::Data(word.to_owned())));
             }
         } else {
             self.data.push('\n');
@@ -264,23 +279,22 @@ impl Frames {
             return Err(malformed(&format!("a frame has more than {FRAME_LINES} lines of data")));
         }
         self.data.push_str(data);
-        if self.nesting.closes_in(data.as_bytes()) { self.parsed().map(Some) } else { Ok(None) }
+        Ok(self.nesting.closes_in(data.as_bytes()).then(|| self.whole()))
     }
 
-    /// A blank line: whatever is there must be whole now.
+    /// A blank line: the frame must be whole now.
     fn close(&mut self) -> Result<Option<Frame>, ModelError> {
         if self.data.trim().is_empty() {
             self.data.clear();
             return Ok(None);
         }
-        self.parsed().map(Some)
+        Ok(Some(self.whole()))
     }
 
-    /// The one parse of a frame.
-    fn parsed(&mut self) -> Result<Frame, ModelError> {
-        let data = std::mem::take(&mut self.data);
+    /// The frame that is whole now.
+    fn whole(&mut self) -> Frame {
         (self.lines, self.nesting) = (0, Nesting::default());
-        serde_json::from_str(&data).map(Frame::Chunk).map_err(|_| malformed("a frame of the stream is not JSON"))
+        Frame::Data(std::mem::take(&mut self.data))
     }
 }
 

@@ -1,5 +1,5 @@
 //! The seam of a provider's wire: how a request is written, how an answer is read, how the pieces of a streamed one are put
-//! together. What is above knows completions alone; what is below (connections, server-sent events, complaints) knows no wire.
+//! together. What is above knows completions alone; what is below (connections, server-sent events, errors) knows no wire.
 //!
 //! To add a wire: a module beside [`super::chat`] that implements both traits, and the row of `models.json` that chooses it.
 
@@ -35,7 +35,7 @@ pub struct Model<'a> {
 pub enum TokenLimit {
     /// `max_tokens`, which nearly all providers know.
     MaxTokens(u32),
-    /// `max_completion_tokens`, which some models want instead.
+    /// `max_completion_tokens`, which some models take instead.
     MaxCompletionTokens(u32),
 }
 

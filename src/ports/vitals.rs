@@ -15,6 +15,22 @@ pub struct Readiness {
     pub configuration: Configuration,
     /// The parts: doors, shards, store, models, MCP servers.
     pub parts: Vec<Part>,
+    /// Actors that hang, or that failed and have waited for their restart for some seconds; at most twenty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actors: Vec<UnwellActor>,
+}
+
+/// An actor that does not work now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnwellActor {
+    /// Its place in the tree; of conversations what all have in common.
+    pub actor: String,
+    /// `hung` or `restarting`.
+    pub state: String,
+    /// For how long, in seconds.
+    pub for_s: u64,
+    /// Its last failure, if any; never a secret.
+    pub last_error: Option<String>,
 }
 
 /// The configuration in force.
@@ -93,7 +109,7 @@ pub struct TreeNode {
     pub name: String,
     /// Its place in the tree, such as `staffai/discord/shard:0`.
     pub path: String,
-    /// What it does now, such as `running` or `backing_off`.
+    /// What it does now: `starting`, `running`, `hung`, `restarting` or `stopped`.
     pub state: String,
     /// How often it was restarted.
     pub restarts: u64,

@@ -1,5 +1,5 @@
 //! Formulas as pictures: parsed, laid out and drawn in this process, with fonts that are part of it. No file is read and no
-//! address is asked, whatever a formula says; every step has a bound, and what breaks one is no picture.
+//! address is asked for any formula; every step has a bound, and what breaks one is no picture.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub const WIDTH_MAX: u32 = 2_400;
 pub const HEIGHT_MAX: u32 = 1_600;
 /// Formulas that are drawn at once. Drawing cannot be stopped once it runs, so this bounds the threads it may take.
 const AT_ONCE: usize = 2;
-/// The longest that somebody waits for a picture.
+/// The longest wait for a picture.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Pixels of the letter M: twice the size of a message's text, so that fine lines stay crisp on every screen.
 const EM: f32 = 32.0;
@@ -71,7 +71,7 @@ impl Latex {
     async fn draw(&self, formula: String) -> Result<Vec<u8>, NotDrawn> {
         let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| NotDrawn::Late)?;
         let drawing = tokio::task::spawn_blocking(move || {
-            // The slot is free when the work has ended, also when nobody waits for it any more.
+            // The slot is free when the work has ended, also when its caller stopped waiting.
             let _slot = slot;
             draw(&formula).map_err(NotDrawn::Unable)
         });
@@ -84,27 +84,7 @@ impl Latex {
 /// # Errors
 /// Why there is none.
 pub fn draw(formula: &str) -> Result<Vec<u8>, String> {
-    if formula.chars().nth(FORMULA_MAX).is_some() {
-        return Err(format!("longer than {FORMULA_MAX} characters"));
-    }
-    let nodes = ratex_parser::parse(formula).map_err(|error| error.to_string())?;
-    let laid_out = |ink: Color| -> Result<DisplayList, String> {
-        let boxes = layout(&nodes, &LayoutOptions::default().with_color(ink));
-        validate_layout(&boxes)?;
-        Ok(to_display_list(&boxes))
-    };
-    let mut look = SLATE;
-    let mut list = laid_out(look.ink)?;
-    if list.items.is_empty() || list.items.len() > ITEMS_MAX {
-        return Err(format!("{} things to draw", list.items.len()));
-    }
-    if let Some(letter) = list.items.iter().find_map(foreign_letter) {
-        return Err(format!("the letter U+{letter:04X} is in no font of ours"));
-    }
-    if list.items.iter().any(|item| *colour(item) != look.ink) {
-        look = PAPER;
-        list = laid_out(look.ink)?;
-    }
+    let (look, list) = laid_out(formula)?;
     let options = RenderOptions {
         font_size: size(&list)?,
         padding: PADDING,
@@ -113,6 +93,30 @@ pub fn draw(formula: &str) -> Result<Vec<u8>, String> {
         device_pixel_ratio: 1.0,
     };
     rounded(&render_to_png(&list, &options)?)
+}
+
+/// What there is to draw for a formula, and on what ground.
+fn laid_out(formula: &str) -> Result<(Look, DisplayList), String> {
+    if formula.chars().nth(FORMULA_MAX).is_some() {
+        return Err(format!("longer than {FORMULA_MAX} characters"));
+    }
+    let nodes = ratex_parser::parse(formula).map_err(|error| error.to_string())?;
+    let list_in = |ink: Color| -> Result<DisplayList, String> {
+        let boxes = layout(&nodes, &LayoutOptions::default().with_color(ink));
+        validate_layout(&boxes)?;
+        Ok(to_display_list(&boxes))
+    };
+    let list = list_in(SLATE.ink)?;
+    if list.items.is_empty() || list.items.len() > ITEMS_MAX {
+        return Err(format!("{} things to draw", list.items.len()));
+    }
+    if let Some(letter) = list.items.iter().find_map(foreign_letter) {
+        return Err(format!("the letter U+{letter:04X} is in no font of ours"));
+    }
+    if list.items.iter().all(|item| *colour(item) == SLATE.ink) {
+        return Ok((SLATE, list));
+    }
+    Ok((PAPER, list_in(PAPER.ink)?))
 }
 
 /// Pixels of the letter M at which the picture keeps within its bounds.

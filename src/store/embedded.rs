@@ -173,7 +173,7 @@ impl Backend for Embedded {
 }
 
 impl Drop for Embedded {
-    /// Giving the file back writes to it, and that must not hold up whatever thread happens to drop the last handle.
+    /// Giving the file back writes to it, and that must not block the thread that drops the last handle.
     fn drop(&mut self) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let inner = Arc::clone(&self.inner);

@@ -19,7 +19,7 @@ use crate::domain::limits::Request;
 use crate::domain::limits::member_windows::Changes;
 use crate::ports::Write;
 use crate::store::resilient::Limits;
-use crate::store::{Backend, BackendError, Batch, Ruling, Steps};
+use crate::store::{Backend, BackendError, Batch, LimitOutcome, Steps};
 
 mod address;
 
@@ -54,7 +54,7 @@ const FETCH: usize = 250;
 /// The longest life that is passed on, about three centuries. The server refuses moments that overflow its clock.
 const TTL_MOST: u128 = 10_000_000_000_000;
 
-/// Batches of more bytes are sent on a connection of their own, so that nobody waits behind them.
+/// Batches of more bytes are sent on a connection of their own, so that no request waits behind them.
 const LONG_BATCH: usize = 256 * 1024;
 
 /// What a failed login means.
@@ -72,7 +72,7 @@ pub fn limits() -> Limits {
     Limits { retry_most: RETRY_MOST, ..Limits::default() }
 }
 
-/// Connections to a server, a cluster, or whatever a sentinel names.
+/// Connections to a server, a cluster, or the master that a sentinel names.
 pub struct Redis {
     /// The connection of short requests.
     line: Line,
@@ -184,8 +184,14 @@ impl Backend for Redis {
         self.done("a transaction of writes", link, applied)
     }
 
-    async fn rule(&self, request: &Request, known: u64, changes: Option<&Changes>) -> Result<Ruling, BackendError> {
-        let asked = |mut link: Link| async move { self.limit_script.rule(&mut link, request, known, changes).await };
+    async fn decide_limit(
+        &self,
+        request: &Request,
+        known: u64,
+        changes: Option<&Changes>,
+    ) -> Result<LimitOutcome, BackendError> {
+        let asked =
+            |mut link: Link| async move { self.limit_script.decide_limit(&mut link, request, known, changes).await };
         self.send("EVALSHA of the limits", asked).await
     }
 
@@ -209,7 +215,7 @@ impl Backend for Redis {
     }
 }
 
-/// A write that replaces whatever is there, of any type, as a command; increments are [`counting`]'s.
+/// A write that replaces the present value, of any type, as a command; increments are [`counting`]'s.
 fn command(write: &Write) -> Option<(&str, Cmd)> {
     match write {
         // The server refuses a life of no length.
@@ -297,7 +303,7 @@ fn pattern(prefix: &str) -> String {
     pattern
 }
 
-/// What is no text is passed on as near to it as possible: whoever asked finds it unreadable and sets it aside.
+/// What is no text is passed on as near to it as possible: the caller finds it unreadable and sets it aside.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -1,6 +1,6 @@
 //! The store that the rest of the program sees: a backend behind a memory of what is not durable yet.
 //!
-//! A write goes into the overlay at once and is committed by one writer task, together with whatever else gathered. When the
+//! A write goes into the overlay at once and is committed by one writer task, together with all that gathered meanwhile (group commit). When the
 //! backend fails, is late, panics or cannot even be opened, the overlay goes on serving and the writer tries again until all
 //! is merged back. This never blocks a caller on a sick backend for longer than a deadline named here, and never shows it as
 //! an error.
@@ -207,7 +207,7 @@ impl<B: Backend> Resilient<B> {
     }
 
     /// A counter with increments under way. What the backend says is the whole truth once these are durable; before that
-    /// nobody could say whether it has them already.
+    /// it would be unknown whether it has them already.
     async fn read_counter(&self, key: &str) -> Option<String> {
         let counted = self.counts_landed().await;
         let (backend, missing) = {
@@ -320,12 +320,12 @@ impl<B: Backend> Store for Resilient<B> {
         })
     }
 
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
         if !B::SHARED {
             return Box::pin(ready(self.shared.decide(&request)));
         }
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { decision::rule(&shared, &request).await })
+        Box::pin(async move { decision::decide_limit(&shared, &request).await })
     }
 
     fn status(&self) -> StoreStatus {

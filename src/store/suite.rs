@@ -1,4 +1,4 @@
-//! How every store behaves, whatever its backend. Each function wants a fresh bench of its own.
+//! How every store behaves, whatever its backend. Each function needs a fresh bench of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::domain::ids::{Door, Timestamp, TurnId};
-use crate::domain::limits::{Answer, Limits, Member, Request, Reservation, Step};
+use crate::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
 use crate::ports::{Clock, Store, StoreStatus, Write};
 
 /// Longer than any store of the tests needs to close.
@@ -225,23 +225,23 @@ pub async fn limits_hold_over_reopening(bench: Bench) {
     let turn = |number: u32| TurnId::new(Door::new("d"), number.to_string());
     let store = (bench.open)().await;
     for number in 0..3 {
-        assert_eq!(store.limit(ask(number)).await, Answer::Admitted);
+        assert_eq!(store.limit(ask(number)).await, Decision::Admitted);
     }
-    assert!(matches!(store.limit(ask(3)).await, Answer::Refused(_)));
+    assert!(matches!(store.limit(ask(3)).await, Decision::Refused(_)));
     store.limit(step(Step::Settle(turn(0), Some(700)))).await;
     store.limit(step(Step::Cancel(turn(1)))).await;
     let used =
-        |answer| if let Answer::Used(used) = answer { (used.messages, used.tokens) } else { panic!("{answer:?}") };
+        |answer| if let Decision::Used(used) = answer { (used.messages, used.tokens) } else { panic!("{answer:?}") };
     let read = || step(Step::Read(Limits { messages: 3, tokens: 1_000 }));
     assert_eq!(used(store.limit(read()).await), (2, 750));
     store.close(CLOSING).await;
 
     let store = (bench.open)().await;
     assert_eq!(used(store.limit(read()).await), (2, 750));
-    assert_eq!(store.limit(ask(2)).await, Answer::Admitted, "it has its reservation");
+    assert_eq!(store.limit(ask(2)).await, Decision::Admitted, "it has its reservation");
     store.limit(step(Step::Settle(turn(0), Some(5)))).await;
-    assert_eq!(store.limit(ask(4)).await, Answer::Admitted);
-    assert!(matches!(store.limit(ask(5)).await, Answer::Refused(_)));
+    assert_eq!(store.limit(ask(4)).await, Decision::Admitted);
+    assert!(matches!(store.limit(ask(5)).await, Decision::Refused(_)));
     assert_eq!(used(store.limit(read()).await), (3, 800));
     store.close(CLOSING).await;
 }

@@ -7,6 +7,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("actor.failed", "an actor panicked or gave up"),
     ("actor.restarted", "a supervisor started an actor anew after a failure"),
     ("actor.escalated", "a supervisor used up its restarts and failed itself"),
+    ("actor.hung", "a handler runs longer than its row of the tree allows; the action says what is done about it"),
+    ("actor.poisoned", "a message that failed its actor three times came again and was given up"),
     (
         "actor.health",
         "state, restarts, mailbox depth, handled messages and last error of all actors of a kind: when their state changed, and every minute in debug",

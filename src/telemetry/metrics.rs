@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tokio_util::sync::CancellationToken;
 
-/// How often samples are folded into their buckets when nobody reads the page: they take room until then.
+/// How often samples are folded into their buckets when the page is not read: they take memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Seconds, from a cache hit to the longest turn.
@@ -76,6 +76,8 @@ pub const METRICS: &[Metric] = &[
     ),
     row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
     row("staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor"),
+    row("staffai_actor_hung_total", MetricKind::Counter, "handlers that ran longer than they may, by actor"),
+    row("staffai_poison_messages_total", MetricKind::Counter, "messages that failed an actor too often, by actor"),
     row("staffai_mailbox_depth", MetricKind::Gauge, "messages that wait, by actor"),
     row("staffai_build_info", MetricKind::Gauge, "always 1, by version"),
     row("staffai_uptime_seconds", MetricKind::Gauge, "time since the root supervisor started"),

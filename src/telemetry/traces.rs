@@ -1,11 +1,11 @@
 //! Traces for an OpenTelemetry collector. Only in builds with the feature `otlp`.
 //!
-//! A turn passes through several actors and may outlive the process, so nobody could hold a span of it open. Spans are made
+//! A turn passes through several actors and may outlive the process, so no task could hold a span of it open. Spans are made
 //! from the events that the actors log anyway, each of which tells how long something took. What belongs together is known
 //! by the turn's id: the trace and its first span are numbered after it, also in the next life of the process. An event's
 //! text never becomes an attribute; see [`spans::KEPT`] for what does.
 //!
-//! The wire is OTLP over HTTP, as protobuf: the messages of `opentelemetry-proto`, carried by whoever calls [`start`]. That is
+//! The wire is OTLP over HTTP, as protobuf: the messages of `opentelemetry-proto`, carried by the caller of [`start`]. That is
 //! seven small crates; the exporters of the SDK would bring an HTTP client or tonic, and threads of their own, besides.
 
 pub mod spans;

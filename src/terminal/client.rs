@@ -6,17 +6,22 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::time::timeout;
 
 use super::routes::{Submit, Submitted};
 use super::wire::{Event, Update};
 use crate::domain::locale::Locale;
 use crate::domain::notice;
 
-/// How long one request may take before it is begun to be answered.
+/// The longest that opening a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// The longest line of a stream.
+/// The longest line of a stream, in bytes.
 const LINE_MAX: usize = 1024 * 1024;
-/// How long the answer to a command is waited for; a service gives up earlier.
+/// The longest silence of a stream: a service that lives says so more often.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// The longest answer that refuses something and is read, in bytes.
+const REFUSAL_MAX: usize = 16 * 1024;
+/// The longest wait for the answer to a command; a service gives up earlier.
 const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 
 /// A conversation with the service at one address.
@@ -72,14 +77,14 @@ impl Client {
         }
         if !answer.status().is_success() {
             let status = answer.status();
-            let why = answer.text().await.unwrap_or_default();
+            let why = beginning(answer).await;
             return Err(format!("the service refused it ({status}): {}", why.chars().take(300).collect::<String>()));
         }
         let submitted: Submitted = answer.json().await.map_err(unreachable)?;
         if !submitted.command {
             return self.show(&submitted.message, out).await;
         }
-        match tokio::time::timeout(COMMAND_WITHIN, self.show(&submitted.message, out)).await {
+        match timeout(COMMAND_WITHIN, self.show(&submitted.message, out)).await {
             Ok(shown) => shown,
             Err(_) => writeln!(out, "{}", notice::commands::unanswered()).map_err(|error| error.to_string()),
         }
@@ -108,14 +113,13 @@ impl Client {
         out: &mut (impl Write + Send),
     ) -> Result<bool, String> {
         let url = format!("{}/api/v1/stream/{}?after={}", self.base, self.session, self.seen);
-        let answer = self.authorized(self.http.get(url)).send().await.map_err(unreachable)?;
-        let answer = answer.error_for_status().map_err(unreachable)?;
+        let silent = |_| "the service fell silent".to_owned();
+        let answer = timeout(SILENCE_MAX, self.authorized(self.http.get(url)).send()).await.map_err(silent)?;
+        let answer = answer.and_then(reqwest::Response::error_for_status).map_err(unreachable)?;
         let mut stream = answer.bytes_stream();
-        let mut buffer = Vec::new();
-        while let Some(bytes) = stream.next().await {
-            buffer.extend_from_slice(&bytes.map_err(unreachable)?);
-            while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = buffer.drain(..=end).collect();
+        let mut lines = Lines::default();
+        while let Some(bytes) = timeout(SILENCE_MAX, stream.next()).await.map_err(silent)? {
+            for line in lines.feed(&bytes.map_err(unreachable)?)? {
                 let Some(event) = parse(&line) else { continue };
                 self.seen = event.number;
                 if event.turn != message {
@@ -132,9 +136,6 @@ impl Client {
                     | Update::Missed => Ok(()),
                 }
                 .map_err(|error| error.to_string())?;
-            }
-            if buffer.len() > LINE_MAX {
-                return Err("the service sent a line without end".to_owned());
             }
         }
         Ok(false)
@@ -167,6 +168,42 @@ async fn read_line() -> Result<Option<String>, String> {
 
 fn unreachable(error: reqwest::Error) -> String {
     format!("the service cannot be reached: {}", error.without_url())
+}
+
+/// The first bytes of an answer that refuses something, as text.
+async fn beginning(mut answer: reqwest::Response) -> String {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        body.extend_from_slice(&chunk[..chunk.len().min(REFUSAL_MAX - body.len())]);
+        if body.len() == REFUSAL_MAX {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// Cuts a stream into lines; each byte is looked at once.
+#[derive(Default)]
+struct Lines {
+    /// The beginning of a line whose end did not come yet.
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// The lines that end in a piece of the stream.
+    fn feed(&mut self, piece: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let mut ended = Vec::new();
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            if self.begun.len() + part.len() > LINE_MAX {
+                return Err("the service sent a line without end".to_owned());
+            }
+            self.begun.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                ended.push(std::mem::take(&mut self.begun));
+            }
+        }
+        Ok(ended)
+    }
 }
 
 /// The event of a line `data: {..}`; other lines carry nothing for us.
@@ -207,7 +244,7 @@ impl Shown {
     }
 }
 
-/// Text that cannot steer the terminal, whatever a model writes.
+/// The text without control characters, which could steer the terminal.
 fn harmless(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
@@ -215,6 +252,37 @@ fn harmless(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
+
+    #[test]
+    fn a_stream_costs_in_proportion_to_its_length_however_it_is_cut() {
+        let pieces = |size: usize| vec![vec![b"x".to_vec(); size], vec!["x\n".repeat(size).into_bytes()]];
+        cost::grows_linearly(1024, pieces, |streams| {
+            for pieces in &streams {
+                let mut lines = Lines::default();
+                assert!(pieces.iter().all(|piece| lines.feed(piece).is_ok()));
+            }
+        });
+    }
+
+    #[test]
+    fn a_line_without_end_is_given_up() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.feed(b"a\nb").unwrap(), [b"a\n".to_vec()]);
+        assert_eq!(lines.feed(b"c\n").unwrap(), [b"bc\n".to_vec()]);
+        assert!(lines.feed(&vec![b'x'; LINE_MAX + 1]).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_falls_silent_is_left() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut client = Client::new(base, None, "s".to_owned(), false).unwrap();
+        let read = client.read_on("1", &mut Shown::default(), &mut Vec::new()).await;
+        assert_eq!(read, Err("the service fell silent".to_owned()));
+        drop(listener);
+    }
 
     #[test]
     fn an_answer_goes_on_behind_its_draft_and_else_on_a_new_line() {

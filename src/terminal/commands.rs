@@ -28,6 +28,7 @@ pub fn parse(line: &str) -> Option<(String, Options)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
 
     #[test]
     fn a_line_with_a_slash_and_a_name_is_a_command() {
@@ -49,5 +50,17 @@ mod tests {
         ] {
             assert_eq!(parse(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn the_longest_line_fits_a_slice() {
+        let lines = |size: usize| {
+            vec![format!("/{}", "a".repeat(size)), format!("/model row{}", " ".repeat(size)), "/".repeat(size)]
+        };
+        cost::fits_a_slice(32 * 1024, lines, |lines| {
+            for line in &lines {
+                drop(parse(line));
+            }
+        });
     }
 }

@@ -17,8 +17,9 @@ use serde_json::json;
 use super::sessions::{NotTaken, Sessions};
 use super::wire::Event;
 use super::{DOOR, commands};
-use crate::domain::ids::Place;
+use crate::domain::ids::{Place, Timestamp};
 use crate::domain::incoming::Incoming;
+use crate::domain::turn_event::{TurnEvent, TurnUpdate};
 use crate::ports::{Intake, NotAccepted, Reading, TurnEventLog, TurnEventReader};
 
 /// The longest text that is taken, in bytes.
@@ -28,21 +29,21 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// How often a silent stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What somebody says.
+/// A message, as a client submits it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Submit {
-    /// In which session; it begins with the first thing said.
+    /// The name of the session, 1 to 64 letters, digits, `-` or `_`; it begins with its first message.
     pub session: String,
-    /// What.
+    /// The text, at most 32 KiB.
     pub text: String,
 }
 
-/// What was taken.
+/// The answer to a message that was taken.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Submitted {
     /// The id of the message: the turn that events name.
     pub message: String,
-    /// It is a command: its answer is kept by nobody, so it comes soon or never.
+    /// It is a command: its answer is not durable, so it comes soon or never.
     #[serde(default)]
     pub command: bool,
 }
@@ -62,7 +63,7 @@ struct Shared {
     events: Arc<dyn TurnEventLog>,
 }
 
-/// `POST /api/v1/submit` and `GET /api/v1/stream/{session}`. Whoever mounts them decides who may ask.
+/// `POST /api/v1/submit` and `GET /api/v1/stream/{session}`. The caller that mounts them authorises requests.
 pub fn router(sessions: Arc<Sessions>, intake: Arc<dyn Intake>, events: Arc<dyn TurnEventLog>) -> Router {
     Router::new()
         .route("/api/v1/submit", post(submit))
@@ -120,16 +121,26 @@ async fn read_along(
     }
 }
 
-/// What the reader reads, one by one, until the stream ends or the reader is cut.
+/// The events that the reader reads, in order, until the stream ends or the reader is cut.
 fn told(sessions: Arc<Sessions>, reader: TurnEventReader) -> impl Stream<Item = Result<SseEvent, axum::Error>> + Send {
     stream::unfold((sessions, reader), |(sessions, mut reader)| async {
         let event = match reader.next().await? {
-            Reading::Event(event) => Event::of(&event, sessions.now()),
+            Reading::Event(event) => written(event, sessions.now()).await?,
             Reading::Missed(number) => Event::missed(number),
         };
         let data = SseEvent::default().id(event.number.to_string()).json_data(&event);
         Some((data, (sessions, reader)))
     })
+}
+
+/// The event as it is sent. A whole answer may be long, and is laid out on a thread for blocking work.
+async fn written(event: Arc<TurnEvent>, now: Timestamp) -> Option<Event> {
+    match event.update {
+        TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
+            tokio::task::spawn_blocking(move || Event::of(&event, now)).await.ok()
+        }
+        _ => Some(Event::of(&event, now)),
+    }
 }
 
 fn refused(status: StatusCode, why: &str) -> Response {

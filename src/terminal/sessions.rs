@@ -34,7 +34,7 @@ const NAME_MAX: usize = 64;
 /// The bot's own id at this door.
 const US: &str = "staffai";
 
-/// Why something said was not taken.
+/// Why a message was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
     /// The name of the session is not usable.
@@ -59,7 +59,7 @@ struct Inner {
 
 struct Session {
     messages: VecDeque<Kept>,
-    /// Bytes of the texts in `messages`.
+    /// Bytes of the texts in `messages`, quoted ones included.
     bytes: usize,
     touched: Instant,
 }
@@ -87,7 +87,7 @@ impl Sessions {
         Person::new(DOOR, US)
     }
 
-    /// Somebody said something in a session, which begins with it. Gives the message for triage.
+    /// A message in a session, which begins with its first one. Returns the event for triage.
     ///
     /// # Errors
     /// See [`NotTaken`].
@@ -109,7 +109,7 @@ impl Sessions {
             id: MessageId::new(DOOR, id),
             place: Place::new(DOOR, session),
             parent: None,
-            // A session is nobody's direct message: whoever may reach this door is answered.
+            // A session is no direct message: all who may reach this door are answered.
             guild: Some(DOOR.as_str().to_owned()),
             author,
             text: text.to_owned(),
@@ -126,7 +126,7 @@ impl Sessions {
         Ok(posted)
     }
 
-    /// Somebody ran a command in a session, which begins with it.
+    /// A command in a session, which begins with it.
     ///
     /// # Errors
     /// The name of the session is not usable.
@@ -193,9 +193,9 @@ impl Sessions {
         let mut inner = self.inner.lock();
         let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
         let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(message_gone)?;
-        session.bytes += text.len();
-        session.bytes -= kept.posted.text.len();
+        session.bytes -= bytes_of(&kept.posted);
         text.clone_into(&mut kept.posted.text);
+        session.bytes += bytes_of(&kept.posted);
         session.shrink();
         inner.make_room();
         Ok(message.clone())
@@ -239,6 +239,7 @@ impl Poster for Sessions {
                 let mut inner = self.inner.lock();
                 let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
                 session.messages.retain(|kept| kept.posted.id != *message);
+                session.bytes = session.messages.iter().map(|kept| bytes_of(&kept.posted)).sum();
                 PostResult::Done
             }
             PostRequest::History { place, range, limit } => {
@@ -272,6 +273,12 @@ fn check_name(session: &str) -> Result<(), NotTaken> {
     let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let fits = !session.is_empty() && session.len() <= NAME_MAX && session.chars().all(usable);
     if fits { Ok(()) } else { Err(NotTaken::BadName) }
+}
+
+/// Bytes of a message: its text, and that of the message it replies to, which is kept with it.
+fn bytes_of(posted: &Posted) -> usize {
+    let quoted = posted.reply_to.as_ref().and_then(|quoted| quoted.seen.as_ref());
+    posted.text.len() + quoted.map_or(0, |seen| seen.text.len())
 }
 
 fn message_gone() -> PostError {
@@ -310,7 +317,7 @@ impl Inner {
 
 impl Session {
     fn keep(&mut self, kept: Kept) {
-        self.bytes += kept.posted.text.len();
+        self.bytes += bytes_of(&kept.posted);
         self.messages.push_back(kept);
         self.shrink();
     }
@@ -318,7 +325,7 @@ impl Session {
     /// Forgets the oldest of what is too much; the newest stays in any case.
     fn shrink(&mut self) {
         while self.messages.len() > 1 && (self.messages.len() > MESSAGES_MAX || self.bytes > SESSION_BYTES) {
-            self.bytes -= self.messages.pop_front().map_or(0, |kept| kept.posted.text.len());
+            self.bytes -= self.messages.pop_front().map_or(0, |kept| bytes_of(&kept.posted));
         }
     }
 

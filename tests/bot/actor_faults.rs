@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use staffai::app::Ended;
-use staffai::ports::{Fault, Faults};
+use staffai::ports::{Fault, Faults, Input};
 
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
@@ -19,12 +19,20 @@ struct Breaks {
     first: usize,
     /// How many messages from there do.
     times: usize,
+    /// Which of its messages and events count.
+    counts: fn(Input) -> bool,
     seen: AtomicUsize,
 }
 
 impl Breaks {
     fn new(path: &'static str, fault: Fault, first: usize, times: usize) -> Arc<Self> {
-        Arc::new(Self { path, fault, first, times, seen: AtomicUsize::new(0) })
+        Arc::new(Self { path, fault, first, times, counts: |_| true, seen: AtomicUsize::new(0) })
+    }
+
+    /// It breaks for ever, at its own events alone.
+    fn at_its_own(path: &'static str, fault: Fault) -> Arc<Self> {
+        let counts = |input: Input| !input.is_outside();
+        Arc::new(Self { path, fault, first: 2, times: usize::MAX / 2, counts, seen: AtomicUsize::new(0) })
     }
 
     fn happened(&self) -> bool {
@@ -33,9 +41,9 @@ impl Breaks {
 }
 
 impl Faults for Breaks {
-    fn before(&self, path: &str) -> Option<Fault> {
+    fn before(&self, path: &str, input: Input) -> Option<Fault> {
         let own = path.strip_prefix(self.path).is_some_and(|rest| !rest.contains('/'));
-        if !own {
+        if !own || !(self.counts)(input) {
             return None;
         }
         let number = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
@@ -161,19 +169,27 @@ fn an_actor_that_breaks_a_few_times_in_a_row_is_borne() {
 }
 
 #[test]
-fn an_actor_that_breaks_for_ever_ends_the_bot() {
+fn an_actor_that_breaks_for_ever_by_itself_ends_the_bot() {
     story(async {
-        let faults = Breaks::new("staffai/gateway", Fault::Panic, 1, usize::MAX / 2);
-        let world = World::with(Setup::new().faults(faults)).await;
-        let talk = async {
-            loop {
-                world.says("Ada", "general", "@staffai hello");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        tokio::select! {
-            ended = world.ends() => assert_eq!(ended, Ended::GaveUp),
-            () = talk => unreachable!("the talk has no end"),
+        let world = World::with(Setup::new().faults(Breaks::at_its_own("staffai/journal", Fault::Panic))).await;
+        assert_eq!(world.ends().await, Ended::GaveUp);
+    });
+}
+
+/// More often than the root bears, and faster.
+#[test]
+fn messages_that_break_the_gateway_do_not_end_the_bot() {
+    story(async {
+        let faults = Breaks::new("staffai/gateway", Fault::Panic, 1, 8);
+        let world = World::with(Setup::new().faults(Arc::clone(&faults) as _)).await;
+        world.crowd(30);
+        let mut said: Vec<Said> = Vec::new();
+        while faults.seen.load(Ordering::SeqCst) < 8 {
+            let member = format!("member-{}", said.len() % 30);
+            said.push(world.says(&member, "general", "@staffai hello"));
+            tokio::time::sleep(Duration::from_millis(400)).await;
         }
+        world.all_answered(&said, Duration::from_secs(60)).await;
+        assert_eq!(world.restarts().await["staffai/gateway"], 8);
     });
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use staffai::playground::guild::Message;
 use staffai::playground::guild::ids::ChannelId;
 use staffai::playground::service::Change;
-use staffai::ports::{Fault, Faults};
+use staffai::ports::{Fault, Faults, Input};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
@@ -318,7 +318,7 @@ struct Armed {
 }
 
 impl Faults for Armed {
-    fn before(&self, path: &str) -> Option<Fault> {
+    fn before(&self, path: &str, _input: Input) -> Option<Fault> {
         (path.starts_with(self.path) && self.armed.swap(false, Ordering::SeqCst)).then_some(Fault::Panic)
     }
 }

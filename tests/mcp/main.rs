@@ -2,6 +2,7 @@
 
 mod children;
 mod ecosystem;
+mod served;
 mod stdio;
 mod support;
 mod web;

@@ -58,7 +58,7 @@ async fn a_server_that_dies_and_comes_back() {
 #[tokio::test]
 async fn both_lists_of_a_limit_are_on_one_server() {
     use staffai::domain::ids::{Door, TurnId};
-    use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step};
+    use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
     let nodes = cluster().await;
     let store = store(&format!("redis-cluster://{},{}", nodes[0].address(), nodes[1].address())).await;
     for number in 0..40 {
@@ -70,7 +70,7 @@ async fn both_lists_of_a_limit_are_on_one_server() {
             let turn = TurnId::new(Door::new("d"), turn);
             let ask = Reservation { turn, tokens: 5, lease: window, limits, exempt: false };
             let request = Request { member: member.clone(), window, step: Step::Reserve(ask) };
-            admitted.push(soon(store.limit(request)).await == Answer::Admitted);
+            admitted.push(soon(store.limit(request)).await == Decision::Admitted);
         }
         assert_eq!(admitted, [true, false]);
     }

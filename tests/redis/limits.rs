@@ -10,11 +10,11 @@ use secrecy::SecretString;
 use staffai::domain::ids::{Door, Timestamp, TurnId};
 use staffai::domain::keys;
 use staffai::domain::limits::window_log::{EntryState, WindowLog};
-use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step, Tier};
+use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step, Tier};
 use staffai::ports::Store;
 use staffai::store::redis::Redis;
 use staffai::store::redis::opener::Opener;
-use staffai::store::{Backend, LimitDecision, Ruling};
+use staffai::store::{Backend, LimitDecision, LimitOutcome};
 
 use crate::server::Server;
 use crate::support::{Log as Said, reason, recovered, soon, store, until};
@@ -44,12 +44,12 @@ fn backend(server: &Server) -> Redis {
 }
 
 async fn admits(store: &impl Store, number: u32, limits: Limits) -> bool {
-    soon(store.limit(reserve(MINUTE, number, 10, limits))).await == Answer::Admitted
+    soon(store.limit(reserve(MINUTE, number, 10, limits))).await == Decision::Admitted
 }
 
 async fn used(store: &impl Store) -> (u32, u64) {
     match soon(store.limit(request(MINUTE, Step::Read(few(1_000))))).await {
-        Answer::Used(used) => (used.messages, used.tokens),
+        Decision::Used(used) => (used.messages, used.tokens),
         other => panic!("{other:?}"),
     }
 }
@@ -109,11 +109,11 @@ struct Mirror {
 
 /// One decision; the lists are told again only where this process does not know them.
 async fn decide(process: &Redis, mirror: &mut Mirror, asked: &Request) -> (LimitDecision, bool) {
-    let mut ruling = process.rule(asked, mirror.version, None).await.unwrap();
-    if ruling == Ruling::Lost {
-        ruling = process.rule(asked, 0, None).await.unwrap();
+    let mut ruling = process.decide_limit(asked, mirror.version, None).await.unwrap();
+    if ruling == LimitOutcome::Lost {
+        ruling = process.decide_limit(asked, 0, None).await.unwrap();
     }
-    let Ruling::Decided(decision) = ruling else { panic!("lost without a claim") };
+    let LimitOutcome::Decided(decision) = ruling else { panic!("lost without a claim") };
     mirror.version = decision.version;
     let told = decision.log.is_some();
     match &decision.log {
@@ -147,7 +147,7 @@ async fn the_server_keeps_the_law() {
             let which = usize::from(dice.random_bool(0.1));
             let (decision, told) = decide(&processes[which], &mut mirrors[which], &asked).await;
             let (answer, _) = law.step(decision.now, &asked);
-            assert_eq!((decision.answer, &mirrors[which].log), (answer, &law), "{number}: {asked:?}");
+            assert_eq!((decision.decision, &mirrors[which].log), (answer, &law), "{number}: {asked:?}");
             let used = law.used(None);
             assert_eq!(decision.used, (used.messages, used.tokens));
             read_whole += u32::from(told);
@@ -244,10 +244,10 @@ async fn a_clock_that_was_set_back_lets_nobody_in_early_and_lets_nobody_wait_lon
     let ahead = format!("{}.0", now.0 + 3_600);
     let _: i64 = server.words(&["RPUSH", KEYS[0], &format!("{ahead}:t")]);
     let _: i64 = server.words(&["RPUSH", KEYS[1], &format!("{ahead}:70:t")]);
-    let Answer::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
+    let Decision::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
     assert_eq!((refusal.tier, refusal.retry_after), (Tier::Messages, Some(MINUTE)));
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let Answer::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
+    let Decision::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
     assert!(refusal.retry_after.unwrap() < MINUTE, "the wait gets shorter");
 }
 
@@ -416,6 +416,6 @@ async fn a_long_list_is_bounded() {
     }
     assert!(!admits(&*store, 1, few(u32::MAX)).await, "a boundless limit counts as a thousand");
     let exempt = Reservation { turn: turn(2), tokens: 5, lease: MINUTE, limits: few(1), exempt: true };
-    assert_eq!(soon(store.limit(request(MINUTE, Step::Reserve(exempt)))).await, Answer::Admitted);
+    assert_eq!(soon(store.limit(request(MINUTE, Step::Reserve(exempt)))).await, Decision::Admitted);
     assert_eq!(server.ask::<usize>(&format!("LLEN {}", KEYS[0])), 1_000);
 }

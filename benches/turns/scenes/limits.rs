@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use staffai::app::system::SystemClock;
 use staffai::domain::ids::{Door, Timestamp, TurnId};
 use staffai::domain::limits::member_windows::MemberWindows;
-use staffai::domain::limits::{Answer, Limits, Member, Request, Reservation, Step};
+use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
 use staffai::ports::Store;
 use staffai::store::resilient::Resilient;
 use staffai::store::{embedded, redis};
@@ -71,7 +71,7 @@ fn law(table: &mut Table) -> f64 {
     let requests: Vec<[Request; 2]> = (0..DECISIONS / 2).map(|number| steps(0, number)).collect();
     let begun = Instant::now();
     for [reserve, settle] in &requests {
-        admitted += u64::from(book.decide(Timestamp(1_800_000_000_000), reserve) == Answer::Admitted);
+        admitted += u64::from(book.decide(Timestamp(1_800_000_000_000), reserve) == Decision::Admitted);
         book.decide(Timestamp(1_800_000_000_000), settle);
         decided += 2;
     }
@@ -96,7 +96,7 @@ async fn turns(store: &impl Store, round: u64, table: &mut Table) -> Vec<f64> {
     for number in 0..MEMBERS * 20 {
         let [reserve, settle] = steps(round, number);
         let begun = Instant::now();
-        admitted += u64::from(store.limit(reserve).await == Answer::Admitted);
+        admitted += u64::from(store.limit(reserve).await == Decision::Admitted);
         store.limit(settle).await;
         took.push(begun.elapsed().as_secs_f64() * 1e6);
     }
@@ -121,7 +121,7 @@ async fn on_server(store: &Resilient<redis::Redis>, server: &Server, size: Size,
         for first in (0..MEMBERS * 20).step_by(usize::try_from(AT_ONCE).unwrap_or(1)) {
             let asked = (first..first + AT_ONCE).map(|number| async move {
                 let [reserve, settle] = steps(2_000 + round, number);
-                let admitted = store.limit(reserve).await == Answer::Admitted;
+                let admitted = store.limit(reserve).await == Decision::Admitted;
                 store.limit(settle).await;
                 u64::from(admitted)
             });

@@ -43,7 +43,7 @@ impl Store for Odd {
         self.inner.write(writes)
     }
 
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
         self.inner.limit(request)
     }
 

@@ -4,13 +4,15 @@ use tokio::time::Instant;
 
 use super::entry::{Entry, Stage, record};
 use super::{Journal, JournalState, memory, report};
+use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::{Delivery, OutboxMsg};
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::rate_limiter;
-use crate::domain::ending::Dropped;
+use crate::domain::ending::{Dropped, Ending, Unposted};
 use crate::domain::ids::{self, MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
+use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Outcome, Turn};
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::Write;
@@ -65,20 +67,58 @@ impl Journal {
         self.close(state, &entry, delivery.posted.clone(), writes);
     }
 
-    /// The answer will never be posted.
-    pub(super) fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &str) {
+    /// The answer will never be posted. One that no outbox bears gives way to an apology.
+    pub(super) fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: Unposted) {
+        if let Some(entry) = state.open.get_mut(id)
+            && reason == Unposted::Poison
+            && entry.turn.trigger.is_asked()
+            && let Some(Answer { outcome: Outcome::Replied, effort, .. }) = entry.answer()
+        {
+            let apology = notice::apology(Apology::Internal, entry.turn.locale());
+            let answer = Answer { effort: effort.clone(), ..entry.turn.apology(apology, Ending::OffersExhausted) };
+            report::publish_answer(&self.events, &entry.turn, &answer);
+            entry.stage = Stage::Answered { answer, since: Instant::now() };
+            drop(self.store.write(vec![record(entry)]));
+            return self.offer(state, id);
+        }
         let Some(entry) = state.open.remove(id) else { return };
         tracing::error!(
             event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
-            ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.posting_for()), reason,
+            ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.posting_for()), %reason,
             "the answer could not be posted"
         );
         if entry.turn.trigger.is_asked() {
             metrics::counter!("staffai_turns_lost_total").increment(1);
         }
         report::count(&entry, "failed");
-        self.timeline.closed(id, "failed", reason);
+        self.timeline.closed(id, "failed", &reason.to_string());
         self.close(state, &entry, Vec::new(), Vec::new());
+    }
+
+    /// Handling this message failed the journal again and again. Its turn ends, in the simplest way that is left.
+    pub(super) fn give_up_on(&self, state: &mut JournalState, message: JournalMsg) {
+        match message {
+            JournalMsg::Answered(id, _) => {
+                let Some(entry) = state.open.get(&id) else { return };
+                let apology = notice::apology(Apology::Internal, entry.turn.locale());
+                let answer = entry.turn.apology(apology, Ending::OffersExhausted);
+                self.answered(state, &id, answer);
+            }
+            JournalMsg::Delivered(id, Delivery { posted, .. }) => {
+                if let Some(entry) = state.open.remove(&id) {
+                    self.timeline.closed(&id, "failed", "its end failed the journal");
+                    self.close(state, &entry, posted, Vec::new());
+                }
+            }
+            JournalMsg::Undeliverable(id, _) | JournalMsg::Dropped(id, _) => {
+                if let Some(entry) = state.open.remove(&id) {
+                    self.timeline.closed(&id, "failed", "its end failed the journal");
+                    self.close(state, &entry, Vec::new(), Vec::new());
+                }
+            }
+            // The dropped receipt returns the event to where it came from, and the rest comes once.
+            _ => {}
+        }
     }
 
     /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.

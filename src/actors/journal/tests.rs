@@ -20,13 +20,13 @@ use crate::actors::tree::ActorKind;
 use crate::actors::tree::Scope;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
-use crate::domain::ending::OverLimit;
-use crate::domain::ending::{Ending, ModelErrorKind};
+use crate::domain::ending::{Ending, ModelErrorKind, OverLimit, Unposted};
 use crate::domain::ids::Door;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
 use crate::domain::outgoing::Part;
+use crate::domain::rejection::Rejection;
 use crate::domain::turn::Answer;
 use crate::domain::turn::Turn;
 use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
@@ -228,7 +228,7 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     for _ in 0..3 {
         world.delivered("10");
     }
-    world.journal.cast(JournalMsg::Undeliverable(question.id, "gone".to_owned())).unwrap();
+    world.journal.cast(JournalMsg::Undeliverable(question.id, Unposted::Nothing)).unwrap();
     settle().await;
     assert_eq!((world.record("10").as_str(), counted(&world).as_deref()), ("closed", Some("110")));
     let entries = world.store.entries.lock().clone();
@@ -450,10 +450,13 @@ async fn what_can_never_be_posted_is_closed_and_counted_as_failed() {
     let question = turn("10", "7", "42");
     world.accept(&question);
     world.answered(&question, "hello");
-    world.journal.cast(JournalMsg::Undeliverable(question.id.clone(), "status 403: no".into())).unwrap();
+    world
+        .journal
+        .cast(JournalMsg::Undeliverable(question.id.clone(), Unposted::Rejected(Rejection::Content, "no".into())))
+        .unwrap();
     settle().await;
     assert_eq!(world.record("10"), "closed");
-    assert_eq!(log.column("turn.failed", "reason"), ["status 403: no"]);
+    assert_eq!(log.column("turn.failed", "reason"), ["content refused: no"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -604,7 +607,7 @@ async fn what_a_turn_took_is_settled_when_it_ends_and_a_fault_of_ours_is_taken_b
         .unwrap();
     assert_eq!(world.charged().await.as_deref(), Some("cancel 11"));
     world.journal.cast(JournalMsg::Answered(posted_nowhere.id.clone(), Box::new(found))).unwrap();
-    world.journal.cast(JournalMsg::Undeliverable(posted_nowhere.id, "gone".to_owned())).unwrap();
+    world.journal.cast(JournalMsg::Undeliverable(posted_nowhere.id, Unposted::Nothing)).unwrap();
     assert_eq!(world.charged().await.as_deref(), Some("settle 12 70"), "the tokens were spent");
 }
 

@@ -2,10 +2,10 @@
 
 use crate::domain::command::{Command, Typing};
 
-/// What commands is told.
+/// The messages that commands handles.
 pub enum CommandsMsg {
-    /// The gateway: somebody ran a command. A task answers it, unless it was seen before.
+    /// From the gateway: a member ran a command. A task answers it, unless it is a repetition.
     Run(Box<Command>),
-    /// The gateway: somebody types a command. Choices are offered, if there is room.
+    /// From the gateway: a member types a command. Choices are offered, unless all tasks are taken.
     Suggest(Box<Typing>),
 }

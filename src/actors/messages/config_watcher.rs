@@ -1,7 +1,7 @@
 //! What others may tell the watcher of the configuration.
 
-/// What the watcher is told.
+/// The messages that the watcher handles.
 pub enum ConfigWatcherMsg {
-    /// The operator wants the files to be read, changed or not.
+    /// The files are read again, changed or not (SIGHUP).
     Reload,
 }

@@ -3,9 +3,9 @@
 use super::conversations::Offered;
 use crate::domain::ids::TurnId;
 
-/// What a conversation is told.
+/// The messages that a conversation handles.
 pub enum ConversationMsg {
-    /// The router has a turn for it; a turn that it already holds is ignored.
+    /// The router offers a turn. Idempotent: a turn that the conversation already holds is ignored.
     Offer(Box<Offered>),
     /// The trigger of this turn was deleted: it ends without an answer.
     Cancel(TurnId),

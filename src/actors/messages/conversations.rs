@@ -1,25 +1,38 @@
 //! What others may tell the router of turns.
 
+use super::journal::JournalMsg;
+use crate::domain::ending::Ending;
 use crate::domain::ids::{Place, TurnId};
+use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
 
-/// What the router is told.
+/// The messages that the router handles.
 pub enum ConversationsMsg {
-    /// The journal offers a turn; offering twice does no harm.
+    /// The journal offers a turn. Idempotent by the turn's id.
     Offer(Box<Offered>),
     /// The trigger of this turn was deleted.
     Cancel(Place, TurnId),
-    /// A conversation has nothing to do after this many messages of ours.
+    /// A conversation is idle; the number counts the messages that it had handled by then.
     Idle(Place, u64),
     /// No new turn begins from now on.
     Drain,
 }
 
-/// A turn that somebody shall find the answer to.
+/// A turn that is offered to be answered.
 #[derive(Clone)]
 pub struct Offered {
     /// The turn.
     pub turn: Turn,
-    /// It is not the first time: some of an answer may stand in the channel already.
+    /// Not the first offer: parts of an answer may be in the channel already.
     pub again: bool,
+}
+
+impl Offered {
+    /// What the journal is told of a turn that failed an actor on its way again and again: it gets the apology of turns that were
+    /// offered too often.
+    pub(in crate::actors) fn given_up(&self) -> JournalMsg {
+        let text = notice::apology(Apology::Internal, self.turn.locale());
+        let answer = self.turn.apology(text, Ending::OffersExhausted);
+        JournalMsg::Answered(self.turn.id.clone(), Box::new(answer))
+    }
 }

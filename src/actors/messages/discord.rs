@@ -1,7 +1,7 @@
 //! What others may tell the supervisor of the shards.
 
-/// What the supervisor of the shards is told.
+/// The messages that the supervisor of the shards handles.
 pub enum DiscordMsg {
-    /// The identify queue knows how many shards there are; those that already live stay.
+    /// The number of shards, from the identify queue; those that run already stay.
     StartShards(u32),
 }

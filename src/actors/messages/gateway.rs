@@ -4,8 +4,9 @@ use crate::actors::receipt::Receipt;
 use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;
 
-/// What the gateway is told.
+/// The messages that the gateway handles.
 pub enum GatewayMsg {
-    /// A door saw something; the person is our own account there. The receipt is settled when nobody needs the event any more.
+    /// An event of a door; the person is our own account there. The receipt is settled when the event is durably taken or needs no
+    /// owner.
     Received(Box<Incoming>, Person, Receipt),
 }

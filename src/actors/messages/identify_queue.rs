@@ -3,8 +3,8 @@
 use crate::actors::handle::Reply;
 use crate::ports::Shard;
 
-/// What the queue is told and asked.
+/// The messages that the queue handles.
 pub enum IdentifyQueueMsg {
-    /// A shard wants to identify; the answer comes when it may.
+    /// A shard asks to identify; the reply comes when it may.
     Identify(Shard, Reply<bool>),
 }

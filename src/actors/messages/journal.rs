@@ -6,11 +6,11 @@ use super::outbox::Delivery;
 use crate::actors::handle::Reply;
 use crate::actors::receipt::Receipt;
 use crate::actors::tree::{ActorKind, Scope};
-use crate::domain::ending::Dropped;
+use crate::domain::ending::{Dropped, Unposted};
 use crate::domain::ids::{Person, Timestamp, TurnId};
 use crate::domain::turn::{Answer, Turn};
 
-/// What the journal is told and asked.
+/// The messages that the journal handles.
 pub enum JournalMsg {
     /// The gateway accepted a turn. It is recorded and offered; the receipt is settled once the record is durable.
     Accept(Box<Accepted>),
@@ -19,23 +19,23 @@ pub enum JournalMsg {
     /// The outbox posted an answer. The turn is closed.
     Delivered(TurnId, Delivery),
     /// The outbox will never be able to post this answer. The turn is closed.
-    Undeliverable(TurnId, String),
+    Undeliverable(TurnId, Unposted),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
     /// The turn is closed without an answer, for this reason.
     Dropped(TurnId, Dropped),
-    /// Nobody was there for an offered turn: it is offered again with the next look at deadlines.
+    /// An offer was undelivered: the turn is offered again at the next check of deadlines.
     Undelivered(TurnId),
-    /// Commands: this person wishes to be forgotten, with all that was asked up to this moment. Their open turns go on, but
-    /// nothing is kept of them. Answered by how many those are, once that is visible in the store.
+    /// From commands: a person's data up to this moment is deleted. Their open turns go on, but nothing is kept of them. The reply
+    /// is the number of those turns, sent once that is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
     /// An actor that failed runs anew or is gone: what it may have held is offered again.
     ActorRecovered(Recovered),
-    /// From now on nothing is offered; what comes is only recorded.
+    /// From now on no turn is offered; accepted ones are recorded.
     Drain,
     /// How much is left to do.
     Left(Reply<Left>),
-    /// A turn replies to the answer of this one, and wants to know when that one is closed; answered at once if it is not open.
+    /// A turn replies to the answer of this one. The reply comes when this one is closed, or at once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
 }
 
@@ -45,7 +45,7 @@ pub struct Accepted {
     pub turn: Turn,
     /// Its answer, when it needs no model.
     pub answer: Option<Answer>,
-    /// Its place among all open turns.
+    /// Its permit of `turn.open`.
     pub permit: OwnedSemaphorePermit,
     /// Settled when the turn is durably recorded.
     pub receipt: Receipt,

@@ -8,24 +8,24 @@ use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
 use crate::ports::ModelError;
 
-/// What the dispatcher is told and asked.
+/// The messages that the dispatcher handles.
 pub enum LlmDispatcherMsg {
     /// Asks for a lease on a model call. The reply comes when a permit is free, or at once where the priority does not wait.
     Acquire {
         /// The row asked for; none means the default row.
         row: Option<String>,
-        /// Rows that this turn has tried in vain.
+        /// Keys of the rows that failed for this turn.
         tried: Vec<String>,
-        /// How much it matters.
+        /// Its priority.
         priority: Priority,
         /// The permit, or why there is none.
         reply: Reply<Result<Lease, NoModel>>,
     },
-    /// They tell how the call went.
+    /// The outcome of a call.
     Report(Report),
 }
 
-/// How much a call matters.
+/// The priority of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Priority {
     /// This person waits for it: it waits for a permit, and permits go round by person.
@@ -46,7 +46,7 @@ pub struct Lease {
 /// Why no model can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoModel {
-    /// Every row was tried in vain.
+    /// Every row failed.
     Exhausted,
     /// The breakers of all remaining rows are open.
     Open,
@@ -60,15 +60,16 @@ pub struct Report {
     pub turn: Option<TurnId>,
     /// Whose turn it is; none for the bot's own.
     pub person: Option<Person>,
-    /// Which row was asked.
+    /// Key of the row that was asked.
     pub row: String,
     /// Which try of this row it was, from one.
     pub tries: u32,
-    /// How long it took.
+    /// Its duration.
     pub took: std::time::Duration,
-    /// What had been streamed at least when it failed; none when nothing had. A stream that flowed is no failure of the model.
+    /// Tokens that had been streamed when it failed, a lower bound; none when nothing had. A stream that flowed is no failure of the
+    /// model.
     pub streamed: Option<Usage>,
-    /// What came of it: the completion without its text, or the error.
+    /// Its result: the completion without its text, or the error.
     pub result: Result<Summary, ModelError>,
 }
 
@@ -78,7 +79,7 @@ pub struct Summary {
     pub finish: String,
     /// Its tokens.
     pub usage: Usage,
-    /// How many tools it wants to have run.
+    /// The number of tool calls in it.
     pub calls: usize,
 }
 

@@ -4,11 +4,12 @@ use tokio::time::Instant;
 
 use crate::actors::draft::Slot;
 use crate::actors::handle::Reply;
+use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::Outgoing;
 use crate::ports::{PostError, PostRequest, PostResult};
 
-/// What the outbox is told and asked.
+/// The messages that the outbox handles.
 pub enum OutboxMsg {
     /// The journal has an answer; its delivery must be reported back.
     Deliver {
@@ -21,7 +22,7 @@ pub enum OutboxMsg {
         /// Some of it was shown while it was being written.
         drafted: bool,
     },
-    /// The gateway has a word for somebody that belongs to no turn. Nobody waits for it.
+    /// From the gateway: a notice that belongs to no turn. Its outcome is not reported.
     Notify {
         /// The message that it is about, also the nonce.
         about: MessageId,
@@ -30,16 +31,16 @@ pub enum OutboxMsg {
         /// The sentence.
         text: String,
     },
-    /// Somebody has something to post that answers nobody, and waits for what becomes of it.
+    /// A post that answers no message; its outcome is the reply.
     Post {
-        /// What it is: at most 22 characters, the same for the same post, and by that the nonce.
+        /// Its name and nonce, at most 22 characters: the same for the same post.
         name: String,
         /// What to post.
         outgoing: Outgoing,
-        /// What became of it.
-        reply: Reply<Result<Delivery, String>>,
+        /// Its outcome.
+        reply: Reply<Result<Delivery, Unposted>>,
     },
-    /// A turn began to think: typing is shown until it is answered, quiet, or late.
+    /// A turn began to think: typing is shown until it is answered, `Quiet`, or past `until`.
     Typing {
         /// Where.
         place: Place,
@@ -48,13 +49,13 @@ pub enum OutboxMsg {
         /// When it ends in any case.
         until: Instant,
     },
-    /// The answer of a turn is being written, and there is something of it to show. Said again every now and then.
+    /// The answer of a turn is being streamed, and there is text to show. Repeated while it grows.
     Draft(Draft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
-    /// The turn is closed without an answer: one that nobody has begun to post is dropped, a draft is no longer changed.
+    /// The turn is closed without an answer: a delivery that has not begun is dropped, a draft is no longer changed.
     Forget(Place, TurnId),
-    /// Somebody wants to read from the platform or to change a role there, within its budgets. It may be tried a few times.
+    /// A read from the platform or a change of a role there, within its budgets. It may be tried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
     /// Commands: an answer to a command, which takes nothing from the door's budget of requests. One attempt.
     Interact(PostRequest, Reply<Result<PostResult, PostError>>),

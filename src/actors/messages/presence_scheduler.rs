@@ -1,7 +1,7 @@
 //! What others may tell the scheduler of the presence.
 
-/// What the scheduler is told.
+/// The messages that the scheduler handles.
 pub enum PresenceMsg {
-    /// Somebody wants another line now.
+    /// A new line is written now (`/refresh_status`).
     Refresh,
 }

@@ -6,9 +6,9 @@ use crate::domain::ids::{Person, Place};
 use crate::domain::limits::Standing;
 use crate::domain::turn::{Effort, Turn};
 
-/// What the limiter is told and asked.
+/// The messages that the limiter handles.
 pub enum RateLimiterMsg {
-    /// The journal offers a turn; offering twice does no harm. It goes to conversations, or back as refused.
+    /// The journal offers a turn. Idempotent by the turn's id. It goes to conversations, or back as refused.
     Admit(Box<Offered>),
     /// The answer to a turn is known, and this is what it took.
     Settle {
@@ -19,13 +19,13 @@ pub enum RateLimiterMsg {
     },
     /// There will be no answer to a turn but an apology, or none at all: it costs nothing.
     Cancel(Box<Turn>),
-    /// The trigger of a turn was deleted: if it is not admitted yet it costs nothing, else whoever has it is told.
+    /// The trigger of a turn was deleted: before its admission it costs nothing, afterwards its holder is told.
     Withdraw(Box<Turn>),
-    /// Somebody wants to know how a member stands.
+    /// Asks for the use and the limits of a member.
     Usage {
         /// About whom.
         asker: Box<Asker>,
-        /// How they stand.
+        /// The use and the limits.
         reply: Reply<Standing>,
     },
 }
@@ -35,12 +35,12 @@ pub enum RateLimiterMsg {
 pub struct Asker {
     /// The member.
     pub person: Person,
-    /// The community.
+    /// The id of the community; none in a direct message.
     pub guild: Option<String>,
     /// Ids of their roles.
     pub roles: Vec<String>,
     /// The place whose limits hold.
     pub place: Place,
-    /// The place above it.
+    /// The place above it, such as the channel of a thread; none when there is none.
     pub parent: Option<Place>,
 }

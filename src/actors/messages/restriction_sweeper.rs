@@ -3,7 +3,7 @@
 use crate::domain::restriction::Member;
 use crate::domain::turn::Turn;
 
-/// What the sweeper is told.
+/// The messages that the sweeper handles.
 pub enum SweeperMsg {
     /// A member broke this limit. The role is given, unless they hold it.
     Breached {
@@ -12,7 +12,7 @@ pub enum SweeperMsg {
         /// Which limit it was, as metrics name it.
         tier: &'static str,
     },
-    /// A restricted member addressed us where they are not answered. They are told where they are, once in a while.
+    /// A restricted member addressed us where they are not answered. They get a notice, at most one in its interval.
     Spoke(Box<Turn>),
     /// A restricted member came back without the role.
     CameBack(Member),

@@ -29,7 +29,13 @@ impl Vitals for Signs {
             last_error: None,
         };
         let configuration = Configuration { version: "1".to_owned(), rejected: Some("turn.lane".to_owned()) };
-        Readiness { status: Status::Down, version: String::new(), configuration, parts: vec![shard] }
+        Readiness {
+            status: Status::Down,
+            version: String::new(),
+            configuration,
+            parts: vec![shard],
+            actors: Vec::new(),
+        }
     }
 
     fn tree(&self) -> TreeNode {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::courier::Courier;
 use super::pace::{Flight, Track, WAIT_MAX};
 use super::pacer::Slot;
+use crate::domain::ending::Unposted;
 use crate::domain::outgoing::Piece;
 use crate::domain::rejection::Rejection;
 use crate::domain::restart::Backoff;
@@ -25,9 +26,9 @@ pub(super) enum PostFailure {
     /// The place is known to be gone or closed to us: everything else for it is rejected as well.
     Place(Rejection, String),
     /// Only this request is refused.
-    Request(String),
+    Request(Unposted),
     /// The cards or files of this request are refused; words may be taken.
-    Extras(String),
+    Extras(Unposted),
     /// Nothing failed: the edits are done, and the rest is to be posted in its turn.
     Begun,
 }
@@ -106,14 +107,14 @@ impl Courier {
         attempt: u32,
         until: Instant,
     ) -> Result<(), PostFailure> {
-        if let PostError::Rejected { reason, .. } = &error
-            && let Some(failure) = failure(*reason, &error, piece, attempt)
+        if let PostError::Rejected { reason, message } = &error
+            && let Some(failure) = failure(*reason, message, piece, attempt)
         {
             return Err(failure);
         }
         let pause = self.pause(&error, attempt);
         if Instant::now() + pause > until {
-            return Err(PostFailure::Request(format!("given up: {error}")));
+            return Err(PostFailure::Request(Unposted::GaveUp(error.to_string())));
         }
         tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
         tokio::time::sleep(pause).await;
@@ -129,15 +130,15 @@ impl Courier {
 }
 
 /// What a rejection means for the piece that was to be shown; none when the same request is worth another try.
-fn failure(reason: Rejection, error: &PostError, piece: &Piece, attempt: u32) -> Option<PostFailure> {
-    let text = error.to_string();
+fn failure(reason: Rejection, words: &str, piece: &Piece, attempt: u32) -> Option<PostFailure> {
+    let rejected = || Unposted::Rejected(reason, words.to_owned());
     match reason {
         // A place may take words and refuse links, pictures or files.
         Rejection::Content | Rejection::Forbidden | Rejection::Unexplained if !piece.is_plain() => {
-            Some(PostFailure::Extras(text))
+            Some(PostFailure::Extras(rejected()))
         }
-        reason if reason.closes_place() => Some(PostFailure::Place(reason, text)),
+        reason if reason.closes_place() => Some(PostFailure::Place(reason, words.to_owned())),
         reason if reason.may_pass() && attempt + 1 < REJECTED_TRIES => None,
-        _ => Some(PostFailure::Request(text)),
+        _ => Some(PostFailure::Request(rejected())),
     }
 }

@@ -15,6 +15,7 @@ use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::actors::messages::outbox::Delivery;
 use crate::domain::draft::DRAFT_MESSAGES_MAX;
+use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::layout::lay_out;
 use crate::domain::outgoing::{Capabilities, File, Part, Piece};
@@ -89,14 +90,14 @@ impl Courier {
         let door = self.poster.capabilities();
         let mut pieces = lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door);
         if pieces.is_empty() {
-            return Err(PostFailure::Request("nothing to post".to_owned()));
+            return Err(PostFailure::Request(Unposted::Nothing));
         }
         if progress.found.pieces.is_empty() && (job.check || progress.doubtful) {
             progress.found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
         }
         let mut result = self.bring(job, &pieces, (track, progress), until).await;
         if let Err(PostFailure::Extras(reason)) = &result {
-            tracing::warn!(event = "outbox.plain", reason, "cards or files were refused; words take their place");
+            tracing::warn!(event = "outbox.plain", %reason, "cards or files were refused; words take their place");
             pieces = lay_out(&job.outgoing.parts, &Capabilities::text_only(door.text_limit));
             result = self.bring(job, &pieces, (track, progress), until).await;
         }
@@ -205,7 +206,7 @@ impl Courier {
                 let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
                 if trigger.is_none() {
                     // A plain message cannot be told from others of ours.
-                    return Err(PostFailure::Request("it may have been posted, and no way is left to know".to_owned()));
+                    return Err(PostFailure::Request(Unposted::Uncertain));
                 }
                 let found = self.find(place, trigger, pieces, until).await?;
                 if let Some(shown) = found.pieces.into_iter().nth(index) {
@@ -215,7 +216,7 @@ impl Courier {
             }
             let error = match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => return Ok(message),
-                Ok(_) => return Err(PostFailure::Request("the platform did not name the posted message".to_owned())),
+                Ok(_) => return Err(PostFailure::Request(Unposted::Unnamed)),
                 Err(error) => error,
             };
             if matches!(error, PostError::Unsure(_)) {

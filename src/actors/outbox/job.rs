@@ -3,9 +3,11 @@
 use super::drafts::Drawn;
 use super::pace::Track;
 use crate::actors::messages::outbox::Delivery;
+use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, TurnId};
-use crate::domain::outgoing::Outgoing;
+use crate::domain::outgoing::{Outgoing, Part};
 use crate::domain::rejection::Rejection;
+use crate::ports::Subject;
 
 /// One answer on its way.
 #[derive(Clone)]
@@ -35,7 +37,7 @@ impl Job {
 }
 
 /// What a job is for; also its nonce.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Task {
     Turn(TurnId),
     /// Not an answer yet: what there is of it is shown.
@@ -58,6 +60,15 @@ impl Task {
     }
 }
 
+/// What a delivery is about. The size of its first part tells an answer from the apology that takes its place.
+pub(super) fn subject(task: &Task, outgoing: &Outgoing) -> Subject {
+    let size = match outgoing.parts.first() {
+        Some(Part::Text { text }) => text.len(),
+        Some(_) | None => 0,
+    };
+    Subject::of(&(task, outgoing.parts.len(), size))
+}
+
 /// How a courier comes back.
 pub struct Returned {
     pub(super) job: Job,
@@ -73,8 +84,8 @@ pub(super) enum End {
     /// Every message that stands there is finished; the job knows them, and the rest is still to be posted.
     Begun,
     /// It cannot be posted, for this reason.
-    Failed(String),
-    /// The place is closed to us; the job knows what was posted before.
+    Failed(Unposted),
+    /// The place is closed to us, in the platform's words; the job knows what was posted before.
     Closed(Rejection, String),
     /// The courier panicked, with these words.
     Panicked(String),

@@ -14,6 +14,7 @@ use super::{Outbox, OutboxEvent, OutboxState};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::Delivery;
 use crate::actors::supervisor::ActorContext;
+use crate::domain::ending::Unposted;
 use crate::domain::ids::Place;
 use crate::domain::rejection::Rejection;
 
@@ -162,7 +163,7 @@ impl Outbox {
                 queue.posts.jobs.push_front(job);
             }
             End::Panicked(panic) => {
-                self.report(state, job.task, Err(format!("the courier panicked: {panic}")));
+                self.report(state, job.task, Err(Unposted::Panicked(panic)));
             }
         }
         self.send_couriers(ctx, state, place);
@@ -180,14 +181,14 @@ impl Outbox {
         let Some(queue) = state.lanes.get_mut(place) else { return };
         let refusals = queue.closed.take().map_or(0, |closed| closed.refusals) + 1;
         let until = Instant::now() + CLOSED_FOR;
-        tracing::warn!(event = "outbox.closed", place = %place, reason = words, refusals, "a place is closed to us");
+        tracing::warn!(event = "outbox.closed", place = %place, reason = format!("{rejection}: {words}"), refusals, "a place is closed to us");
         queue.closed = Some(Closed { until, refusals });
         queue.line(track).jobs.push_front(job);
         self.closed.close(place, until);
         if rejection == Rejection::PlaceGone || refusals >= PROBES_MAX {
             let jobs: Vec<Job> = queue.edits.jobs.drain(..).chain(queue.posts.jobs.drain(..)).collect();
             for job in jobs {
-                self.report(state, job.task, Err(words.clone()));
+                self.report(state, job.task, Err(Unposted::Rejected(rejection, words.clone())));
             }
         }
         ctx.after(CLOSED_FOR, OutboxEvent::Probe(place.clone()));
@@ -218,7 +219,7 @@ impl Outbox {
         }
     }
 
-    fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, String>) {
+    fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, Unposted>) {
         // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
@@ -234,7 +235,7 @@ impl Outbox {
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
             (Task::Notice(about), Err(reason)) => {
                 state.notices = state.notices.saturating_sub(1);
-                tracing::warn!(event = "outbox.refused", about = %about, reason, "a notice could not be posted");
+                tracing::warn!(event = "outbox.refused", about = %about, %reason, "a notice could not be posted");
             }
         }
     }

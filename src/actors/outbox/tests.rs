@@ -77,7 +77,7 @@ impl World {
     async fn told(&mut self) -> (String, Result<usize, String>) {
         match self.journal.next().await {
             JournalMsg::Delivered(turn, delivery) => (turn.id, Ok(delivery.posted.len())),
-            JournalMsg::Undeliverable(turn, reason) => (turn.id, Err(reason)),
+            JournalMsg::Undeliverable(turn, reason) => (turn.id, Err(reason.to_string())),
             _ => panic!("an outbox does not say this"),
         }
     }
@@ -121,7 +121,7 @@ async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported()
     for _ in 0..PROBES_MAX {
         world.poster.post_goes(rejected(Rejection::Forbidden));
     }
-    assert_eq!(post("third").await.unwrap(), Err("forbidden: no".to_owned()));
+    assert_eq!(post("third").await.unwrap(), Err(Unposted::Rejected(Rejection::Forbidden, "no".to_owned())));
 }
 
 // === Order ===

@@ -19,6 +19,8 @@ use crate::domain::turn::Effort;
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 /// The most rows that are asked for one line.
 const ROWS_MAX: usize = 8;
+/// The longest completion that a line is looked for in, in bytes: reading it holds the task of the scheduler.
+const CONTENT_BYTES_MAX: usize = 4 * 1024;
 
 /// Writes a line of this kind, unlike the earlier ones.
 pub(super) async fn write(
@@ -69,7 +71,7 @@ async fn permit(dispatcher: &Handle<LlmDispatcherMsg>, tried: &[String]) -> Resu
 
 /// What the model wrote: the reply's own words, or what can be read of an answer in another form.
 fn words(schema: &Schema, completion: &Completion) -> Option<String> {
-    if completion.refusal.is_some() {
+    if completion.refusal.is_some() || completion.content.len() > CONTENT_BYTES_MAX {
         return None;
     }
     let reply = schema.read(&completion.content).ok().map(|reply| reply.response);

@@ -6,7 +6,9 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, message, row, turn};
 use crate::domain::completion::Usage;
+use crate::domain::ending::Unposted;
 use crate::domain::ledger;
+use crate::domain::rejection::Rejection;
 use crate::domain::turn::Effort;
 use crate::ports::Fault;
 
@@ -53,7 +55,7 @@ fn used(store: &MemoryStore, tokens: u64, at: Timestamp) {
 struct Post {
     name: String,
     text: String,
-    reply: crate::actors::handle::Reply<Result<Delivery, String>>,
+    reply: crate::actors::handle::Reply<Result<Delivery, Unposted>>,
 }
 
 impl World {
@@ -130,7 +132,7 @@ async fn a_failed_report_is_tried_again_under_its_name_and_then_given_up() {
     let mut names = Vec::new();
     while let Some(post) = world.post(HOUR).await {
         names.push(post.name);
-        assert!(post.reply.send(Err("status 403: Missing Access".to_owned())).is_ok());
+        assert!(post.reply.send(Err(Unposted::Rejected(Rejection::Forbidden, "Missing Access".to_owned()))).is_ok());
     }
     names.dedup();
     assert_eq!((names.len(), log.of("report.failed").len()), (1, usize::try_from(TRIES).unwrap()));

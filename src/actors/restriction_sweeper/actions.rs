@@ -1,4 +1,4 @@
-//! One deed: a role is given or taken through the outbox, once the store has its record.
+//! One action: a role is given or taken through the outbox, once the store has its record.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ const RECORD_WITHIN: Duration = Duration::from_secs(10);
 /// How long one change of a role may take, with its waits for budgets.
 const CHANGE_WITHIN: Duration = Duration::from_secs(120);
 
-/// What came of a deed.
+/// The outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Came {
+pub enum Outcome {
     /// It is done.
     Done,
     /// The member, or the whole community, is not there any more.
@@ -36,7 +36,7 @@ pub(super) async fn perform(
     member: &Member,
     (change, role): (RoleChange, String),
     until: Option<Timestamp>,
-) -> Came {
+) -> Outcome {
     let reason = match change {
         RoleChange::Give => notice::REASON_ADDED,
         RoleChange::Take => notice::REASON_LIFTED,
@@ -51,12 +51,12 @@ pub(super) async fn perform(
         RoleChange::Take => PostRequest::RemoveRole(appointment),
     };
     match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_WITHIN).await {
-        Ok(Ok(PostResult::Absent)) => Came::Absent,
-        Ok(Ok(_)) => Came::Done,
+        Ok(Ok(PostResult::Absent)) => Outcome::Absent,
+        Ok(Ok(_)) => Outcome::Done,
         Ok(Err(PostError::Rejected { reason, message })) if !reason.may_pass() => {
-            Came::Refused(format!("{reason}: {message}"))
+            Outcome::Refused(format!("{reason}: {message}"))
         }
-        Ok(Err(error)) => Came::Failed(error.to_string()),
-        Err(error) => Came::Failed(error.to_string()),
+        Ok(Err(error)) => Outcome::Failed(error.to_string()),
+        Err(error) => Outcome::Failed(error.to_string()),
     }
 }

@@ -7,15 +7,15 @@ use crate::domain::ids::{Person, Place};
 use crate::domain::incoming::Posted;
 
 /// Whose messages keep their order, and where.
-type Lane = (Person, Place);
+type LaneKey = (Person, Place);
 
 /// The lanes in which a message waits.
 #[derive(Default)]
 pub(super) struct Lanes {
     /// The lane of each ticket that waits for a lookup.
-    first: HashMap<u64, Lane>,
+    first: HashMap<u64, LaneKey>,
     /// The tickets behind it. Tickets are numbered in the order of their events.
-    behind: HashMap<Lane, BTreeSet<u64>>,
+    behind: HashMap<LaneKey, BTreeSet<u64>>,
 }
 
 impl Lanes {

@@ -8,15 +8,17 @@ use std::time::Duration;
 use ractor::{ActorCell, ActorId, RactorErr, SupervisionEvent};
 use tokio::time::Instant;
 
+use super::watch::Watch;
 use super::{ChildSpec, Crash, Shared};
 use crate::actors::handle::{LifeState, Stats};
 use crate::actors::shrink;
 use crate::actors::tree::Row;
 use crate::domain::restart::{self, Exit, Intensity, RestartDecision, RestartPolicy};
 use crate::domain::unquoted::unquoted;
+use crate::ports::Input;
 
 /// How long a killed actor may take to be gone: it ends at its next await.
-const KILL_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const KILL_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Children {
     pub row: &'static Row,
@@ -24,18 +26,32 @@ pub(super) struct Children {
     pub own: Arc<Stats>,
     pub shared: Arc<Shared>,
     pub cell: ActorCell,
-    pub revive: Box<dyn Fn(Duration, Arc<str>) + Send + Sync>,
+    pub timer: Box<dyn Fn(Duration, Timer) + Send + Sync>,
     pub list: Siblings,
-    pub history: restart::History,
+    pub watch: Watch,
     pub born: Instant,
 }
 
+/// What a supervisor tells itself after a while.
+pub(super) enum Timer {
+    /// The child of this path is started again.
+    Revive(Arc<str>),
+    /// The watchdog looks at the children.
+    Look,
+}
+
 pub(super) struct Child {
-    spec: ChildSpec,
-    cell: Option<ActorCell>,
+    pub(super) spec: ChildSpec,
+    pub(super) cell: Option<ActorCell>,
+    /// Its ends; none while it has not ended yet. In a box, because there may be a hundred thousand children.
+    history: Option<Box<restart::History>>,
 }
 
 impl Child {
+    fn new(spec: ChildSpec) -> Self {
+        Self { spec, cell: None, history: None }
+    }
+
     fn path(&self) -> &Arc<str> {
         &self.spec.stats().path
     }
@@ -44,7 +60,7 @@ impl Child {
 /// The children in the order of their start. There may be a hundred thousand of them, so nobody is looked for one by one.
 #[derive(Default)]
 pub(super) struct Siblings {
-    all: BTreeMap<u64, Child>,
+    pub(super) all: BTreeMap<u64, Child>,
     by_path: HashMap<Arc<str>, u64>,
     by_cell: HashMap<ActorId, u64>,
     next: u64,
@@ -68,7 +84,7 @@ impl Siblings {
     }
 
     /// The child does not run any more; none when it is not known.
-    fn ended(&mut self, index: u64) -> Option<&Child> {
+    fn ended(&mut self, index: u64) -> Option<&mut Child> {
         let child = self.all.get_mut(&index)?;
         if let Some(cell) = child.cell.take() {
             self.by_cell.remove(&cell.get_id());
@@ -107,7 +123,8 @@ impl Children {
         self.shared.roster.enter(Arc::clone(spec.stats()));
         // There from the start, so that the first restart is a rise.
         metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
-        let index = self.list.push(Child { spec, cell: None });
+        let index = self.list.push(Child::new(spec));
+        self.watch.begin(&self.timer);
         self.spawn(index).await
     }
 
@@ -161,17 +178,25 @@ impl Children {
         child.spec.address.disconnect();
         let (row, stats) = (child.spec.row, Arc::clone(child.spec.stats()));
         let path: &str = &stats.path;
-        self.mark_descendants_stopped(path);
-        match &failure {
+        let exit = match &failure {
             Some(error) => {
+                let input = stats.blame();
                 stats.failed(error);
-                tracing::error!(event = "actor.failed", actor = path, error, "actor failed");
+                let handling = input.map_or("nothing", Input::as_str);
+                tracing::error!(event = "actor.failed", actor = path, error, handling, "actor failed");
+                if input.is_some_and(Input::is_outside) { Exit::Poison } else { Exit::Failure }
             }
-            None => tracing::info!(event = "actor.stopped", actor = path, "actor stopped"),
-        }
+            None => {
+                stats.end();
+                tracing::info!(event = "actor.stopped", actor = path, "actor stopped");
+                Exit::Normal
+            }
+        };
         let policy = RestartPolicy { restart: row.restart, intensity: self.row.intensity, backoff: row.backoff };
-        let exit = if failure.is_some() { Exit::Failure } else { Exit::Normal };
-        match self.history.record(&policy, exit, self.born.elapsed(), self.shared.dice.roll()) {
+        let history = child.history.get_or_insert_default();
+        let decision = history.record(&policy, exit, self.born.elapsed(), self.shared.dice.roll());
+        self.mark_descendants_stopped(path);
+        match decision {
             RestartDecision::Leave => {
                 stats.enter(LifeState::Stopped);
                 self.list.remove(index);
@@ -183,7 +208,7 @@ impl Children {
             }
             RestartDecision::RestartAfter(delay) => {
                 stats.enter(LifeState::Restarting);
-                (self.revive)(delay, Arc::clone(&stats.path));
+                (self.timer)(delay, Timer::Revive(Arc::clone(&stats.path)));
                 Ok(())
             }
             RestartDecision::Escalate => {
@@ -197,6 +222,8 @@ impl Children {
                 );
                 self.stop_all().await;
                 let error = format!("{path} failed more often than {} allows", self.own.path);
+                // What it handles meanwhile is not to blame.
+                self.own.end();
                 // Above the root there is nobody who would take note of this.
                 self.own.failed(&error);
                 self.own.enter(LifeState::Stopped);

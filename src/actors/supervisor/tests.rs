@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::actors::handle::{CallError, LifeState, Reply};
+use crate::actors::handle::{CallError, Hung, LifeState, Reply};
 use crate::actors::testing::log::Log;
 use crate::actors::testing::{LEAF, Stage, at, below, row, settle};
-use crate::actors::tree::ActorKind;
+use crate::actors::tree::{ActorKind, OnHang};
 use crate::domain::restart::{Backoff, Intensity, Restart};
 
 /// What a worker is told to do.
@@ -16,6 +16,12 @@ enum Do {
     Panic(&'static str),
     Fail(&'static str),
     Hang,
+    /// Fails at an event of its own.
+    Own(&'static str),
+    /// Fails at an event from outside.
+    Outside(&'static str),
+    /// Fails, each time it comes again.
+    Poison(&'static str),
     Leave,
     Lives(Reply<usize>),
     Task(&'static str),
@@ -24,6 +30,12 @@ enum Do {
     Start(ChildSpec),
     Drop(&'static str),
     Note(String),
+}
+
+/// What a worker tells itself.
+enum Happened {
+    Noted(String),
+    Breaks(Origin, &'static str),
 }
 
 #[derive(Clone, Default)]
@@ -55,7 +67,7 @@ impl Worker {
 
 impl Actor for Worker {
     type Msg = Do;
-    type Event = String;
+    type Event = Happened;
     type State = usize;
 
     fn start(&self, ctx: &mut ActorContext<Self>) -> Result<usize, Crash> {
@@ -71,10 +83,15 @@ impl Actor for Worker {
             Do::Panic(text) => panic!("{text}"),
             Do::Fail(text) => return Err(text.into()),
             Do::Hang => std::future::pending().await,
+            Do::Own(text) => drop(ctx.events().send(Happened::Breaks(Origin::Own, text))),
+            Do::Outside(text) => drop(ctx.events().send(Happened::Breaks(Origin::Outside(None), text))),
+            Do::Poison(text) => return Err(text.into()),
             Do::Leave => ctx.stop_self(),
             Do::Lives(reply) => drop(reply.send(*lives)),
-            Do::Task(text) => ctx.task(async move { panic!("{text}") }, |panic| format!("task: {panic}")),
-            Do::Later(delay) => ctx.after(delay, "later".to_owned()),
+            Do::Task(text) => {
+                ctx.task(async move { panic!("{text}") }, |panic| Happened::Noted(format!("task: {panic}")))
+            }
+            Do::Later(delay) => ctx.after(delay, Happened::Noted("later".to_owned())),
             Do::Forever(held) => ctx.background(async move {
                 std::future::pending::<()>().await;
                 drop(held);
@@ -86,9 +103,32 @@ impl Actor for Worker {
         Ok(())
     }
 
-    async fn event(&self, _ctx: &mut ActorContext<Self>, event: String, _lives: &mut usize) -> Result<(), Crash> {
-        self.notes.add(event);
+    async fn event(&self, _ctx: &mut ActorContext<Self>, event: Happened, _lives: &mut usize) -> Result<(), Crash> {
+        match event {
+            Happened::Noted(text) => self.notes.add(text),
+            Happened::Breaks(_, text) => return Err(text.into()),
+        }
         Ok(())
+    }
+
+    fn subject(message: &Do) -> Option<Subject> {
+        match message {
+            Do::Poison(text) => Some(Subject::of(text)),
+            _ => None,
+        }
+    }
+
+    fn origin(event: &Happened) -> Origin {
+        match event {
+            Happened::Breaks(origin, _) => *origin,
+            Happened::Noted(_) => Origin::Own,
+        }
+    }
+
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, message: Do, _lives: &mut usize) {
+        if let Do::Poison(text) = message {
+            self.notes.add(format!("gave up {text}"));
+        }
     }
 
     async fn stop(&self, ctx: &mut ActorContext<Self>, _lives: &mut usize) {
@@ -248,7 +288,7 @@ async fn backoff_doubles_to_its_cap_with_the_dice_in_full() {
     stage.actor(slow, &a, Worker::default());
     let _tree = stage.go().await;
     for expected in [1, 2, 4, 5, 5] {
-        a.cast(Do::Fail("no")).unwrap();
+        a.cast(Do::Own("no")).unwrap();
         settle().await;
         let begun = Instant::now();
         while state(&a) != LifeState::Running {
@@ -263,7 +303,7 @@ async fn backoff_doubles_to_its_cap_with_the_dice_in_full() {
 async fn a_calm_period_forgives() {
     let (a, _b, _notes, mut tree) = two(Intensity { restarts: 2, period: Duration::from_secs(10) }).await;
     for _ in 0..20 {
-        a.cast(Do::Fail("no")).unwrap();
+        a.cast(Do::Own("no")).unwrap();
         tokio::time::sleep(Duration::from_secs(6)).await;
     }
     assert_eq!(lives(&a).await, Ok(21));
@@ -278,7 +318,7 @@ async fn the_root_ends_when_its_children_fail_too_often() {
     let (a, b, notes, tree) = two(Intensity { restarts: 2, period: Duration::from_secs(60) }).await;
     notes.take();
     for _ in 0..3 {
-        a.cast(Do::Panic("again")).unwrap();
+        a.cast(Do::Own("again")).unwrap();
         settle().await;
     }
     tree.ended.await.unwrap();
@@ -301,7 +341,7 @@ async fn failures_escalate_to_the_parent_which_starts_its_branch_anew() {
     let _tree = stage.go().await;
     notes.take();
     for _ in 0..2 {
-        leaf.cast(Do::Fail("no")).unwrap();
+        leaf.cast(Do::Own("no")).unwrap();
         settle().await;
     }
     assert_eq!(notes.take(), ["start staffai/branch/leaf", "start staffai/branch", "start staffai/branch/leaf"]);
@@ -309,6 +349,107 @@ async fn failures_escalate_to_the_parent_which_starts_its_branch_anew() {
     assert_eq!(last_error(&branch), "staffai/branch/leaf failed more often than staffai/branch allows");
     assert_eq!(*recovered.lock(), ["staffai/branch/leaf", "staffai/branch"]);
     assert_eq!(lives(&leaf).await, Ok(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_send_never_uses_up_the_intensity_and_backs_off_further() {
+    for poison in [Do::Fail, Do::Panic, Do::Outside] {
+        let (log, a) = (Log::capture(), at("a"));
+        let mut stage = Stage::new();
+        let backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(5) };
+        stage.actor(row(Row { backoff, ..LEAF }), &a, Worker::default());
+        let mut tree = stage.start(Intensity { restarts: 2, period: Duration::from_secs(60) }).await;
+        let mut waited = Vec::new();
+        for _ in 0..8 {
+            a.cast(poison("no")).unwrap();
+            settle().await;
+            let begun = Instant::now();
+            while state(&a) != LifeState::Running {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            waited.push(begun.elapsed().as_millis() / 500);
+        }
+        assert!(futures_util::poll!(&mut tree.ended).is_pending());
+        assert_eq!(waited, [1, 2, 4, 8, 16, 30, 30, 30], "half of the bound, in halves of a second");
+        assert!(log.of("actor.escalated").is_empty());
+        assert_eq!(lives(&a).await, Ok(9));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_are_counted_each_for_itself() {
+    let (a, b, _notes, mut tree) = two(Intensity { restarts: 2, period: Duration::from_secs(60) }).await;
+    for _ in 0..2 {
+        a.cast(Do::Own("no")).unwrap();
+        b.cast(Do::Own("no")).unwrap();
+        settle().await;
+    }
+    assert!(futures_util::poll!(&mut tree.ended).is_pending());
+    a.cast(Do::Own("no")).unwrap();
+    tree.ended.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_fails_its_actor_three_times_is_given_up_and_others_are_not() {
+    let log = Log::capture();
+    let (a, _b, notes, _tree) = two(PATIENT).await;
+    for expected in [2, 3, 4, 4, 4] {
+        notes.take();
+        a.cast(Do::Poison("x")).unwrap();
+        settle().await;
+        assert_eq!(lives(&a).await, Ok(expected));
+    }
+    assert_eq!(notes.take(), ["gave up x"]);
+    assert_eq!(log.column("actor.poisoned", "actor"), ["staffai/a", "staffai/a"]);
+    a.cast(Do::Poison("y")).unwrap();
+    settle().await;
+    assert_eq!(lives(&a).await, Ok(5), "another one is tried");
+    tokio::time::sleep(Duration::from_secs(601)).await;
+    a.cast(Do::Poison("x")).unwrap();
+    settle().await;
+    assert_eq!(lives(&a).await, Ok(6), "after a while it is tried again");
+}
+
+// === The watchdog ===
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_hangs_is_logged_and_its_actor_restarted_where_the_row_says_so() {
+    for (on_hang, expected) in [(OnHang::Restart, LifeState::Running), (OnHang::Log, LifeState::Running)] {
+        let (log, a) = (Log::capture(), at("a"));
+        let mut stage = Stage::new();
+        stage.actor(row(Row { on_hang, ..LEAF }), &a, Worker::default());
+        let _tree = stage.go().await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(log.of("actor.hung").is_empty(), "an actor that waits for its next message does not hang");
+        a.cast(Do::Hang).unwrap();
+        tokio::time::sleep(LEAF.handles_within).await;
+        assert!(log.of("actor.hung").is_empty() && !a.stats().is_hung());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let [hung] = &log.of("actor.hung")[..] else { panic!("{:?}", log.of("actor.hung")) };
+        assert_eq!((hung["actor"].as_str(), hung["handling"].as_str()), ("staffai/a", "message"));
+        assert_eq!(hung["action"], on_hang.as_str());
+        assert_eq!(state(&a), expected);
+        if on_hang == OnHang::Restart {
+            assert_eq!((lives(&a).await, last_error(&a).as_str()), (Ok(2), "killed"));
+        } else {
+            assert!(a.stats().is_hung(), "it is shown as long as it hangs");
+            assert_eq!(lives(&a).await, Err(CallError::Timeout));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_handler_that_runs_on_is_reported_once_more() {
+    let handle: Handle<Do> = at("a");
+    let (stats, grace) = (handle.stats(), Duration::from_secs(1));
+    stats.begin(Input::Message(None));
+    assert_eq!(stats.look(grace), None);
+    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    assert_eq!(stats.look(grace), Some(Hung::Overdue(Input::Message(None), Duration::from_millis(5_500))));
+    assert_eq!(stats.look(grace), None);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(stats.look(grace), Some(Hung::Blocked(Duration::from_millis(6_500))));
+    assert_eq!(stats.look(grace), None);
 }
 
 // === Handles ===
@@ -483,15 +624,16 @@ async fn each_step_of_a_life_is_one_line_with_the_path() {
     let (a, _b, _notes, tree) = two(Intensity { restarts: 1, period: Duration::from_secs(60) }).await;
     assert_eq!(log.column("actor.started", "actor"), ["staffai/a", "staffai/b", "staffai"]);
     log.clear();
-    a.cast(Do::Panic("first")).unwrap();
+    a.cast(Do::Own("first")).unwrap();
     settle().await;
     assert_eq!(log.column("actor.failed", "error"), ["first"]);
+    assert_eq!(log.column("actor.failed", "handling"), ["event"]);
     assert_eq!(log.column("actor.failed", "actor"), ["staffai/a"]);
     assert_eq!(log.column("actor.restarted", "actor"), ["staffai/a"]);
     assert_eq!(log.column("actor.restarted", "restarts"), ["1"]);
     assert_eq!(log.column("actor.started", "actor"), ["staffai/a"]);
     log.clear();
-    a.cast(Do::Fail("second")).unwrap();
+    a.cast(Do::Own("second")).unwrap();
     tree.ended.await.unwrap();
     assert_eq!(log.column("actor.failed", "error"), ["second"]);
     assert_eq!(log.column("actor.escalated", "actor"), ["staffai"]);

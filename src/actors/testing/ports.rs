@@ -24,7 +24,7 @@ use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::ports::{
     Advice, Attachments, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, FetchError, HistoryRange,
-    IdentifyPermit, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult,
+    IdentifyPermit, Input, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult,
     Poster, PresenceUpdates, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals,
     Write,
 };
@@ -76,7 +76,7 @@ impl ScriptedFaults {
 }
 
 impl Faults for ScriptedFaults {
-    fn before(&self, path: &str) -> Option<Fault> {
+    fn before(&self, path: &str, _input: Input) -> Option<Fault> {
         self.0.lock().get_mut(path).and_then(VecDeque::pop_front)
     }
 }
@@ -166,7 +166,7 @@ impl Store for MemoryStore {
         async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
     }
 
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Answer> {
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
         let answer = self.book.lock().decide(self.clock.now(), &request);
         let mut answering = self.answering.subscribe();
         async move {
@@ -646,7 +646,13 @@ impl Vitals for NoVitals {
 
     fn readiness(&self) -> Readiness {
         let configuration = Configuration { version: String::new(), rejected: None };
-        Readiness { status: Status::Ready, version: String::new(), configuration, parts: Vec::new() }
+        Readiness {
+            status: Status::Ready,
+            version: String::new(),
+            configuration,
+            parts: Vec::new(),
+            actors: Vec::new(),
+        }
     }
 
     fn tree(&self) -> TreeNode {

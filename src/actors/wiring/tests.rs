@@ -43,11 +43,14 @@ struct Outside {
     store: Arc<MemoryStore>,
     /// What people said, in the order of the platform's session; the first is number two.
     said: Mutex<Vec<Posted>>,
+    /// What others say is for us: each is another member, in another place than that of the question.
+    others_ask: bool,
 }
 
 impl Outside {
     fn new() -> Self {
-        Self { poster: Arc::new(ScriptedPoster::new()), store: Arc::new(MemoryStore::new()), said: Mutex::default() }
+        let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(MemoryStore::new()));
+        Self { poster, store, said: Mutex::default(), others_ask: false }
     }
 
     /// What we said in the channel of the question.
@@ -63,6 +66,7 @@ struct World {
     roster: Arc<Roster>,
     connections: Connections,
     events: TurnEvents,
+    handles: Handles,
 }
 
 async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
@@ -107,8 +111,9 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         board: Arc::new(Board::default()),
         exit: Arc::new(tokio::sync::watch::channel(None).0),
     };
+    let handles = parts.handles.clone();
     let tree = Tree::start(parts).await.unwrap();
-    World { tree, models, store: Arc::clone(&outside.store), roster, connections, events }
+    World { tree, models, store: Arc::clone(&outside.store), roster, connections, events, handles }
 }
 
 impl World {

@@ -94,7 +94,7 @@ async fn requests(store: &impl Backend) -> Result<(), BackendError> {
     store.apply(vec![Write::Delete { key: keys::PROBE.to_owned() }].into()).await?;
     let limits = Limits { messages: 1, tokens: 1 };
     let request = Request { member: Member::new("probe"), window: Duration::from_secs(1), step: Step::Read(limits) };
-    store.rule(&request, 0, None).await?;
+    store.decide_limit(&request, 0, None).await?;
     Ok(())
 }
 

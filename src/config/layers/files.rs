@@ -11,6 +11,9 @@ use super::super::problem::{Layer, Origin, Problem};
 use super::super::sources::CONFIG_FILE;
 use super::{Gathering, is_missing};
 
+/// Mistakes behind which no near name is looked for any more: a whole file of another program is wrong for another reason.
+const HINTS_MAX: usize = 50;
+
 impl Gathering<'_> {
     /// Reads the files given with `--config`, or `staffai.toml` if there is one.
     pub fn config_files(&mut self) {
@@ -32,7 +35,9 @@ impl Gathering<'_> {
 
     fn config_file(&mut self, path: &Path, text: &str) {
         let text = text.trim_start_matches('\u{feff}');
-        let at = |span: std::ops::Range<usize>| Origin::new(Layer::File).file(path, Some(line_at(text, span.start)));
+        let ends: Vec<usize> = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
+        let line_at = |offset: usize| ends.partition_point(|end| *end < offset) + 1;
+        let at = |span: std::ops::Range<usize>| Origin::new(Layer::File).file(path, Some(line_at(span.start)));
         // Read twice: once recoverably for every mistake and each key's place, once for the values.
         let (spanned, mut errors) = DeTable::parse_recoverable(text);
         let values = text.parse::<toml::Table>();
@@ -84,7 +89,9 @@ impl Gathering<'_> {
     }
 
     fn unknown(&mut self, key: &str, origin: &Origin) {
-        let near = if key.contains('.') {
+        let near = if self.problems.len() >= HINTS_MAX {
+            None
+        } else if key.contains('.') {
             defaults::nearest(key, self.known.iter().map(String::as_str))
         } else {
             defaults::nearest(key, self.sections())
@@ -95,8 +102,4 @@ impl Gathering<'_> {
         );
         self.problem(key, origin, format!("there is no such key; {hint}"));
     }
-}
-
-fn line_at(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }

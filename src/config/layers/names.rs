@@ -90,7 +90,7 @@ impl Gathering<'_> {
         }
     }
 
-    /// `<NAME>_FILE` is stronger than `/run/secrets/<name>`, because somebody wrote it on purpose.
+    /// `<NAME>_FILE` is stronger than `/run/secrets/<name>`, because it was written on purpose.
     pub fn secret_files(&mut self, dotenv: &DotEnv) {
         let mut taken: Vec<String> = Vec::new();
         for (name, key, rank) in self.names() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::super::env::VARIABLES;
+use super::super::layers::gather;
 use super::super::load;
 use super::super::sources::{Disk, Files};
 use super::{bad, good, printed, settings, sources};
@@ -338,4 +339,24 @@ proptest! {
     ) {
         let _ = load(&sources(&[(VARIABLES[row].name, &value)], &[(".env", &dotenv), ("staffai.toml", &toml)]));
     }
+}
+
+#[test]
+fn any_file_costs_in_proportion_to_its_length() {
+    let files = |size: usize| {
+        vec![
+            (0..size / 16).map(|key| format!("unknown_{key} = 1\n")).collect::<String>(),
+            (0..size / 16).map(|key| format!("[section_{key}]\n")).collect(),
+            "[limits]\n".repeat(size / 9),
+            "broken line\n".repeat(size / 12),
+            format!("a = {}", "[".repeat(size)),
+            format!("a = \"{}", "x".repeat(size)),
+            format!("{}x = 1", "a.".repeat(size / 2)),
+        ]
+    };
+    crate::cost::grows_linearly(2 * 1024, files, |files| {
+        for file in &files {
+            drop(gather(&sources(&[], &[("staffai.toml", file)])));
+        }
+    });
 }

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cost;
 
 const ME: u64 = 1;
 
@@ -234,4 +235,19 @@ fn a_guild_tells_its_places_and_skips_odd_ones() {
         Some(GuildPlaces { guild: "4".to_owned(), locale: None, newest: Vec::new(), threads: Vec::new() })
     );
     assert!(places("{}").is_err());
+}
+
+#[test]
+fn a_page_of_messages_costs_in_proportion_to_its_length() {
+    let page = |size: usize| {
+        let one = with(
+            json!({"embeds": [{"title": "x"}], "referenced_message": plain(), "message_reference": {"message_id": "1300000000000000001"}}),
+        );
+        vec![one.to_string(); size]
+    };
+    cost::grows_linearly(8, page, |page| {
+        for message in &page {
+            drop(posted(message, UserId::new(ME), None));
+        }
+    });
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cost;
 use crate::discord::DOOR;
 use crate::domain::ids::{Place, Timestamp};
 
@@ -118,4 +119,69 @@ fn reasons_never_hold_what_people_wrote() {
     let reason = reason(&error);
     assert!(!reason.contains("secret"), "{reason}");
     assert!(reason.contains("expected u8"), "{reason}");
+}
+
+fn dispatched(kind: &str, data: &str) -> String {
+    format!(r#"{{"t":"{kind}","s":3,"op":0,"d":{data}}}"#)
+}
+
+/// A message for us with this in it.
+fn message_with(more: &str) -> String {
+    let data = r#"{"id":"6","channel_id":"5","author":{"id":"7","username":"a"},"mentions":[{"id":"1"}]"#;
+    dispatched("MESSAGE_CREATE", &format!("{data},{more}}}"))
+}
+
+/// So many of these, with their numbers from the largest down, which is the worst order for a sorted list.
+fn many(count: usize, one: impl Fn(usize) -> String) -> String {
+    (0..count).map(|number| one(1_000_000 - number)).collect::<Vec<_>>().join(",")
+}
+
+fn guild_of(size: usize) -> String {
+    let each = size / 400;
+    let overwrites = r#"[{"id":"4","type":0,"allow":"0","deny":"2048"},{"id":"9","type":1,"allow":"1024","deny":"0"}]"#;
+    let channels = many(each, |id| {
+        format!(r#"{{"id":"{id}","type":0,"last_message_id":"{id}","permission_overwrites":{overwrites}}}"#)
+    });
+    let threads = many(each, |id| format!(r#"{{"id":"{id}","type":11,"parent_id":"5"}}"#));
+    let roles = many(each, |id| format!(r#"{{"id":"{id}","permissions":"3072"}}"#));
+    let members = many(each, |id| format!(r#"{{"user":{{"id":"{id}"}},"roles":["4"]}}"#));
+    let data = format!(
+        r#"{{"id":"4","channels":[{channels}],"threads":[{threads}],"roles":[{roles}],"members":[{members}]}}"#
+    );
+    dispatched("GUILD_CREATE", &data)
+}
+
+#[test]
+fn frames_of_every_kind_cost_in_proportion_to_their_length() {
+    let frames = |size: usize| {
+        let embed = r#"{"type":"rich","title":"x","fields":[{"name":"a","value":"b"}]}"#;
+        vec![
+            guild_of(size),
+            message_with(&format!(r#""embeds":[{}]"#, many(size / 64, |_| embed.to_owned()))),
+            message_with(&format!(r#""embeds":{}"#, "[".repeat(size))),
+            message_with(&format!(r#""member":{}{}"#, "{\"a\":".repeat(size / 5), "[]")),
+            message_with(&format!(r#""content":"{}""#, "\\u00e9".repeat(size / 6))),
+            message_with(&format!(
+                r#""attachments":[{}]"#,
+                many(size / 32, |id| format!(r#"{{"filename":"{id}","size":1,"url":"u"}}"#))
+            )),
+            dispatched("MESSAGE_DELETE_BULK", &format!(r#"{{"ids":[{}]}}"#, many(size / 10, |id| format!("\"{id}\"")))),
+            dispatched(
+                "THREAD_LIST_SYNC",
+                &format!(r#"{{"threads":[{}]}}"#, many(size / 32, |id| format!(r#"{{"id":"{id}","type":11}}"#))),
+            ),
+            format!("{{\"op\":0,{}", " ".repeat(size)),
+            "{\"t\":".repeat(size / 5),
+        ]
+    };
+    cost::grows_linearly(4 * 1024, frames, |frames| {
+        for frame in &frames {
+            drop(read(frame, &filter()));
+        }
+    });
+}
+
+#[test]
+fn the_longest_frame_that_is_read_in_place_fits_a_slice() {
+    cost::fits_a_slice(crate::discord::gateway::IN_PLACE_MAX, guild_of, |frame| drop(read(&frame, &filter())));
 }

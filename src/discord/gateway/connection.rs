@@ -70,7 +70,7 @@ pub(super) struct Frame {
 /// An open connection.
 pub(super) struct Connection {
     library: Box<twilight_gateway::Shard<Waiting>>,
-    /// The same connection at the usual address, for when nobody says hello at the address to resume at.
+    /// The same connection at the usual address, for when no hello comes from the address to resume at.
     spare: Option<Config<Waiting>>,
     id: ShardId,
     /// Where the library leaves its request to identify.
@@ -80,7 +80,7 @@ pub(super) struct Connection {
     asked: Option<(oneshot::Sender<()>, BoxFuture<'static, bool>)>,
     /// The longest silence of a live peer.
     patience: Duration,
-    /// Nothing heard until then: the peer is dead.
+    /// Without a frame until then the peer counts as dead.
     silent: Instant,
     /// No session until then: the handshake is stuck. None while nothing is owed.
     stuck: Option<Instant>,
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Dials the usual address once when the other one brought no hello, whatever became of it instead.
+    /// Dials the usual address once when the other one brought no hello, for any reason.
     fn turn_to_spare(&mut self) -> bool {
         if self.greeted {
             return false;
@@ -230,7 +230,7 @@ impl Connection {
             return Err(close::closed(AfterClose::Identify, "nobody allows this shard to identify any more"));
         }
         self.stuck = Some(Instant::now() + SESSION_WITHIN);
-        // Nobody listens when the connection ended meanwhile, which the next frame tells.
+        // The receiver is gone when the connection ended meanwhile, which the next frame reports.
         let _ = request.send(());
         Ok(())
     }

@@ -40,7 +40,7 @@ pub(super) struct Display {
     first: Option<Presence>,
     /// There is a session: changes can be sent.
     open: bool,
-    /// Nobody will want anything else any more.
+    /// The sender is gone: the presence stays as it is.
     settled: bool,
 }
 
@@ -152,7 +152,7 @@ fn activity(line: &Line) -> Value {
         ActivityKind::Playing => json!({"name": &*line.text, "type": 0}),
         ActivityKind::Listening => json!({"name": &*line.text, "type": 2}),
         ActivityKind::Watching => json!({"name": &*line.text, "type": 3}),
-        // Discord shows the state of such a line and wants this name.
+        // Discord shows the state of such a line and requires this name.
         ActivityKind::Custom => json!({"name": "Custom Status", "type": 4, "state": &*line.text}),
     }
 }

@@ -666,3 +666,18 @@ async fn reactions_are_asked_for_only_when_wanted_and_told_only_of_our_messages(
         }
     }
 }
+
+#[tokio::test]
+async fn a_long_frame_is_read_elsewhere_and_keeps_its_place() {
+    let peer = Peer::new().await;
+    let gateway = peer.source(Interests::default()).await;
+    let (mut wire, mut told) = peer.session(&gateway).await;
+    wire.message(2, 60, &[1]).await;
+    let data = json!({"id": "61", "channel_id": "500", "guild_id": "400", "content": "x".repeat(2 * super::IN_PLACE_MAX),
+        "mentions": [{"id": "1", "username": "x"}], "author": {"id": "777", "username": "ann"}});
+    wire.dispatch("MESSAGE_CREATE", 3, &data).await;
+    wire.message(4, 62, &[1]).await;
+    for (sequence, id) in [(2, "60"), (3, "61"), (4, "62")] {
+        assert_eq!(incoming(&mut told).await, (sequence, id.to_owned()));
+    }
+}

@@ -13,6 +13,8 @@ use crate::ports::{Bucket, PostError, PostReply, PostResult};
 
 /// The largest answer that is read. A hundred messages with everything attached stay below it.
 const MAX_BODY: usize = 8 * 1024 * 1024;
+/// The largest answer that refuses something and is read; what is longer counts for its status alone.
+const MAX_REFUSAL: usize = 64 * 1024;
 /// The longest text of Discord that goes into an error, in characters.
 const MAX_WORDS: usize = 300;
 /// The longest wait that is believed.
@@ -113,10 +115,11 @@ impl RestResponse {
         let bucket = bucket(headers);
         let retry_after = seconds(headers, "retry-after").or_else(|| seconds(headers, "x-ratelimit-reset-after"));
         let global = headers.get("x-ratelimit-global").is_some_and(|value| value != "false");
+        let most = if status.is_success() { MAX_BODY } else { MAX_REFUSAL };
         let mut body = Vec::new();
         let body = loop {
             match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() > MAX_BODY => {
+                Ok(Some(chunk)) if body.len() + chunk.len() > most => {
                     break Err(PostError::Unsure("the answer of discord is too large".to_owned()));
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
@@ -171,6 +174,11 @@ impl RestResponse {
         }
         let Message { id } = self.json()?;
         Ok(self.reply(PostResult::Message(events::message_id(id))))
+    }
+
+    /// The body, taken out.
+    pub(super) fn take_body(&mut self) -> Vec<u8> {
+        std::mem::replace(&mut self.body, Ok(Vec::new())).unwrap_or_default()
     }
 
     fn bytes(&self) -> &[u8] {

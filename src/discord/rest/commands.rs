@@ -13,7 +13,7 @@ use crate::domain::locale::{InEach, Locale};
 use crate::domain::outgoing::Piece;
 use crate::ports::{PostError, PostReply, PostResult};
 
-/// Only whoever ran the command sees the answer.
+/// The flag of an answer that only the caller of the command sees.
 const EPHEMERAL: u32 = 1 << 6;
 /// The longest name or value of a choice, in characters.
 const CHOICE_MAX: usize = 100;
@@ -165,7 +165,7 @@ impl Rest {
         }
     }
 
-    /// What stands in the place of the first answer from then on. Only its caller sees it, so it notifies nobody.
+    /// What stands in the place of the first answer from then on. Only its caller sees it, so it notifies no one.
     pub(super) async fn respond(&self, to: &Callback, piece: &Piece) -> Result<PostReply, PostError> {
         let application = number(&to.application).ok_or_else(|| foreign("the application"))?;
         let path = format!("/webhooks/{application}/{}/messages/@original", token(to)?);

@@ -16,7 +16,7 @@ use crate::ports::{PostError, PostReply, PostResult};
 const REASON: HeaderName = HeaderName::from_static("x-audit-log-reason");
 /// The longest such reason, in characters.
 const REASON_MAX: usize = 512;
-/// Discord's codes for somebody, or a community, that is not there: unknown guild, unknown member, unknown user.
+/// Discord's codes for a member or a guild that is not there: unknown guild, unknown member, unknown user.
 const ABSENT: [u32; 3] = [10_004, 10_007, 10_013];
 
 impl Rest {
@@ -60,7 +60,7 @@ fn id(text: &str) -> Result<u64, PostError> {
     number(text).ok_or_else(|| foreign("an id"))
 }
 
-/// Somebody who is not there is no failure.
+/// A member who is not there is no failure.
 fn absent(error: RestError) -> Result<PostReply, PostError> {
     if error.code().is_some_and(|code| ABSENT.contains(&code)) {
         return Ok(PostReply { result: PostResult::Absent, bucket: None });

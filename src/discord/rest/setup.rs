@@ -24,7 +24,7 @@ pub struct Roles(HashMap<String, RoleRights>);
 pub enum RoleRights {
     /// Give it and take it.
     Grant,
-    /// Nothing, for want of Manage Roles.
+    /// None: Manage Roles is missing.
     NotAllowed,
     /// Nothing, because no role of ours stands above it.
     TooHigh,

@@ -305,3 +305,10 @@ fn the_word_before_the_token_is_optional() {
     access.token = format!(" Bot {TOKEN}\n").into();
     assert_eq!(bare_token(&access), TOKEN);
 }
+
+#[tokio::test]
+async fn a_refusal_without_end_counts_for_its_status() {
+    let endless = json!({"code": 50_013, "message": "x".repeat(200 * 1024)}).to_string();
+    let (outcome, _) = one(create(None), answer(403, "", &endless)).await;
+    assert!(matches!(outcome, Err(PostError::Rejected { reason: Rejection::Unexplained, .. })), "{outcome:?}");
+}

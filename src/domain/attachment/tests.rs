@@ -1,4 +1,5 @@
 use super::*;
+use crate::cost;
 use crate::domain::completion::Role;
 
 fn file(name: &str, mime: &str, size: u64) -> Attachment {
@@ -162,4 +163,35 @@ fn who_cannot_see_is_told_of_pictures_in_words() {
     assert!(
         item.text_for(false).ends_with("[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]")
     );
+}
+
+#[test]
+fn a_file_of_text_is_shown_in_one_slice() {
+    let files = |size: usize| {
+        vec![b"\n".repeat(size), b"word\t\x07 ".repeat(size / 7), "\u{200b}\u{202e}".as_bytes().repeat(size / 6)]
+    };
+    let file = file("notes.txt", "text/plain", 1);
+    let most = usize::try_from(MAX_TEXTS_BYTES).unwrap();
+    cost::fits_a_slice(most, files, |files| {
+        for bytes in files {
+            drop(read(&file, Plan::Text, bytes));
+        }
+    });
+}
+
+#[test]
+fn a_picture_is_looked_at_and_not_read() {
+    let pictures = |size: usize| {
+        // Segments that lead nowhere, before the one with the measures.
+        let jpeg = [b"\xff\xd8".to_vec(), b"\xff\xe0\x00\x02".repeat(size / 4)].concat();
+        let gif = [b"GIF89a\x01\x00\x01\x00".to_vec(), vec![0; size]].concat();
+        let webp = [b"RIFF\xff\xff\xff\x7fWEBPVP8X".to_vec(), vec![0; size]].concat();
+        vec![jpeg, gif, webp, [png(1, 1), vec![0; size]].concat()]
+    };
+    let file = file("cat.png", "image/png", 1);
+    cost::grows_linearly(64 * 1024, pictures, |pictures| {
+        for bytes in pictures {
+            drop(read(&file, Plan::Picture, bytes));
+        }
+    });
 }

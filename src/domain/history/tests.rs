@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost;
 use crate::domain::ids::Door;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -239,4 +240,23 @@ fn words_of_others_are_found_and_forgotten_alone() {
     assert_eq!(history.entries().len(), 6, "it was asked later");
     history.forget_asked_by(&bob(), Timestamp(2_000));
     assert_eq!(said(&history), ["mine", "to me", "mine again", "to me again"]);
+}
+
+#[test]
+fn a_stored_history_costs_in_proportion_to_its_length() {
+    let stored = |size: usize| {
+        let all = |one: &str| format!("[{}]", vec![one; size / 64].join(","));
+        vec![
+            all(r#"{"role":"user","content":"hello","timestamp":1.5}"#),
+            all(r#"{"role":"system","content":"x"}"#),
+            all("{}"),
+            "[".repeat(size),
+            format!("[\"{}\"]", "\\u00e9".repeat(size / 6)),
+        ]
+    };
+    cost::grows_linearly(8 * 1024, stored, |stored| {
+        for text in &stored {
+            drop(History::parse(text));
+        }
+    });
 }

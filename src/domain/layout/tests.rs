@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost;
 use crate::domain::outgoing::Card;
 use crate::domain::split::is_blank;
 
@@ -86,11 +87,8 @@ fn no_answer_fills_more_than_ten_messages() {
 
 #[test]
 fn what_is_not_shown_costs_nothing() {
-    use crate::domain::steps::steps_of;
-
-    let (long, longer) = ("word ".repeat(1_000), "word ".repeat(100_000));
-    let cost = |words: &str| steps_of(|| drop(lay_out(&[text(words)], &Capabilities::text_only(100))));
-    assert_eq!(cost(&long), cost(&longer));
+    let long = |size: usize| [text(&"word ".repeat(size))];
+    cost::stays_flat(1_000, long, |parts| drop(lay_out(&parts, &Capabilities::text_only(100))));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::window_log::{Entry, WindowLog};
-use super::{Answer, ENTRIES_MAX, Member, Request, Step};
+use super::{Decision, ENTRIES_MAX, Member, Request, Step};
 use crate::domain::ids::{self, Timestamp};
 use crate::domain::keys;
 
@@ -60,7 +60,7 @@ pub struct Changes {
 
 impl MemberWindows {
     /// Does one step by what is known here. What it changed waits to be kept elsewhere.
-    pub fn decide(&mut self, now: Timestamp, request: &Request) -> Answer {
+    pub fn decide(&mut self, now: Timestamp, request: &Request) -> Decision {
         let number = self.number();
         let reads = matches!(request.step, Step::Read(_));
         if reads && !self.pages.contains_key(&request.member) {

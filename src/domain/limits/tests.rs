@@ -50,16 +50,16 @@ impl Oracle {
         (held < limits.messages as usize, limits.tokens > 0 && used + tokens <= limits.tokens)
     }
 
-    fn reserve(&mut self, now: u64, number: u32, tokens: u64, limits: Limits) -> Answer {
+    fn reserve(&mut self, now: u64, number: u32, tokens: u64, limits: Limits) -> Decision {
         if self.0.get(&number).is_some_and(|held| held.at + WINDOW > now) {
-            return Answer::Admitted;
+            return Decision::Admitted;
         }
         // Two cut estimates together are always more than the limit.
         let tokens = if 2 * tokens > limits.tokens + 2 { limits.tokens / 2 + 1 } else { tokens }.min(limits.tokens);
         let (few, little) = self.fits(now, tokens, limits, false);
         if few && little {
             self.0.insert(number, Held { at: now, tokens, open: true, settled: false });
-            return Answer::Admitted;
+            return Decision::Admitted;
         }
         // The first moment at which anything changes and it fits.
         let mut ends: Vec<u64> = self.live(now).map(|held| held.at + WINDOW).collect();
@@ -73,7 +73,7 @@ impl Oracle {
             true => Basis::OpenTurns,
         };
         let tier = if little || (!few && any_left) { Tier::Messages } else { Tier::Tokens };
-        Answer::Refused(Refusal { tier, retry_after, basis })
+        Decision::Refused(Refusal { tier, retry_after, basis })
     }
 
     fn settle(&mut self, now: u64, number: u32, tokens: Option<u64>) {
@@ -144,7 +144,7 @@ fn steps(seed: u64, many: u32) {
                 let (cancels, tokens) = (chance.below(4) == 0, Some(chance.below(90)).filter(|tokens| *tokens > 9));
                 for _ in 0..=chance.below(2) {
                     let step = if cancels { Step::Cancel(turn(known)) } else { Step::Settle(turn(known), tokens) };
-                    assert_eq!(log.step(Timestamp(now), &request(step)).0, Answer::Done);
+                    assert_eq!(log.step(Timestamp(now), &request(step)).0, Decision::Done);
                 }
                 if cancels { oracle.cancel(now, known) } else { oracle.settle(now, known, tokens) }
             }
@@ -165,7 +165,7 @@ fn ask(log: &mut WindowLog, oracle: &mut Oracle, now: u64, asked: &Request, writ
     let live = oracle.live(now).count();
     assert_eq!(log.entries().len(), live, "nothing leaks and nothing is lost");
     match answer {
-        Answer::Admitted => {
+        Decision::Admitted => {
             writer.open.push(number);
             if writer.open.len() > 20 {
                 // Whoever died settles nothing.
@@ -174,7 +174,7 @@ fn ask(log: &mut WindowLog, oracle: &mut Oracle, now: u64, asked: &Request, writ
             let used: u64 = oracle.live(now).map(|held| held.tokens).sum();
             assert!(changed && live <= ask.limits.messages as usize && used <= ask.limits.tokens);
         }
-        Answer::Refused(refusal) => {
+        Decision::Refused(refusal) => {
             assert!(!changed && log.entries().len() <= before, "a refusal adds nothing");
             let Some(wait) = refusal.retry_after else {
                 assert!(ask.limits.messages == 0 || ask.limits.tokens == 0);
@@ -183,10 +183,10 @@ fn ask(log: &mut WindowLog, oracle: &mut Oracle, now: u64, asked: &Request, writ
             let at = now + ids_millis(wait);
             assert!(at > now && at <= now + WINDOW);
             let early = log.clone().step(Timestamp(at - 1), asked).0;
-            assert!(matches!(early, Answer::Refused(_)), "a millisecond too early");
-            assert_eq!(log.clone().step(Timestamp(at), asked).0, Answer::Admitted, "exactly then");
+            assert!(matches!(early, Decision::Refused(_)), "a millisecond too early");
+            assert_eq!(log.clone().step(Timestamp(at), asked).0, Decision::Admitted, "exactly then");
         }
-        Answer::Done | Answer::Used(_) => panic!("{answer:?}"),
+        Decision::Done | Decision::Used(_) => panic!("{answer:?}"),
     }
 }
 
@@ -228,12 +228,12 @@ fn five_at_once_let_at_most_one_run_over() {
     let admitted: Vec<u32> = [58_u64, 175, 150, 140, 140]
         .into_iter()
         .zip(0..)
-        .filter(|(tokens, number)| log.step(Timestamp(7), &reserve(*number, *tokens, limits)).0 == Answer::Admitted)
+        .filter(|(tokens, number)| log.step(Timestamp(7), &reserve(*number, *tokens, limits)).0 == Decision::Admitted)
         .map(|(_, number)| number)
         .collect();
     assert_eq!(admitted, [0]);
     log.step(Timestamp(8), &request(Step::Settle(turn(0), Some(175))));
-    let Answer::Refused(refusal) = log.step(Timestamp(9), &reserve(9, 1, limits)).0 else { panic!() };
+    let Decision::Refused(refusal) = log.step(Timestamp(9), &reserve(9, 1, limits)).0 else { panic!() };
     assert_eq!((refusal.tier, refusal.basis), (Tier::Tokens, Basis::Use));
     assert_eq!(refusal.retry_after, Some(Duration::from_millis(998)), "the debt goes when it ages out");
 }
@@ -242,11 +242,11 @@ fn five_at_once_let_at_most_one_run_over() {
 fn a_small_limit_lets_a_single_message_through() {
     let mut log = WindowLog::default();
     let limits = Limits { messages: 3, tokens: 10 };
-    assert_eq!(log.step(Timestamp(0), &reserve(1, 5_000, limits)).0, Answer::Admitted);
-    let Answer::Refused(refusal) = log.step(Timestamp(0), &reserve(2, 5_000, limits)).0 else { panic!() };
+    assert_eq!(log.step(Timestamp(0), &reserve(1, 5_000, limits)).0, Decision::Admitted);
+    let Decision::Refused(refusal) = log.step(Timestamp(0), &reserve(2, 5_000, limits)).0 else { panic!() };
     assert_eq!(refusal.basis, Basis::OpenTurns, "an estimate alone is no breach");
     let none = Limits { messages: 3, tokens: 0 };
-    let Answer::Refused(refusal) = WindowLog::default().step(Timestamp(0), &reserve(3, 0, none)).0 else { panic!() };
+    let Decision::Refused(refusal) = WindowLog::default().step(Timestamp(0), &reserve(3, 0, none)).0 else { panic!() };
     assert_eq!((refusal.retry_after, refusal.basis), (None, Basis::Use));
 }
 
@@ -260,7 +260,7 @@ fn an_estimate_takes_just_over_half_of_a_limit_at_most() {
     let limits = Limits { messages: 15, tokens: 20_000 };
     let mut log = WindowLog::default();
     for (number, tokens) in [(1, 900), (2, 980), (3, 1_000)] {
-        assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Answer::Admitted, "{number}");
+        assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Decision::Admitted, "{number}");
         log.step(Timestamp(0), &request(Step::Settle(turn(number), Some(tokens))));
     }
     assert_eq!(log.used(None), Used { messages: 3, tokens: 2_880, wait: None });
@@ -272,7 +272,7 @@ fn a_breach_rests_on_settled_use_alone() {
     let mut log = WindowLog::default();
     let refused = |log: &mut WindowLog, number, tokens| match log.step(Timestamp(9), &reserve(number, tokens, limits)).0
     {
-        Answer::Refused(refusal) => (refusal.tier, refusal.basis),
+        Decision::Refused(refusal) => (refusal.tier, refusal.basis),
         other => panic!("{other:?}"),
     };
     // What a turn took that nobody measured stays an estimate.
@@ -289,7 +289,7 @@ fn a_breach_rests_on_settled_use_alone() {
     log.step(Timestamp(5), &reserve(1, 400, limits));
     log.step(Timestamp(6), &request(Step::Settle(turn(1), Some(999))));
     assert_eq!(refused(&mut log, 2, 2), (Tier::Tokens, Basis::Remainder), "one token is left");
-    assert_eq!(log.step(Timestamp(9), &reserve(2, 1, limits)).0, Answer::Admitted);
+    assert_eq!(log.step(Timestamp(9), &reserve(2, 1, limits)).0, Decision::Admitted);
     log.step(Timestamp(9), &request(Step::Settle(turn(2), Some(1))));
     assert_eq!(refused(&mut log, 3, 1), (Tier::Tokens, Basis::Use));
 }
@@ -302,9 +302,10 @@ fn the_exempt_are_counted_and_bounded() {
         if let Step::Reserve(ask) = &mut asked.step {
             ask.exempt = true;
         }
-        assert_eq!(log.step(Timestamp(u64::from(number) / 10), &asked).0, Answer::Admitted);
+        assert_eq!(log.step(Timestamp(u64::from(number) / 10), &asked).0, Decision::Admitted);
     }
-    let Answer::Used(used) = log.step(Timestamp(150), &request(Step::Read(Limits { messages: 2, tokens: 3 }))).0 else {
+    let Decision::Used(used) = log.step(Timestamp(150), &request(Step::Read(Limits { messages: 2, tokens: 3 }))).0
+    else {
         panic!()
     };
     assert_eq!((used.messages, used.tokens), (1_000, 7_000));
@@ -316,9 +317,9 @@ fn absurd_figures_are_clamped() {
     let mut log = WindowLog::default();
     let limits = Limits { messages: u32::MAX, tokens: u64::MAX };
     for number in 0..1_000 {
-        assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Answer::Admitted);
+        assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Decision::Admitted);
         log.step(Timestamp(0), &request(Step::Settle(turn(number), Some(u64::MAX))));
     }
-    let Answer::Refused(refusal) = log.step(Timestamp(0), &reserve(1_000, 1, limits)).0 else { panic!() };
+    let Decision::Refused(refusal) = log.step(Timestamp(0), &reserve(1_000, 1, limits)).0 else { panic!() };
     assert_eq!(refusal.tier, Tier::Messages, "a boundless limit counts as a thousand");
 }

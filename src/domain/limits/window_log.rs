@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Answer, Basis, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, estimate_max,
+    Basis, Decision, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, estimate_max,
 };
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::keys;
@@ -70,16 +70,16 @@ impl WindowLog {
     }
 
     /// Does one step; true with it when an entry came, changed or went by it.
-    pub fn step(&mut self, now: Timestamp, request: &Request) -> (Answer, bool) {
+    pub fn step(&mut self, now: Timestamp, request: &Request) -> (Decision, bool) {
         let window = request.window;
         self.refresh(now, window);
         match &request.step {
             Step::Reserve(ask) => self.reserve(now, window, ask),
-            Step::Settle(turn, tokens) => (Answer::Done, self.settle(turn, *tokens)),
-            Step::Cancel(turn) => (Answer::Done, self.cancel(turn)),
+            Step::Settle(turn, tokens) => (Decision::Done, self.settle(turn, *tokens)),
+            Step::Cancel(turn) => (Decision::Done, self.cancel(turn)),
             Step::Read(limits) => {
                 let wait = self.refusal(now, window, 1, *limits).and_then(|refusal| refusal.retry_after);
-                (Answer::Used(self.used(wait)), false)
+                (Decision::Used(self.used(wait)), false)
             }
         }
     }
@@ -123,16 +123,16 @@ impl WindowLog {
         self.entries.drain(..over);
     }
 
-    fn reserve(&mut self, now: Timestamp, window: Duration, ask: &Reservation) -> (Answer, bool) {
+    fn reserve(&mut self, now: Timestamp, window: Duration, ask: &Reservation) -> (Decision, bool) {
         let turn = keys::limit_turn(&ask.turn);
         if self.position(&turn).is_some() {
-            return (Answer::Admitted, false);
+            return (Decision::Admitted, false);
         }
         let mut tokens = ask.tokens.min(TOKENS_MAX);
         if !ask.exempt {
             tokens = tokens.min(estimate_max(ask.limits.tokens));
             if let Some(refusal) = self.refusal(now, window, tokens, ask.limits) {
-                return (Answer::Refused(refusal), false);
+                return (Decision::Refused(refusal), false);
             }
         }
         let lease = Timestamp(now.0.saturating_add(ids::millis(ask.lease)));
@@ -144,7 +144,7 @@ impl WindowLog {
             state: EntryState::Open(lease),
         });
         self.trim();
-        (Answer::Admitted, true)
+        (Decision::Admitted, true)
     }
 
     fn settle(&mut self, turn: &TurnId, tokens: Option<u64>) -> bool {

@@ -102,6 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cost;
 
     #[test]
     fn marks_that_are_none_stay_as_they_are() {
@@ -146,5 +147,22 @@ mod tests {
         assert_eq!(fill("<{user}>", &hidden), "<Ada>", "names are shown as people see them");
         assert_eq!(fill("until {until}", &Filling::default()), "until a moderator lifts it");
         assert_eq!(moment(Timestamp(u64::MAX)).len(), "9999-12-30 22:00 UTC".len());
+    }
+
+    #[test]
+    fn any_text_costs_in_proportion_to_its_length() {
+        let texts = |size: usize| {
+            vec![
+                "{".repeat(size),
+                "{user}".repeat(size / 6),
+                "<t:".repeat(size / 3),
+                format!("<t:{}", "1".repeat(size)),
+            ]
+        };
+        cost::grows_linearly(2 * 1024, texts, |texts| {
+            for text in &texts {
+                drop((fill(text, &Filling::default()), spelled_out(text, Timestamp(1))));
+            }
+        });
     }
 }

@@ -23,7 +23,7 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Nobody asks in this place: for whoever wants to know what would be told there.
+    /// No person asks: for a preview of the prompt of a place.
     #[must_use]
     pub const fn nobody(place: &'a Place) -> Self {
         Self { place, parent: None, guild: None, person: "0", name: "nobody", now: Timestamp(0) }

@@ -320,7 +320,7 @@ fn nasty(size: usize) -> Vec<String> {
 #[test]
 fn making_sense_of_an_answer_costs_in_proportion_to_it() {
     let schema = schema();
-    cost::grows_linearly(1024, nasty, |answers| {
+    cost::grows_linearly(512, nasty, |answers| {
         for answer in &answers {
             drop(schema.read(answer));
         }
@@ -329,7 +329,7 @@ fn making_sense_of_an_answer_costs_in_proportion_to_it() {
 
 #[test]
 fn saving_the_words_of_an_answer_costs_in_proportion_to_it() {
-    cost::grows_linearly(1024, nasty, |answers| {
+    cost::grows_linearly(512, nasty, |answers| {
         for answer in &answers {
             drop((salvage::plain_text(answer), salvage::spoken(answer)));
         }

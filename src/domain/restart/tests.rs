@@ -47,6 +47,19 @@ fn one_restart_too_many_within_the_period_escalates() {
 }
 
 #[test]
+fn what_others_caused_is_not_counted_and_waits_longer() {
+    let mut history = History::default();
+    for (at, expected) in [(0, 1), (1, 2), (3, 4), (7, 8), (15, 16), (31, 30), (61, 30)] {
+        assert_eq!(history.record(&LAW, Exit::Poison, seconds(at), 1.0), after(expected));
+    }
+    assert_eq!(history.record(&LAW, Exit::Failure, seconds(91), 1.0), after(5), "the first one that counts");
+    let slow = RestartPolicy { backoff: Backoff { base: seconds(60), cap: seconds(60) }, ..LAW };
+    assert_eq!(History::default().record(&slow, Exit::Poison, seconds(0), 1.0), after(60));
+    let never = RestartPolicy { restart: Restart::Temporary, ..LAW };
+    assert_eq!(History::default().record(&never, Exit::Poison, seconds(0), 1.0), RestartDecision::Leave);
+}
+
+#[test]
 fn waits_double_up_to_the_cap_and_start_anew_after_a_calm_period() {
     let patient = RestartPolicy { intensity: Intensity { restarts: MAX_REMEMBERED, ..LAW.intensity }, ..LAW };
     assert_eq!(judge(&patient, &[0, 1, 3, 7, 12]), [after(1), after(2), after(4), after(5), after(5)]);

@@ -10,14 +10,14 @@ use crate::domain::ids::{self, Timestamp};
 /// role was seen.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is in force and what is next. A community has one deed at a time: its roles have one budget, and what is refused once
+/// What is in force and what is next. A community has one action at a time: its roles have one budget, and what is refused once
 /// is refused to all.
 #[derive(Debug, Default)]
 pub struct Restrictions {
     entries: HashMap<Member, Entry>,
-    /// When something has to be done about whom; those with a deed under way are not in it.
+    /// When something has to be done about whom; those with a action under way are not in it.
     next: BTreeSet<(Timestamp, Member)>,
-    /// Communities with a deed under way.
+    /// Communities with a action under way.
     busy: HashSet<String>,
     /// Who was crossed out since records were last taken over.
     ended: HashSet<Member>,
@@ -224,12 +224,12 @@ impl Restrictions {
     }
 
     /// None are in force.
-    #[must_use]
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many deeds are under way.
+    /// How many actions are under way.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.busy.len()

@@ -67,29 +67,6 @@ fn the_first_parts_are_those_of_the_whole() {
 }
 
 #[test]
-fn the_cost_of_any_text_is_linear() {
-    use crate::domain::steps::assert_linear;
-
-    type Input = (&'static str, fn(usize) -> String);
-    let inputs: [Input; 9] = [
-        ("letters", |size| "a".repeat(size)),
-        ("words", |size| "word ".repeat(size / 5)),
-        ("one grapheme", |size| format!("z{}", "\u{301}".repeat(size / 2))),
-        ("flags", |size| "🇩🇪".repeat(size / 8)),
-        ("flags and backticks", |size| "🇩🇪`".repeat(size / 9)),
-        ("marks and backticks", |size| format!("`{}", "\u{301}`".repeat(size / 3))),
-        ("fences", |size| "```\n".repeat(size / 4)),
-        ("a fence without an end", |size| format!("```{}", "a".repeat(size))),
-        ("blanks in a block", |size| format!("```\nx{}y", " ".repeat(size))),
-    ];
-    for (name, input) in inputs {
-        for limit in [20, 2_000] {
-            assert_linear(name, input, |text| drop(split(text, limit)));
-        }
-    }
-}
-
-#[test]
 fn a_block_that_was_never_closed_is_closed() {
     assert_eq!(split("see ```js\nlet a", 100), ["see ```js\nlet a\n```"]);
 }
@@ -188,7 +165,30 @@ proptest! {
 }
 
 #[test]
-fn cutting_costs_in_proportion_to_the_text() {
+fn the_cost_of_any_text_is_linear() {
+    let texts = |size: usize| {
+        vec![
+            "a".repeat(size),
+            "word ".repeat(size / 5),
+            format!("z{}", "\u{301}".repeat(size / 2)),
+            "🇩🇪".repeat(size / 8),
+            "🇩🇪`".repeat(size / 9),
+            format!("`{}", "\u{301}`".repeat(size / 3)),
+            "```\n".repeat(size / 4),
+            format!("```{}", "a".repeat(size)),
+            format!("```\nx{}y", " ".repeat(size)),
+            "```rs\nlet a = 1;\n```` x. \u{200d}e\u{301}".repeat(size / 32),
+        ]
+    };
+    cost::grows_linearly(512, texts, |texts| {
+        for text in &texts {
+            drop((split(text, 20), split(text, 2_000)));
+        }
+    });
+}
+
+#[test]
+fn what_one_answer_shows_is_cut_in_one_slice() {
     let text = |size: usize| "```rs\nlet a = 1;\n```` x. \u{200d}e\u{301}".repeat(size / 32);
-    cost::grows_linearly(4 * 1024, text, |text| drop(split(&text, 2_000)));
+    cost::fits_a_slice(11 * 2_000, text, |text| drop(split_at_most(&text, 2_000, 11)));
 }

@@ -1,4 +1,4 @@
-//! Makes one assistant message of the deltas of a stream. Fields that nobody here knows are kept, so that the message can be
+//! Makes one assistant message of the deltas of a stream. Unknown fields are kept, so that the message can be
 //! echoed to its provider as if it had come in one piece.
 //!
 //! Lists are bounded, and an item finds the one that it goes on with by its number, so that no delta costs more than its length.

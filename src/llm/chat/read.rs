@@ -1,4 +1,4 @@
-//! Reads a chat completion as leniently as providers write them. Nothing here fails for a field that nobody needs.
+//! Reads a chat completion as leniently as providers write them. Nothing here fails for a field that is not used.
 
 use serde_json::{Map, Value, json};
 
@@ -79,7 +79,7 @@ pub(super) fn text_of(content: Option<&Value>) -> (String, Option<String>) {
             let refusal = parts.iter().find_map(|part| part.get("refusal")?.as_str()).map(str::to_owned);
             (text, refusal)
         }
-        // Some servers parse a JSON answer for us, although nobody asked them to.
+        // Some servers parse a JSON answer, although no request asks for it.
         Some(other) => (other.to_string(), None),
     }
 }
@@ -94,7 +94,7 @@ fn text_of_part(part: &Value) -> Option<&str> {
     }
 }
 
-/// The tools that a message wants to have run. Arguments that came parsed are written down again.
+/// The tool calls of a message. Arguments that came parsed are serialised again.
 fn calls_of(message: &Value) -> Vec<ToolCall> {
     let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();

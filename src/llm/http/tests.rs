@@ -1,6 +1,7 @@
 use http::HeaderValue;
 
 use super::*;
+use crate::cost;
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
@@ -79,4 +80,38 @@ async fn a_long_answer_is_parsed_off_the_task() {
     tokio::pin!(parsing);
     assert!(futures_util::poll!(parsing.as_mut()).is_pending());
     assert!(parsing.await.is_ok() && whole(b"{}".to_vec()).await.is_ok());
+}
+
+/// Bodies of one piece in every shape.
+fn bodies(size: usize) -> Vec<String> {
+    vec![
+        "[".repeat(size),
+        "{\"a\":".repeat(size / 5),
+        format!("{{\"choices\":[{}]}}", vec!["{}"; size / 3].join(",")),
+        format!("{{\"error\":{{\"message\":\"{}\"}}}}", "litellm.".repeat(size / 8)),
+        format!("{{{}\"x\":1}}", "\"x\":[1],".repeat(size / 8)),
+        format!("{{\"a\":\"{}\"}}", "\\n".repeat(size / 2)),
+        " ".repeat(size),
+    ]
+}
+
+#[test]
+fn a_whole_answer_costs_in_proportion_to_its_length() {
+    cost::grows_linearly(4 * 1024, bodies, |bodies| {
+        for body in &bodies {
+            drop(parsed(body.as_bytes()));
+        }
+    });
+}
+
+#[test]
+fn the_longest_answer_that_is_parsed_in_place_fits_a_slice() {
+    let body = |size: usize| format!("{{\"choices\":[{}]}}", vec!["{}"; size / 3].join(","));
+    cost::fits_a_slice(LONG_ANSWER, body, |body| drop(parsed(body.as_bytes())));
+}
+
+#[test]
+fn the_longest_refusal_that_is_read_fits_a_slice() {
+    let body = |size: usize| bodies(size).swap_remove(3);
+    cost::fits_a_slice(ERROR_BYTES, body, |body| drop(refused(StatusCode::BAD_REQUEST, None, body.as_bytes())));
 }

@@ -1,5 +1,6 @@
 //! Reads the rows of one `models.json`. Unknown fields are left alone: the format is shared with other programs.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -92,13 +93,15 @@ pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Cont
     }
     let families = shape.families.map(|list| families(file.path, &list, errors));
     let mut drafts: Vec<Draft> = Vec::new();
+    let mut keys = HashSet::new();
     for (key, value) in shape.models.0 {
         let place = format!("{}: row {key}", file.path);
         if key.trim().is_empty() {
             errors.push(format!("{place}: the key is empty; give the row a name"));
-        } else if drafts.iter().any(|draft| draft.row.key == key) {
+        } else if keys.contains(&key) {
             errors.push(format!("{place}: is there twice; rename or remove one"));
         } else if let Value::Object(map) = &value {
+            keys.insert(key.clone());
             drafts.push(draft(key, timeout, Fields { place, map, errors }));
         } else {
             errors.push(format!("{place}: must be an object; write {{\"model_id\": \"...\"}}"));

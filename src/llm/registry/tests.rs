@@ -248,3 +248,19 @@ fn secrets_do_not_show_in_debug() {
     let shown = format!("{registry:?} {:?}", default_row("m"));
     assert!(!shown.contains("sk-lite") && !shown.contains("sk-default"), "{shown}");
 }
+
+#[test]
+fn a_file_of_rows_costs_in_proportion_to_its_length() {
+    let files = |size: usize| {
+        let all = |one: &dyn Fn(usize) -> String| (0..size / 64).map(one).collect::<Vec<_>>().join(",");
+        let chain = all(&|row| format!(r#""r{row}":{{"host":"http://h","fallback":["r{}"]}}"#, row + 1));
+        let same = all(&|_| r#""r":{"host":"http://h"}"#.to_owned());
+        let wrong = all(&|row| format!(r#""r{row}":{{"temperature":9,"fallback":["x{row}"]}}"#));
+        [chain, same, wrong].map(|rows| format!(r#"{{"version":1,"models":{{{rows}}}}}"#))
+    };
+    crate::cost::grows_linearly(4 * 1024, files, |files| {
+        for text in &files {
+            drop(built(text, "r0"));
+        }
+    });
+}

@@ -317,6 +317,37 @@ fn lines_of_data_without_an_end_cost_in_proportion_to_their_length() {
 }
 
 #[test]
+fn a_frame_of_any_shape_costs_in_proportion_to_its_length() {
+    let frames = |size: usize| {
+        let whole = |inside: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{inside}}}]}}\n\n{STOP}");
+        vec![
+            whole(&format!("{{\"content\":[{}]}}", "0,".repeat(size / 2) + "0")),
+            whole(&format!("{{\"content\":\"{}\"}}", "\\u00e9".repeat(size / 6))),
+            whole(&format!(
+                "{{{}\"x\":1}}",
+                (0..size / 16).map(|key| format!("\"key{key}\":[1],")).collect::<String>()
+            )),
+            format!("data: {}\n\n", "[".repeat(size)),
+            format!("data: {}\n\n", "{\"a\":".repeat(size / 5)),
+        ]
+    };
+    cost::grows_linearly(4 * 1024, frames, |frames| {
+        for frame in frames {
+            drop(driven(run(pieces([frame]))));
+        }
+    });
+}
+
+#[test]
+fn the_longest_frame_that_is_parsed_in_place_fits_a_slice() {
+    let frame = |size: usize| {
+        let numbers = "0,".repeat(size / 2 - 32) + "0";
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":[{numbers}]}}}}]}}\n\n")
+    };
+    cost::fits_a_slice(LONG_ANSWER, frame, |frame| drop(driven(run(pieces([frame])))));
+}
+
+#[test]
 fn blanks_before_an_answer_cost_in_proportion_to_their_number() {
     let blanks = |size: usize| vec![" "; size];
     cost::grows_linearly(1024, blanks, |blanks| drop(driven(run(pieces(blanks)))));

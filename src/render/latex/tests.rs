@@ -1,6 +1,7 @@
 use tokio::time::Instant;
 
 use super::*;
+use crate::cost;
 
 fn pixels(formula: &str) -> Pixmap {
     Pixmap::decode_png(&draw(formula).unwrap_or_else(|reason| panic!("{formula}: {reason}"))).unwrap()
@@ -207,4 +208,29 @@ async fn many_at_once_are_drawn_one_after_the_other() {
     assert!(drawn.iter().all(|png| png.as_ref().is_ok_and(|png| png.starts_with(b"\x89PNG"))));
     assert_eq!(latex.slots.available_permits(), AT_ONCE);
     assert!(matches!(latex.formula(r"\frac").await, Err(NotDrawn::Unable(_))));
+}
+
+#[test]
+fn reading_a_formula_costs_in_proportion_to_it() {
+    // What is drawn has as many pixels as a picture may have; before that a formula is read and laid out.
+    let formulas = |size: usize| {
+        vec![
+            "x+".repeat(size / 2),
+            "{".repeat(size),
+            "{".repeat(size / 2) + &"}".repeat(size / 2),
+            "x^{".repeat(size / 3),
+            r"\frac{1}{".repeat(size / 10),
+            r"\left(".repeat(size / 6),
+            r"\begin{matrix}".repeat(size / 14),
+            format!(r"\begin{{matrix}}{}\end{{matrix}}", r"1 & 2 \\ ".repeat(size / 9)),
+            format!(r"\text{{{}}}", "w ".repeat(size / 2)),
+            r"\def\a{b}".repeat(size / 9),
+            "%".repeat(size),
+        ]
+    };
+    cost::grows_linearly(FORMULA_MAX / 8, formulas, |formulas| {
+        for formula in &formulas {
+            drop(laid_out(formula));
+        }
+    });
 }

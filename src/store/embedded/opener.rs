@@ -129,7 +129,7 @@ fn make_tables(database: &Database) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// What is kept here is what people wrote, so nobody else on the machine may read the directory. One that was there before us, or
+/// What is kept here is what people wrote, so no other account of the machine may read the directory. One that was there before us, or
 /// that others may read, is tightened where it is ours; where it is not, that is told and the start goes on.
 fn make_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();

@@ -10,9 +10,9 @@ use crate::domain::keys;
 use crate::domain::limits::member_windows::Changes;
 use crate::domain::limits::window_log::{Entry, EntryState};
 use crate::domain::limits::{
-    Answer, Basis, ENTRIES_MAX, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, member,
+    Basis, Decision, ENTRIES_MAX, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, member,
 };
-use crate::store::{LimitDecision, Ruling};
+use crate::store::{LimitDecision, LimitOutcome};
 
 /// The largest limit that the script is told: all entries at their most stay below it, and it is exact as a number of Lua.
 const LIMIT_MAX: u64 = TOKENS_MAX * ENTRIES_MAX as u64;
@@ -38,13 +38,13 @@ impl LimitScript {
     }
 
     /// One step of the server.
-    pub async fn rule(
+    pub async fn decide_limit(
         &self,
         link: &mut Link,
         request: &Request,
         known: u64,
         changes: Option<&Changes>,
-    ) -> RedisResult<Ruling> {
+    ) -> RedisResult<LimitOutcome> {
         let turns = changes.map(|changes| &changes.turns[..]).unwrap_or_default();
         let told = self.ask(link, (&request.member, request.window), Some(&request.step), known, turned(turns)).await?;
         let (word, now, tier, wait, basis, version, many, much, whole, messages, tokens) = told;
@@ -55,17 +55,17 @@ impl LimitScript {
         };
         let log = whole.then(|| member::read(&messages, &tokens));
         let wait = u64::try_from(wait).ok().map(Duration::from_millis);
-        let answer = match word.as_str() {
-            "admitted" => Answer::Admitted,
+        let decision = match word.as_str() {
+            "admitted" => Decision::Admitted,
             "refused" => {
                 let tier = if tier == "messages" { Tier::Messages } else { Tier::Tokens };
-                Answer::Refused(Refusal { tier, retry_after: wait, basis })
+                Decision::Refused(Refusal { tier, retry_after: wait, basis })
             }
-            "used" => Answer::Used(Used { messages: many, tokens: much, wait }),
-            LOST => return Ok(Ruling::Lost),
-            _ => Answer::Done,
+            "used" => Decision::Used(Used { messages: many, tokens: much, wait }),
+            LOST => return Ok(LimitOutcome::Lost),
+            _ => Decision::Done,
         };
-        Ok(Ruling::Decided(LimitDecision { answer, now: Timestamp(now), version, used: (many, much), log }))
+        Ok(LimitOutcome::Decided(LimitDecision { decision, now: Timestamp(now), version, used: (many, much), log }))
     }
 
     /// Tells the server what was decided while it was away.

@@ -1,5 +1,5 @@
 //! The one connection to a server that all short requests share. Requests of several callers are on their way at once and are
-//! answered in order; whoever stops waiting leaves the others alone.
+//! answered in order; a caller that stops waiting does not disturb the others.
 
 use std::time::Duration;
 

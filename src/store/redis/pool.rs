@@ -53,7 +53,7 @@ impl Pool {
         }
     }
 
-    /// Drops the connections that nobody uses.
+    /// Drops the idle connections.
     pub fn forget_idle(&self) {
         match self {
             Self::One(pool) => drop(pool.retain(|_, _| false)),

@@ -61,7 +61,7 @@ impl Counts {
         }
     }
 
-    /// The batch to hand over, and its number: the last one, as long as nobody knows whether it was taken, else all that waits.
+    /// The batch to hand over, and its number: the last one, as long as its outcome is unknown, else all that waits.
     pub fn hand_over(&mut self, now: Timestamp) -> (Vec<Write>, u64) {
         if self.handed.is_empty() && !self.waiting.is_empty() {
             self.handed = std::mem::take(&mut self.waiting);

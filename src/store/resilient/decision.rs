@@ -12,18 +12,18 @@ use tokio::time::{Instant, timeout};
 use super::shared::Shared;
 use crate::domain::ids::{self, Timestamp};
 use crate::domain::limits::member_windows::{Changes, MemberWindows};
-use crate::domain::limits::{Answer, Member, Request, Step, member};
+use crate::domain::limits::{Decision, Member, Request, Step, member};
 use crate::domain::{keys, panic};
 use crate::ports::{StoreStatus, Write};
-use crate::store::{Backend, BackendError, LimitDecision, Ruling};
+use crate::store::{Backend, BackendError, LimitDecision, LimitOutcome};
 
-/// How long entries that an earlier life wrote down are kept when nobody asks about them: how long their window is, is only
-/// told when somebody does.
+/// How long entries of an earlier life are kept when no request is about them: the length of their window comes with a request
+/// only.
 const LOADED_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is known of members' limits.
 #[derive(Default)]
-pub struct Ruled {
+pub struct KnownLimits {
     /// The entries.
     pub book: MemberWindows,
     /// What earlier lives wrote down was read.
@@ -32,16 +32,16 @@ pub struct Ruled {
     ahead: i64,
 }
 
-impl Ruled {
+impl KnownLimits {
     /// A step was done, with this answer.
-    fn did(&mut self, request: &Request, answer: Answer) {
-        if matches!(request.step, Step::Cancel(_)) || answer == Answer::Admitted {
+    fn did(&mut self, request: &Request, answer: Decision) {
+        if matches!(request.step, Step::Cancel(_)) || answer == Decision::Admitted {
             self.book.did(request);
         }
     }
 }
 
-/// A clock that never jumps, whatever becomes of the wall clock. It begins with that one's time.
+/// A monotonic clock: changes of the wall clock do not move it. It begins with that one's time.
 pub struct Steady {
     wall: Timestamp,
     began: Instant,
@@ -61,13 +61,15 @@ impl Steady {
 }
 
 /// The backend's decision about limits, or one's own while it fails.
-pub async fn rule<B: Backend>(shared: &Shared<B>, request: &Request) -> Answer {
-    let Some((backend, known, changes)) = shared.ruler(&request.member) else { return shared.decide(request) };
+pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> Decision {
+    let Some((backend, known, changes)) = shared.deciding_backend(&request.member) else {
+        return shared.decide(request);
+    };
     let deadline = shared.limits.read;
     let fresh = matches!(request.step, Step::Reserve(_)) && !shared.lock().decision.book.knows(request);
     let asked = async {
         let (answer, lost) = ask(shared, backend.as_ref(), request, known, changes).await?;
-        if !(lost && fresh && answer == Answer::Admitted) {
+        if !(lost && fresh && answer == Decision::Admitted) {
             return Ok(answer);
         }
         // It was admitted beside less than counts: what was lost is told first, and it is asked for again.
@@ -94,16 +96,16 @@ async fn ask<B: Backend>(
     request: &Request,
     known: u64,
     changes: Option<Changes>,
-) -> Result<(Answer, bool), BackendError> {
-    if let Ruling::Decided(decision) = backend.rule(request, known, changes.as_ref()).await? {
-        return Ok((decision.answer, shared.decided(request, known, changes.as_ref(), decision)));
+) -> Result<(Decision, bool), BackendError> {
+    if let LimitOutcome::Decided(decision) = backend.decide_limit(request, known, changes.as_ref()).await? {
+        return Ok((decision.decision, shared.decided(request, known, changes.as_ref(), decision)));
     }
     tracing::debug!(member = %request.member, "the store has lost what it knew of a member; it is told again");
     shared.lock().decision.book.lost(&request.member);
     let all = shared.everything(request);
-    match backend.rule(request, 0, Some(&all)).await? {
-        Ruling::Decided(decision) => Ok((decision.answer, shared.decided(request, 0, Some(&all), decision))),
-        Ruling::Lost => Err(BackendError::Failed("it lost what it was just told".to_owned())),
+    match backend.decide_limit(request, 0, Some(&all)).await? {
+        LimitOutcome::Decided(decision) => Ok((decision.decision, shared.decided(request, 0, Some(&all), decision))),
+        LimitOutcome::Lost => Err(BackendError::Failed("it lost what it was just told".to_owned())),
     }
 }
 
@@ -114,7 +116,7 @@ impl<B: Backend> Shared<B> {
     }
 
     /// Decides by what is known here.
-    pub fn decide(&self, request: &Request) -> Answer {
+    pub fn decide(&self, request: &Request) -> Decision {
         let mut state = self.lock();
         let now = self.steady.now(state.decision.ahead);
         let answer = state.decision.book.decide(now, request);
@@ -127,8 +129,8 @@ impl<B: Backend> Shared<B> {
         answer
     }
 
-    /// The same, after the backend was asked and nobody knows whether it heard.
-    fn decide_instead(&self, request: &Request) -> Answer {
+    /// The same, after a request to the backend whose outcome is unknown.
+    fn decide_instead(&self, request: &Request) -> Decision {
         let answer = self.decide(request);
         self.lock().decision.book.tell_of(request);
         self.dirty.notify_one();
@@ -136,7 +138,7 @@ impl<B: Backend> Shared<B> {
     }
 
     /// The backend, the version of what it is known to have about a member, and what it does not know yet; none while it fails.
-    fn ruler(&self, member: &Member) -> Option<(Arc<B>, u64, Option<Changes>)> {
+    fn deciding_backend(&self, member: &Member) -> Option<(Arc<B>, u64, Option<Changes>)> {
         let state = self.lock();
         let well = state.status == StoreStatus::Ready;
         let backend = state.backend.clone().filter(|_| well)?;
@@ -166,7 +168,7 @@ impl<B: Backend> Shared<B> {
                 false
             }
         };
-        decided.did(request, decision.answer);
+        decided.did(request, decision.decision);
         if decided.book.has_changes() {
             self.dirty.notify_one();
         }

@@ -53,7 +53,7 @@ struct Entry {
     rank: Rank,
     value: Option<String>,
     expires: Option<Timestamp>,
-    /// Dropping it would bring back what somebody asked to delete.
+    /// Dropping it would bring back a deleted value.
     hides: bool,
 }
 

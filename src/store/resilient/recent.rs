@@ -1,5 +1,5 @@
 //! Histories as they were last seen. A conversation that goes on need not ask the backend again for what was written here, where
-//! nobody else writes; and in the time in which the backend cannot be read nothing begins anew, or the short new history would
+//! no other process writes; and in the time in which the backend cannot be read nothing begins anew, or the short new history would
 //! replace the long one afterwards. Plain data, bounded, no waiting.
 
 use std::collections::{BTreeMap, HashMap};
@@ -70,7 +70,7 @@ impl Recent {
         self.entries.get(key).and_then(|entry| entry.living(now))
     }
 
-    /// What was written to a key here, unless its life is over. Where nobody else writes this is what the backend holds, or soon
+    /// What was written to a key here, unless its life is over. Where no other process writes this is what the backend holds, or soon
     /// will.
     pub fn written(&self, key: &str, now: Timestamp) -> Option<String> {
         self.entries.get(key).filter(|entry| entry.written).and_then(|entry| entry.living(now))

@@ -7,7 +7,7 @@ use metrics::gauge;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::decision::{Ruled, Steady};
+use super::decision::{KnownLimits, Steady};
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
 use super::{GATHERED_ENOUGH, Limits};
@@ -42,7 +42,7 @@ pub struct State<B> {
     /// Living entries dropped since the last warning about it.
     pub dropped: usize,
     /// What is known of members' limits.
-    pub decision: Ruled,
+    pub decision: KnownLimits,
 }
 
 /// How far the numbered writes have come.
@@ -87,7 +87,7 @@ impl<B: Backend> Shared<B> {
                 backend: None,
                 reads: true,
                 dropped: 0,
-                decision: Ruled::default(),
+                decision: KnownLimits::default(),
             }),
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
@@ -100,7 +100,7 @@ impl<B: Backend> Shared<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes writes visible. Gives the number to wait for, or none when nobody can promise that they become durable.
+    /// Makes writes visible. Gives the number to wait for, or none when their durability cannot be promised.
     pub fn take(&self, writes: Vec<Write>) -> Option<u64> {
         let mut state = self.lock();
         let now = self.clock.now();
@@ -146,7 +146,7 @@ impl<B: Backend> Shared<B> {
         self.progress.send_modify(|progress| progress.durable = progress.durable.max(through));
     }
 
-    /// The backend failed: whoever waits is told, and memory serves.
+    /// The backend failed: all waiting calls resolve, and memory serves.
     pub fn degrade(&self, failure: &BackendError, opened: Option<Arc<B>>) {
         let mut state = self.lock();
         match failure {

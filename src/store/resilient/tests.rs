@@ -413,7 +413,7 @@ async fn a_counter_tells_what_is_known_while_the_backend_is_away() {
 #[tokio::test]
 async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
     use crate::domain::ids::{Door, TurnId};
-    use crate::domain::limits::{Answer, Member, Reservation, Step};
+    use crate::domain::limits::{Decision, Member, Reservation, Step};
     let ask = |number: usize| {
         let limits = limits::Limits { messages: 3, tokens: 1_000 };
         let turn = TurnId::new(Door::new("d"), number.to_string());
@@ -423,11 +423,11 @@ async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
     };
     for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
         let world = World::new(QUICK).await;
-        assert_eq!(world.store.limit(ask(0)).await, Answer::Admitted);
+        assert_eq!(world.store.limit(ask(0)).await, Decision::Admitted);
         assert!(world.store.write(vec![put("a", "1")]).await);
         world.switches.set(mood, mood);
         let admitted: Vec<_> = (1..6).map(|number| world.store.limit(ask(number)).now_or_never().unwrap()).collect();
-        assert_eq!(admitted.iter().filter(|answer| **answer == Answer::Admitted).count(), 2, "{mood:?}");
+        assert_eq!(admitted.iter().filter(|answer| **answer == Decision::Admitted).count(), 2, "{mood:?}");
         world.until(true).await;
         world.switches.set(Mood::Well, Mood::Well);
         world.switches.released.notify_waiters();

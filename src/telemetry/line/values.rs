@@ -193,7 +193,7 @@ fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Formats only as far as somebody will read.
+/// Formats no more than is kept.
 struct Gathered<'a> {
     text: &'a mut String,
     most: usize,

@@ -35,7 +35,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
-/// Counts spans that nobody will see.
+/// Counts dropped spans.
 pub(super) fn lost(spans: usize) {
     metrics::counter!("staffai_shed_total", "where" => "traces").increment(spans as u64);
 }

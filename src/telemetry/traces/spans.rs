@@ -40,7 +40,7 @@ pub const KEPT: [&str; 18] = [
 /// No value is longer, in bytes; the rest is cut off.
 const VALUE_BYTES: usize = 256;
 
-/// The provider in the sense of the conventions, which ask for the protocol spoken where nobody knows who is behind it.
+/// The provider in the sense of the conventions, which ask for the protocol spoken where the provider behind it is unknown.
 const PROVIDER: &str = "openai";
 
 /// The fields of one event that are in [`KEPT`].

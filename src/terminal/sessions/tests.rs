@@ -84,11 +84,30 @@ async fn all_sessions_together_are_bounded() {
     }
     let inner = sessions.inner.lock();
     let bytes = |session: &Session| -> usize {
-        let texts: usize = session.messages.iter().map(|kept| kept.posted.text.len()).sum();
+        let texts: usize = session.messages.iter().map(|kept| bytes_of(&kept.posted)).sum();
         assert_eq!(texts, session.bytes, "what is counted is what is there");
         texts
     };
     let all: Vec<usize> = inner.sessions.values().map(bytes).collect();
     assert!(all.iter().all(|bytes| *bytes <= SESSION_BYTES), "{all:?}");
     assert!(all.iter().sum::<usize>() <= ALL_BYTES && inner.sessions.contains_key("last"), "{all:?}");
+}
+
+#[tokio::test]
+async fn what_is_deleted_or_quoted_is_counted_as_what_it_is() {
+    let sessions = Sessions::new(Arc::new(Still));
+    let asked = sessions.says("s1", &"x".repeat(1_000)).unwrap();
+    let reply = PostRequest::Create {
+        place: asked.place.clone(),
+        piece: Piece::text("abc"),
+        reply_to: Some(asked.id.clone()),
+        nonce: "n".to_owned(),
+    };
+    let PostResult::Message(message) = sessions.perform(&reply).await.unwrap().result else { panic!("a message") };
+    let bytes = || sessions.inner.lock().sessions["s1"].bytes;
+    assert_eq!(bytes(), 2_003, "the question is kept beside its answer as well");
+    let place = asked.place;
+    sessions.perform(&PostRequest::Delete { place: place.clone(), message }).await.unwrap();
+    sessions.perform(&PostRequest::Delete { place, message: asked.id }).await.unwrap();
+    assert_eq!(bytes(), 0);
 }

@@ -8,7 +8,7 @@ use crate::actors::testing::ports::{Go, Say};
 use crate::actors::testing::{BEGINNING, message};
 use crate::domain::ids::{self, Place, Timestamp};
 use crate::domain::incoming::AuthorKind;
-use crate::ports::{AfterClose, Closed, Fault, ModelErrorKind, PostError};
+use crate::ports::{AfterClose, Closed, Fault, Input, ModelErrorKind, PostError};
 
 /// The seeds that are told; one that fails once belongs here for good.
 const SEEDS: std::ops::Range<u64> = 0..24;
@@ -45,7 +45,7 @@ struct AtRandom {
 }
 
 impl Faults for AtRandom {
-    fn before(&self, _path: &str) -> Option<Fault> {
+    fn before(&self, _path: &str, _input: Input) -> Option<Fault> {
         let less = |left: usize| left.checked_sub(1);
         if self.chance.below(150) > 0 || self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err() {
             return None;

@@ -42,7 +42,7 @@ fn changes_wait_until_they_are_kept() {
     let mut book = MemberWindows::default();
     let who = member(7);
     assert!(!book.has_changes() && book.changes().is_empty());
-    assert_eq!(book.decide(NOW, &reserve(&who, 1)), Answer::Admitted);
+    assert_eq!(book.decide(NOW, &reserve(&who, 1)), Decision::Admitted);
     let first = book.changes_of(&who).unwrap();
     assert_eq!((first.turns.len(), first.turns[0].1.as_ref().map(|entry| entry.tokens)), (1, Some(10)));
     book.decide(NOW, &settle(&who, 1, 70));
@@ -64,13 +64,13 @@ fn what_a_server_told_is_gone_on_with_and_own_changes_stay() {
     book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 1);
     assert!(!book.has_changes());
     book.decide(NOW, &settle(&who, 1, 50));
-    assert_eq!(book.decide(NOW, &reserve(&who, 2)), Answer::Admitted);
-    assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Answer::Refused(_)), "two are allowed");
+    assert_eq!(book.decide(NOW, &reserve(&who, 2)), Decision::Admitted);
+    assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Decision::Refused(_)), "two are allowed");
     book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 1);
     let changes = book.changes_of(&who).unwrap();
     let tokens: Vec<_> = changes.turns.iter().map(|(_, entry)| entry.as_ref().map(|entry| entry.tokens)).collect();
     assert_eq!(tokens, [Some(50), Some(10)]);
-    assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Answer::Refused(_)));
+    assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Decision::Refused(_)));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_refusal_decided_here_is_told_where_the_question_may_have_arrived() {
     let who = member(7);
     let full = WindowLog::of(vec![elsewhere(NOW, 30, 1), elsewhere(NOW, 30, 2)]);
     book.learned(NOW, &who, WINDOW, full, 1);
-    assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Answer::Refused(_)));
+    assert!(matches!(book.decide(NOW, &reserve(&who, 3)), Decision::Refused(_)));
     assert!(!book.has_changes());
     book.tell_of(&reserve(&who, 3));
     let turns = book.changes_of(&who).unwrap().turns;
@@ -112,10 +112,10 @@ fn what_has_aged_out_is_forgotten_and_the_number_is_bounded() {
 fn reading_leaves_no_trace() {
     let mut book = MemberWindows::default();
     let read = Request { member: member(7), window: WINDOW, step: Step::Read(Limits { messages: 2, tokens: 10 }) };
-    assert!(matches!(book.decide(NOW, &read), Answer::Used(used) if used.messages == 0 && used.wait.is_none()));
+    assert!(matches!(book.decide(NOW, &read), Decision::Used(used) if used.messages == 0 && used.wait.is_none()));
     assert!(book.pages.is_empty());
     book.load(vec![(member(7), WindowLog::of(vec![elsewhere(NOW, 30, 1)]))], WINDOW);
-    assert!(matches!(book.decide(NOW, &read), Answer::Used(used) if (used.messages, used.tokens) == (1, 30)));
+    assert!(matches!(book.decide(NOW, &read), Decision::Used(used) if (used.messages, used.tokens) == (1, 30)));
     assert!(!book.has_changes());
 }
 
@@ -126,7 +126,7 @@ fn what_was_done_elsewhere_is_followed_and_a_difference_is_noticed() {
     assert_eq!(book.version(NOW, &who), 4);
     book.followed(NOW, &reserve(&who, 2), (4, 5), (2, 40));
     assert_eq!(book.version(NOW, &who), 5);
-    let Answer::Used(used) = book.decide(NOW, &used(&who)) else { panic!() };
+    let Decision::Used(used) = book.decide(NOW, &used(&who)) else { panic!() };
     assert_eq!((used.messages, used.tokens), (2, 40));
     let mut other = reserve(&who, 3);
     if let Step::Reserve(ask) = &mut other.step {
@@ -150,7 +150,7 @@ fn what_this_process_reserved_and_the_server_lost_is_kept_there_again() {
     let changes = book.changes_of(&who).unwrap();
     let told: Vec<_> = changes.turns.iter().map(|(turn, _)| &**turn).collect();
     assert_eq!(told, ["d%3A1", "d%3A2", "d%3A3"], "those of others too");
-    let Answer::Used(known) = book.decide(NOW, &used(&who)) else { panic!() };
+    let Decision::Used(known) = book.decide(NOW, &used(&who)) else { panic!() };
     assert_eq!((known.messages, known.tokens), (4, 115));
     assert_eq!(book.everything(&who, WINDOW).turns.len(), 4);
 }

@@ -1,4 +1,4 @@
-//! What providers complain about, in whatever shape they do, and which failure their words mean.
+//! The errors of providers, in all shapes that they come in, and which failure their words mean.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::ports::{ModelError, ModelErrorKind};
 #[cfg(test)]
 mod tests;
 
-/// The longest name of a complaint, in bytes.
+/// The longest name of an error, in bytes.
 const NAME_MAX: usize = 64;
 
 /// How the proxy writes the class of an upstream's error, which stands before its words.
@@ -47,7 +47,7 @@ const REFUSAL_WORDS: [(&str, &str); 9] = [
     ("invalid proxy server token", "invalid_api_key"),
 ];
 
-/// What a provider complains about.
+/// An error as the provider reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderError {
     /// Its code or type, when it has one.
@@ -59,7 +59,7 @@ pub struct ProviderError {
 }
 
 impl ProviderError {
-    /// What can be told of it without quoting what anybody wrote: its code, unless that repeats a status; its type; the class of
+    /// Its name, without any words that may quote a prompt: its code, unless that repeats a status; its type; the class of
     /// the proxy's error; what its words are known to mean; at last the number.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -97,7 +97,7 @@ fn refusal(words: &str) -> Option<&'static str> {
     REFUSAL_WORDS.iter().find(|(sign, _)| words.contains(sign)).map(|(_, name)| *name)
 }
 
-/// The failure that the words of a complaint mean, where its status does not say.
+/// The failure that the words of an error mean, where its status does not say.
 #[must_use]
 pub fn kind_of_words(text: &str) -> Option<ModelErrorKind> {
     let text = text.to_lowercase();
@@ -113,12 +113,12 @@ pub fn kind_of_words(text: &str) -> Option<ModelErrorKind> {
 
 /// A failure that the provider told of. Its words may quote what members wrote, so the safe message has at most its name.
 #[must_use]
-pub fn complained(kind: ModelErrorKind, what: &str, provider_error: &ProviderError) -> ModelError {
+pub fn model_error(kind: ModelErrorKind, what: &str, provider_error: &ProviderError) -> ModelError {
     let name = provider_error.name().map_or_else(String::new, |name| format!(": {name}"));
     ModelError { message: format!("{what}: {provider_error}"), ..ModelError::new(kind, format!("{what}{name}")) }
 }
 
-/// The complaint in the body of a refused request: the usual `error` object, a bare text, Google's list of one,
+/// The error in the body of a refused request: the usual `error` object, a bare text, Google's list of one,
 /// or the `detail` of a Python web framework.
 #[must_use]
 pub fn of_body(body: &Value) -> Option<ProviderError> {
@@ -146,7 +146,7 @@ pub fn of_body(body: &Value) -> Option<ProviderError> {
     Some(ProviderError { code, kind, message: message.to_owned() })
 }
 
-/// The complaint in the body of an answer that said it was a success.
+/// The error in the body of an answer whose status is a success.
 #[must_use]
 pub fn inside(body: &Value) -> Option<ProviderError> {
     let body = match body {

@@ -1,0 +1,55 @@
+"""A tool server of FastMCP: `stdio`, or `http` or `sse` with a port."""
+
+import asyncio, sys
+from fastmcp import Context, FastMCP
+from fastmcp.utilities.types import Image
+
+server = FastMCP("fast")
+cancelled = []
+
+@server.tool
+def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    return a + b
+
+@server.tool
+async def slow(seconds: float, ctx: Context) -> str:
+    """Takes its time."""
+    try:
+        for step in range(3):
+            await ctx.report_progress(step, 3, f"step {step}")
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        cancelled.append(seconds)
+        raise
+    return "done"
+
+@server.tool
+def cancellations() -> int:
+    return len(cancelled)
+
+@server.tool
+def dot() -> Image:
+    return Image(data=bytes.fromhex("89504e470d0a1a0a"), format="png")
+
+@server.tool
+def broken() -> str:
+    raise ValueError("it went wrong")
+
+@server.resource("note://{name}")
+def note(name: str) -> str:
+    return f"the note {name}"
+
+@server.resource("note://fixed")
+def fixed() -> str:
+    return "the fixed note"
+
+@server.prompt
+def greet(name: str) -> str:
+    return f"Greet {name}."
+
+transport, port = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None
+if transport == "stdio":
+    server.run(show_banner=False)
+else:
+    server.run(transport=transport, host="127.0.0.1", port=port, show_banner=False)
