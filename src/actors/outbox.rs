@@ -204,9 +204,11 @@ impl Actor for Outbox {
                 Origin::Outside(Some(job::subject(&returned.job.task, &returned.job.outgoing)))
             }
             OutboxEvent::Drew(_) => Origin::Outside(None),
-            OutboxEvent::Probe(_) | OutboxEvent::Sample | OutboxEvent::ShowTyping | OutboxEvent::NoTyping(..) => {
-                Origin::Own
-            }
+            OutboxEvent::Probe(_)
+            | OutboxEvent::Sample
+            | OutboxEvent::TypingDue
+            | OutboxEvent::ShowTyping
+            | OutboxEvent::NoTyping(..) => Origin::Own,
         }
     }
 
