@@ -15,6 +15,7 @@ pub(crate) mod problem;
 mod read;
 pub(crate) mod show;
 pub mod sources;
+pub mod tools;
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +55,7 @@ pub struct Settings {
     pub interjection: community::Interjection,
     pub presence: community::Presence,
     pub report: community::Report,
-    pub tools: edges::Tools,
+    pub tools: tools::Tools,
     pub gates: community::Gates,
 }
 

@@ -104,6 +104,18 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     Ok(LogGuard(writer))
 }
 
+/// The span of a turn's call of a tool, in the form of W3C Trace Context; none in builds that send no traces.
+#[must_use]
+pub fn trace_parent(turn: &str, call: usize) -> Option<String> {
+    #[cfg(feature = "otlp")]
+    return Some(traces::spans::trace_parent(turn, call as u64));
+    #[cfg(not(feature = "otlp"))]
+    {
+        let _ = (turn, call);
+        None
+    }
+}
+
 /// Checks a log filter without starting anything.
 ///
 /// # Errors

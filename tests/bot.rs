@@ -48,6 +48,9 @@ mod posting;
 #[path = "bot/typed.rs"]
 mod typed;
 
+#[path = "bot/tools.rs"]
+mod tools;
+
 #[path = "bot/streaming.rs"]
 mod streaming;
 
