@@ -92,7 +92,7 @@ impl Lines {
     }
 }
 
-/// Errors of the output are passed over: there is no other place to tell them.
+/// Errors of the output are ignored: there is no other place to report them.
 fn write_all(mut out: Box<dyn Write + Send>, items: &Receiver<Item>, report: impl Fn(&mut dyn Write)) {
     let mut batch = Vec::new();
     while let Ok(item) = items.recv() {
