@@ -3,17 +3,17 @@
 //! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
 //! is the table of environment names. Nothing else in the program reads the environment.
 
-pub mod address;
+pub(crate) mod address;
 mod check;
-pub mod community;
+pub(crate) mod community;
 pub mod defaults;
 mod dotenv;
-pub mod edges;
+pub(crate) mod edges;
 pub mod env;
 mod layers;
-pub mod problem;
+pub(crate) mod problem;
 mod read;
-pub mod show;
+pub(crate) mod show;
 pub mod sources;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod content;
 mod exchange;
 mod failure;
 mod frame;
-pub mod guardian;
+pub(crate) mod guardian;
 mod http;
 mod legacy;
 mod lenient;

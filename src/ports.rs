@@ -8,7 +8,7 @@ mod model_error;
 mod requests;
 pub mod tools;
 mod turn_events;
-pub mod vitals;
+pub(crate) mod vitals;
 mod writes;
 
 use std::sync::Arc;

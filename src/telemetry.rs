@@ -8,7 +8,7 @@ pub mod events;
 pub mod metrics;
 
 #[cfg(feature = "otlp")]
-pub mod traces;
+pub(crate) mod traces;
 
 mod line;
 

@@ -115,21 +115,6 @@ impl Apology {
             | Ending::Unknown => Self::Internal,
         }
     }
-
-    /// The label in logs and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ModelDown => "model_down",
-            Self::TimedOut => "timed_out",
-            Self::NoWords => "no_words",
-            Self::TooLong => "too_long",
-            Self::Filtered => "filtered",
-            Self::NotPosted => "not_posted",
-            Self::Interrupted => "interrupted",
-            Self::Internal => "internal",
-        }
-    }
 }
 
 /// Answers somebody who addressed us without asking anything.
