@@ -46,6 +46,8 @@ pub(crate) mod conversations;
 
 pub(crate) mod conversation;
 
+pub(crate) mod tool_use;
+
 pub(crate) mod toolbox;
 pub(crate) mod turn;
 

@@ -15,6 +15,7 @@ pub(crate) mod problem;
 mod read;
 pub(crate) mod show;
 pub mod sources;
+pub mod tools;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub struct Settings {
     pub history: community::History,
     pub prompts: edges::Prompts,
     pub http: edges::Http,
+    pub runtime: edges::Runtime,
     pub store: edges::Store,
     pub redis: edges::Redis,
     pub log: edges::Log,
@@ -53,7 +55,7 @@ pub struct Settings {
     pub interjection: community::Interjection,
     pub presence: community::Presence,
     pub report: community::Report,
-    pub tools: edges::Tools,
+    pub tools: tools::Tools,
     pub gates: community::Gates,
 }
 

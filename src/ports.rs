@@ -95,6 +95,11 @@ pub trait Models: Send + Sync {
     /// The rows, the default one first.
     fn rows(&self) -> &[Row];
 
+    /// Whether the provider of this row takes tools at present: false for a while after it refused them.
+    fn takes_tools(&self, _row: &str) -> bool {
+        true
+    }
+
     /// One completion by the row of this key. One attempt, no hidden retries; bounded by the row's timeout.
     ///
     /// # Errors

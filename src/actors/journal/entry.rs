@@ -20,6 +20,8 @@ pub(super) struct Entry {
     /// Something of the answer may be visible in the channel: an earlier life, an outbox that crashed, or a delivery that was
     /// handed out may have posted it. The next delivery looks first.
     pub maybe_posted: bool,
+    /// A tool that changes something may have run for it: it is not handed out a second time.
+    pub acted: bool,
     /// The last hand-over was refused, because its receiver was down: it is repeated with the next sweep.
     pub retry: bool,
     /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
@@ -53,8 +55,8 @@ impl Entry {
     }
 
     /// One that an earlier life accepted and may have answered.
-    pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>) -> Self {
-        Self { maybe_posted: true, ..Self::taken(turn, answer) }
+    pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>, acted: bool) -> Self {
+        Self { maybe_posted: true, acted, ..Self::taken(turn, answer) }
     }
 
     fn taken(turn: Turn, answer: Option<Answer>) -> Self {
@@ -63,7 +65,7 @@ impl Entry {
             Some(answer) => Stage::Answered { answer, since: taken },
             None => Stage::Open { offers: 0 },
         };
-        Self { turn, stage, taken, maybe_posted: false, retry: false, waiting: Vec::new(), _permit: None }
+        Self { turn, stage, taken, maybe_posted: false, acted: false, retry: false, waiting: Vec::new(), _permit: None }
     }
 
     /// Its answer, once it is known.
@@ -92,7 +94,7 @@ pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<
 
 /// The record of an open turn.
 pub(super) fn record(entry: &Entry) -> Write {
-    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer().cloned() };
+    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer().cloned(), acted: entry.acted };
     // Plain data with string keys always serialises.
     let value = serde_json::to_string(&custody).unwrap_or_default();
     Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }
