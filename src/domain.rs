@@ -54,6 +54,7 @@ pub mod notice;
 pub mod presence;
 
 pub mod schedule;
+pub mod shed;
 
 pub mod model;
 

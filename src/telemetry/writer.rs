@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
+use crate::domain::shed::Shed;
 use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
@@ -87,7 +88,7 @@ impl Lines {
     pub fn send(&self, line: String) {
         if self.queue.try_send(Item::Line(line)).is_err() {
             self.shed.fetch_add(1, Ordering::Relaxed);
-            metrics::counter!("staffai_shed_total", "where" => "log").increment(1);
+            metrics::counter!("staffai_shed_total", "where" => Shed::Log.as_str()).increment(1);
         }
     }
 }
@@ -141,7 +142,7 @@ fn report_shed(out: &mut dyn Write, shed: &AtomicU64, clock: &dyn Clock, format:
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
     use std::sync::mpsc::{Sender, channel};
 
     use super::*;
@@ -166,7 +167,7 @@ mod tests {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             let _ = self.entered.send(());
             let _ = self.gate.recv();
-            self.written.lock().unwrap().extend_from_slice(bytes);
+            self.written.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -190,7 +191,7 @@ mod tests {
         }
         drop(open);
         drop(writer);
-        let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(written.lock().clone()).unwrap();
         assert_eq!(text.lines().filter(|line| *line == "next").count(), QUEUED_LINES);
         let told = text.lines().find(|line| line.contains("log.shed")).unwrap();
         let told: serde_json::Value = serde_json::from_str(told).unwrap();
