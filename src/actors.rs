@@ -2,73 +2,75 @@
 //! `rate_limiter`, conversations, conversation, turn, outbox.
 
 pub mod tree;
-pub mod wiring;
+pub(crate) mod wiring;
 
-pub mod supervisor;
+pub(crate) mod supervisor;
 
-pub mod handle;
-pub mod messages;
+pub(crate) mod handle;
+pub(crate) mod messages;
 
-pub mod bounded_set;
-pub mod busy;
-pub mod receipt;
-pub mod roster;
+pub(crate) mod bounded_set;
+pub(crate) mod busy;
+pub(crate) mod receipt;
+pub(crate) mod roster;
 
 mod shrink;
 
-pub mod board;
+pub(crate) mod board;
 
-pub mod timeline;
+pub(crate) mod timeline;
 
-pub mod turn_events;
+pub(crate) mod turn_events;
 
-pub mod running;
+pub(crate) mod running;
 
-pub mod vitals;
+pub(crate) mod vitals;
 
-pub mod door;
+pub(crate) mod door;
 
-pub mod discord;
-pub mod identify_queue;
-pub mod shard;
-pub mod source;
+pub(crate) mod discord;
+pub(crate) mod identify_queue;
+pub(crate) mod shard;
+pub(crate) mod source;
 
-pub mod gateway;
-pub mod intake;
+pub(crate) mod gateway;
+pub(crate) mod intake;
 
-pub mod interjections;
+pub(crate) mod interjections;
 
-pub mod journal;
+pub(crate) mod journal;
 
-pub mod rate_limiter;
+pub(crate) mod rate_limiter;
 
-pub mod conversations;
+pub(crate) mod conversations;
 
-pub mod conversation;
+pub(crate) mod conversation;
 
-pub mod toolbox;
-pub mod turn;
+pub(crate) mod tool_use;
 
-pub mod forgotten;
+pub(crate) mod toolbox;
+pub(crate) mod turn;
 
-pub mod draft;
+pub(crate) mod forgotten;
+
+pub(crate) mod draft;
 
 mod restricted;
-pub mod restriction_sweeper;
+pub(crate) mod restriction_sweeper;
 
-pub mod llm_dispatcher;
+pub(crate) mod llm_dispatcher;
 
-pub mod outbox;
+pub(crate) mod outbox;
 
 pub mod ledger;
-pub mod presence_scheduler;
-pub mod reporter;
+pub(crate) mod presence_scheduler;
+pub(crate) mod reporter;
 
-pub mod config_watcher;
+pub(crate) mod config_watcher;
 
-pub mod commands;
+pub(crate) mod commands;
 
-pub mod ops;
+pub(crate) mod ops;
 
 #[cfg(test)]
 mod testing;

@@ -3,18 +3,19 @@
 //! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
 //! is the table of environment names. Nothing else in the program reads the environment.
 
-pub mod address;
+pub(crate) mod address;
 mod check;
-pub mod community;
+pub(crate) mod community;
 pub mod defaults;
 mod dotenv;
-pub mod edges;
+pub(crate) mod edges;
 pub mod env;
 mod layers;
-pub mod problem;
+pub(crate) mod problem;
 mod read;
-pub mod show;
+pub(crate) mod show;
 pub mod sources;
+pub mod tools;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub struct Settings {
     pub history: community::History,
     pub prompts: edges::Prompts,
     pub http: edges::Http,
+    pub runtime: edges::Runtime,
     pub store: edges::Store,
     pub redis: edges::Redis,
     pub log: edges::Log,
@@ -53,7 +55,7 @@ pub struct Settings {
     pub interjection: community::Interjection,
     pub presence: community::Presence,
     pub report: community::Report,
-    pub tools: edges::Tools,
+    pub tools: tools::Tools,
     pub gates: community::Gates,
 }
 

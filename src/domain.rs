@@ -4,74 +4,75 @@
 
 pub mod ids;
 
-pub mod incoming;
+pub(crate) mod incoming;
 
-pub mod attachment;
+pub(crate) mod attachment;
 
-pub mod triage;
+pub(crate) mod triage;
 
-pub mod pairs;
+pub(crate) mod pairs;
 
-pub mod manners;
-pub mod restriction;
+pub(crate) mod manners;
+pub(crate) mod restriction;
 
-pub mod ending;
+pub(crate) mod ending;
 
-pub mod turn;
+pub(crate) mod turn;
 
-pub mod turn_event;
+pub(crate) mod turn_event;
 
-pub mod history;
+pub(crate) mod history;
 
-pub mod completion;
+pub(crate) mod completion;
 
 pub mod tool;
 
-pub mod prompt;
+pub(crate) mod prompt;
 
-pub mod dialogue;
+pub(crate) mod dialogue;
 
 pub mod reply;
 
-pub mod partial;
+pub(crate) mod partial;
 
-pub mod draft;
+pub(crate) mod draft;
 
-pub mod command;
+pub(crate) mod command;
 
 pub mod outgoing;
-pub mod rejection;
+pub(crate) mod rejection;
 
-pub mod code;
+pub(crate) mod code;
 
-pub mod split;
+pub(crate) mod split;
 
 pub mod layout;
-pub mod locale;
+pub(crate) mod locale;
 
-pub mod notice;
+pub(crate) mod notice;
 
-pub mod presence;
+pub(crate) mod presence;
 
-pub mod schedule;
-pub mod shed;
+pub(crate) mod schedule;
 
-pub mod model;
+pub(crate) mod shed;
+
+pub(crate) mod model;
 
 pub mod keys;
 
-pub mod ledger;
+pub(crate) mod ledger;
 
 pub mod breaker;
 
-pub mod refusals;
+pub(crate) mod refusals;
 
-pub mod budget;
+pub(crate) mod budget;
 
-pub mod fair_queue;
+pub(crate) mod fair_queue;
 pub mod limits;
 
-pub mod restart;
+pub(crate) mod restart;
 
-pub mod panic;
-pub mod unquoted;
+pub(crate) mod panic;
+pub(crate) mod unquoted;

@@ -28,9 +28,9 @@ pub mod actors;
 
 pub mod telemetry;
 
-pub mod discord;
+pub(crate) mod discord;
 
-pub mod llm;
+pub(crate) mod llm;
 
 pub mod mcp;
 

@@ -8,6 +8,7 @@
 //! | `exchange.rs` | the requests under way, and what of the traffic belongs to them |
 //! | `content.rs`, `listing.rs` | answers to calls and lists, read leniently and within bounds |
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
+//! | `lenient.rs` | what servers write that is not quite JSON |
 //! | `process.rs`, `guardian.rs` | child processes and their end |
 //! | `utility.rs` | resources and prompts as tools |
 //! | `failure.rs` | what goes wrong, and what it is called outside |
@@ -17,9 +18,10 @@ mod content;
 mod exchange;
 mod failure;
 mod frame;
-pub mod guardian;
+pub(crate) mod guardian;
 mod http;
 mod legacy;
+mod lenient;
 mod listing;
 mod process;
 mod session;

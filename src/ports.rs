@@ -8,7 +8,7 @@ mod model_error;
 mod requests;
 pub mod tools;
 mod turn_events;
-pub mod vitals;
+pub(crate) mod vitals;
 mod writes;
 
 use std::sync::Arc;
@@ -95,6 +95,11 @@ pub trait Models: Send + Sync {
     /// The rows, the default one first.
     fn rows(&self) -> &[Row];
 
+    /// Whether the provider of this row takes tools at present: false for a while after it refused them.
+    fn takes_tools(&self, _row: &str) -> bool {
+        true
+    }
+
     /// One completion by the row of this key. One attempt, no hidden retries; bounded by the row's timeout.
     ///
     /// # Errors
@@ -147,7 +152,7 @@ pub trait ToolServers: Send + Sync {
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
 }
 
-/// One connected tool server and its session. Dropping the last handle ends its process group at once, or lets go of its session.
+/// One connected tool server and its session. Dropping the last handle closes it in the background.
 #[async_trait]
 pub trait ToolServer: Send + Sync {
     /// What the server said of itself.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-
-use crate::ports::{NotDrawn, Renderer};
+use crate::ports::Renderer;
 
 #[cfg(feature = "latex")]
 pub mod latex;
@@ -19,10 +17,15 @@ pub fn renderer() -> Arc<dyn Renderer> {
 }
 
 /// Draws nothing: everything is shown as text.
-pub struct Nothing;
+#[cfg(not(feature = "latex"))]
+struct Nothing;
 
+#[cfg(not(feature = "latex"))]
 impl Renderer for Nothing {
-    fn formula<'a>(&'a self, _formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>> {
-        Box::pin(async { Err(NotDrawn::Unable("this build draws no formulas".to_owned())) })
+    fn formula<'a>(
+        &'a self,
+        _formula: &'a str,
+    ) -> futures_util::future::BoxFuture<'a, Result<Vec<u8>, crate::ports::NotDrawn>> {
+        Box::pin(async { Err(crate::ports::NotDrawn::Unable("this build draws no formulas".to_owned())) })
     }
 }

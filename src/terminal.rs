@@ -5,13 +5,13 @@
 
 pub mod client;
 
-pub mod commands;
+pub(crate) mod commands;
 
-pub mod routes;
+pub(crate) mod routes;
 
-pub mod sessions;
+pub(crate) mod sessions;
 
-pub mod wire;
+pub(crate) mod wire;
 
 use async_trait::async_trait;
 

@@ -38,7 +38,7 @@ use std::time::Duration;
 use self::entry::{Entry, HandOver, Stage, record};
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
-use super::handle::Handle;
+use super::handle::{Handle, Reply};
 use super::messages::journal::{Accepted, JournalMsg, Left, Recovered};
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::outbox::Outboxes;
@@ -229,7 +229,9 @@ fn subject(message: &JournalMsg) -> Option<Subject> {
         JournalMsg::Delivered(id, _) | JournalMsg::Undeliverable(id, _) | JournalMsg::Dropped(id, _) => {
             Some(Subject::of(&("ended", id)))
         }
-        JournalMsg::Cancel(_)
+        // What acted is not handed out again, so this comes no second time.
+        JournalMsg::Acts(..)
+        | JournalMsg::Cancel(_)
         | JournalMsg::Undelivered(_)
         | JournalMsg::Forget(..)
         | JournalMsg::ActorRecovered(_)
@@ -260,6 +262,7 @@ impl Journal {
                     *offers = offers.saturating_sub(1);
                 }
             }
+            JournalMsg::Acts(id, reply) => self.acts(ctx, state, &id, reply),
             JournalMsg::ActorRecovered(recovered) => self.offer_again(state, &recovered),
             JournalMsg::Drain => state.phase = Phase::Draining,
             JournalMsg::Left(reply) => {
@@ -274,6 +277,17 @@ impl Journal {
                 }
             }
         }
+    }
+
+    /// Of a turn that is not open, or answered already, nothing may run: the question is dropped, which answers it.
+    fn acts(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, id: &TurnId, reply: Reply<bool>) {
+        let Some(entry) = state.open.get_mut(id).filter(|entry| entry.answer().is_none()) else { return };
+        entry.acted = true;
+        let durable = self.store.write(vec![record(entry)]);
+        ctx.background(async move {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(durable.await);
+        });
     }
 
     fn accept(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, accepted: Accepted) {

@@ -13,6 +13,8 @@ use crate::domain::limits::rules::Applied;
 use crate::domain::model::Price;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
+use crate::domain::tool::limits::ToolLimits;
+use crate::domain::tool::rights::Rule;
 use crate::domain::triage::Rules;
 use crate::ports::Models;
 
@@ -28,6 +30,10 @@ pub struct Running {
     pub doors: BTreeMap<Door, DoorRules>,
     /// What is allowed to whom, made of the settings.
     pub limits: limits::rules::Rules,
+    /// Who may use which tool, made of the settings.
+    pub tool_rules: Arc<[Rule]>,
+    /// How often tools may be called, made of the settings.
+    pub tool_limits: ToolLimits,
     /// The tokens that every prompt has, about.
     pub fixed_prompt: u64,
     /// The models.
@@ -124,6 +130,7 @@ impl Running {
             ("http.addr", new.http.addr != old.http.addr),
             ("http.health_addr", new.http.health_addr != old.http.health_addr),
             ("http.api_keys", differ(&new.http.api_keys, &old.http.api_keys)),
+            ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),
             ("redis.host", new.redis.host != old.redis.host),

@@ -215,6 +215,7 @@ impl<A: Actor> ActorContext<A> {
     }
 
     /// Asks for an orderly stop of this actor once the present message is handled.
+    #[cfg_attr(not(test), allow(dead_code, reason = "what any actor may ask of its runtime"))]
     pub fn stop_self(&mut self) {
         self.stop_self = true;
     }

@@ -236,6 +236,8 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
     let rules = rules(&settings);
     Running {
         limits,
+        tool_rules: settings.tools.table(),
+        tool_limits: settings.tools.call_limits(),
         fixed_prompt: 100,
         settings,
         prompts: Prompts {

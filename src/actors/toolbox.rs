@@ -34,7 +34,7 @@ pub struct Toolset {
     /// All tools by the names that models call them by.
     pub catalogue: Arc<Catalogue>,
     /// Finds tools by words.
-    pub index: Index,
+    pub index: Arc<Index>,
     /// The way to each source.
     callers: HashMap<Source, Caller>,
 }
@@ -50,7 +50,7 @@ impl Toolset {
     /// A snapshot of this catalogue.
     #[must_use]
     pub fn new(catalogue: Arc<Catalogue>, callers: HashMap<Source, Caller>) -> Self {
-        let index = Index::new(&catalogue);
+        let index = Arc::new(Index::new(&catalogue));
         Self { catalogue, index, callers }
     }
 

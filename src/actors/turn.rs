@@ -12,6 +12,8 @@ mod memory;
 mod overheard;
 mod tally;
 
+mod tools;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,6 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::tally::Tally;
+use self::tools::Tools;
 use super::busy::Busy;
 use super::door::Doors;
 use super::draft::Slot;
@@ -34,9 +37,9 @@ use super::messages::rate_limiter::RateLimiterMsg;
 use super::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
 use super::running::{Live, Running};
 use super::timeline::Timeline;
+use super::tool_use::ToolUse;
 use super::toolbox::Toolbox;
 use super::turn_events::TurnEvents;
-use crate::domain::completion::Item;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::ending::{Dropped, Ending};
@@ -44,7 +47,7 @@ use crate::domain::history::History;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
-use crate::domain::prompt::{self, Question, Scene};
+use crate::domain::prompt::{self, Question, Scene, Transcript};
 use crate::domain::reply::{self, Reply};
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
 use crate::ports::{Clock, Dice, Store, Write};
@@ -89,6 +92,8 @@ pub struct TurnParts {
     pub events: TurnEvents,
     /// The tools that there are now.
     pub toolbox: Arc<Toolbox>,
+    /// Who called which of them lately.
+    pub tool_use: Arc<ToolUse>,
 }
 
 /// How many turns are in flight in this process.
@@ -165,7 +170,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if turn.trigger.is_asked() && turn.policy.model.is_none() {
         turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
     }
-    let thinking = Thinking { parts, running: &running, turn: &turn, again, slot: &slot, tally: &tally, deadline };
+    let tools = Tools::of(parts, &running, &turn);
+    let thinking =
+        Thinking { parts, running: &running, turn: &turn, again, slot: &slot, tally: &tally, deadline, tools };
     let answer = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
@@ -250,7 +257,7 @@ const LONG_ANSWER: usize = 32 * 1024;
 
 /// Tells a dialogue what happened.
 async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
-    let long = matches!(&event, Event::Completed(completion) if completion.content.len() > LONG_ANSWER);
+    let long = matches!(&event, Event::Completed(completion, _) if completion.content.len() > LONG_ANSWER);
     if !long {
         let step = dialogue.next(event);
         return (dialogue, step);
@@ -276,12 +283,13 @@ struct Thinking<'a> {
     slot: &'a Slot,
     tally: &'a Tally,
     deadline: Instant,
+    tools: Tools,
 }
 
 /// What a turn knows before it asks a model.
 struct Gathered {
     /// What a model is shown.
-    transcript: Vec<Item>,
+    transcript: Transcript,
     /// The history that the answer belongs to, and when it was read.
     history: (History, Moment),
     /// The room that files take in memory, for as long as the transcript holds them.
@@ -301,6 +309,7 @@ impl Thinking<'_> {
             scene: scene(turn, now),
             contract: turn.policy.reply,
             history: &recalled.history.shown(now, max_age, most, &recalled.referred),
+            referred: &recalled.referred,
             quoted: recalled.quoted.as_ref(),
             quoted_files: &files.quoted,
             text: &turn.text,
@@ -322,18 +331,20 @@ impl Thinking<'_> {
                 Err(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
             }
         };
-        let mut dialogue = Dialogue::new(transcript, turn.policy.reply, Arc::clone(&running.schema));
+        let schema = Arc::clone(&running.schema);
+        let mut dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools());
         let mut event = Event::Begin;
         loop {
             let step;
             (dialogue, step) = taken_in(dialogue, event).await;
             match step {
-                Step::AskModel(request) => {
-                    event = match self.ask(&request).await {
-                        Ok(completion) => Event::Completed(completion),
+                Step::AskModel => {
+                    event = match self.ask(&dialogue).await {
+                        Ok((completion, asked)) => Event::Completed(completion, asked),
                         Err(why) => Event::Failed(why),
                     };
                 }
+                Step::RunTools(planned) => event = Event::Ran(self.run_tools(planned).await),
                 Step::Finish(Finished { reply, repairs }) => {
                     if repairs > 0 {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");

@@ -237,6 +237,7 @@ impl Wiring {
             interjections: Arc::default(),
             events: parts.events.clone(),
             toolbox: Arc::clone(&parts.toolbox),
+            tool_use: Arc::default(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));

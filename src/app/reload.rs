@@ -124,7 +124,9 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let limits = limits(&settings);
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
-    Ok(Running { settings, prompts, schema, doors, limits, fixed_prompt, models: Arc::new(models), version })
+    let (tool_rules, tool_limits) = (settings.tools.table(), settings.tools.call_limits());
+    let models = Arc::new(models);
+    Ok(Running { settings, prompts, schema, doors, limits, tool_rules, tool_limits, fixed_prompt, models, version })
 }
 
 /// Every mistake in the files that these settings name.

@@ -25,7 +25,7 @@ impl Entry {
     #[must_use]
     pub fn text(&self) -> String {
         let inner = self.toml.trim_start_matches(['"', '[']).trim_end_matches(['"', ']']);
-        if self.toml.starts_with('[') { inner.replace(", ", ",") } else { inner.to_owned() }
+        if self.toml.starts_with('[') { inner.replace('"', "").replace(", ", ",") } else { inner.to_owned() }
     }
 }
 

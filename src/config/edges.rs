@@ -1,4 +1,4 @@
-//! Sections about the world outside: Discord, the model, Redis, the disk, the log, tools.
+//! Sections about the world outside: Discord, the model, Redis, the disk, the log.
 //!
 //! What each key means to an operator is told in `config/default.toml`, which also has the defaults.
 
@@ -211,6 +211,41 @@ pub struct Http {
     pub api_keys: Vec<SecretString>,
 }
 
+/// `[runtime]`: what the service runs on.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runtime {
+    /// How many threads do its work.
+    #[serde(deserialize_with = "read::word")]
+    pub threads: Threads,
+}
+
+/// How many threads do the work that does not block; files, pictures and the log have threads of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// One for each processor.
+    Auto,
+    /// Exactly this many, 1 to [`THREADS_MAX`].
+    Count(usize),
+}
+
+/// More threads than any machine has a use for.
+const THREADS_MAX: usize = 256;
+
+impl FromStr for Threads {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        if word == "auto" {
+            return Ok(Self::Auto);
+        }
+        match word.parse() {
+            Ok(count @ 1..=THREADS_MAX) => Ok(Self::Count(count)),
+            Ok(_) | Err(_) => Err("auto, or a number of threads from 1 to 256"),
+        }
+    }
+}
+
 /// `[store]`: the embedded store.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -313,96 +348,6 @@ impl FromStr for LogFormat {
     }
 }
 
-/// `[tools]`: servers, bounds and rules.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tools {
-    /// File of MCP servers; `None` reads none.
-    #[serde(deserialize_with = "optional_path")]
-    pub mcp_config: Option<PathBuf>,
-    /// Addresses of further MCP servers.
-    #[serde(deserialize_with = "read::texts")]
-    pub mcp_servers: Vec<String>,
-    /// Address of NATS, which may hold a password.
-    #[serde(deserialize_with = "read::secret")]
-    pub nats_url: Option<SecretString>,
-    /// Time one call may take.
-    #[serde(deserialize_with = "read::some_duration")]
-    pub timeout: Duration,
-    /// Bytes to which a result is cut.
-    #[serde(deserialize_with = "read::at_least_one")]
-    pub result_bytes: usize,
-    /// Rounds of calls in one turn; 0 offers no tools.
-    #[serde(deserialize_with = "read::number")]
-    pub max_rounds: u32,
-    /// Calls in one turn; 0 offers no tools.
-    #[serde(deserialize_with = "read::number")]
-    pub max_calls: u32,
-    /// Rules in the order they were written.
-    #[serde(deserialize_with = "read::rows")]
-    pub rules: Vec<ToolRule>,
-}
-
-/// One `[[tools.rules]]`: an empty list or absent value matches everything.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ToolRule {
-    /// Name of a tool, or a pattern with `*`.
-    pub tools: String,
-    /// Operation of the tool, such as `read` or `write`.
-    #[serde(default)]
-    pub operation: Option<String>,
-    /// What the operation is about, such as a table or folder.
-    #[serde(default)]
-    pub resource: Option<String>,
-    /// Roles of the caller.
-    #[serde(default, deserialize_with = "read::texts")]
-    pub roles: Vec<String>,
-    /// Callers.
-    #[serde(default, deserialize_with = "read::texts")]
-    pub users: Vec<String>,
-    /// Channels the call comes from.
-    #[serde(default, deserialize_with = "read::texts")]
-    pub channels: Vec<String>,
-    /// Doors the call comes through, such as `discord`.
-    #[serde(default, deserialize_with = "read::texts")]
-    pub doors: Vec<String>,
-    /// What then happens.
-    #[serde(deserialize_with = "read::word")]
-    pub verdict: Verdict,
-    /// Roles that may approve; empty means the requester.
-    #[serde(default, deserialize_with = "read::texts")]
-    pub approvers: Vec<String>,
-}
-
-/// What a rule decides about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It runs.
-    Auto,
-    /// A person is asked first.
-    Ask,
-    /// It does not run.
-    Deny,
-}
-
-impl FromStr for Verdict {
-    type Err = &'static str;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "auto" => Ok(Self::Auto),
-            "ask" => Ok(Self::Ask),
-            "deny" => Ok(Self::Deny),
-            _ => Err("auto, ask or deny"),
-        }
-    }
-}
-
 fn path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-    optional_path(deserializer)?.ok_or_else(|| serde::de::Error::custom("must be a path"))
-}
-
-fn optional_path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
-    Ok(read::text(deserializer)?.map(PathBuf::from))
+    read::optional_path(deserializer)?.ok_or_else(|| serde::de::Error::custom("must be a path"))
 }

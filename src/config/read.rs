@@ -6,6 +6,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -193,14 +194,18 @@ pub fn duration_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 fn spoken_duration(plain: &Plain) -> Option<Duration> {
-    let duration = match parsed::<u64>(plain) {
-        Some(seconds) => Duration::from_secs(seconds),
-        None => match plain {
-            Plain::Text(text) => humantime::parse_duration(text.trim()).ok()?,
-            _ => return None,
-        },
-    };
-    (duration <= LONGEST).then_some(duration)
+    match (parsed::<u64>(plain), plain) {
+        (Some(seconds), _) => Some(Duration::from_secs(seconds)).filter(|duration| *duration <= LONGEST),
+        (None, Plain::Text(text)) => written_duration(text),
+        (None, _) => None,
+    }
+}
+
+/// A duration above 0 as people write it, such as `30s`, `1h30m` or `30`.
+pub fn written_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    seconds.or_else(|| humantime::parse_duration(text).ok()).filter(|duration| *duration <= LONGEST)
 }
 
 /// Text without the blanks around it; empty means not set.
@@ -215,6 +220,11 @@ pub fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
         Plain::List(_) | Plain::Other => None,
         other => other.text(),
     })
+}
+
+/// A path; empty means not set.
+pub fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    Ok(text(deserializer)?.map(PathBuf::from))
 }
 
 /// Text that cannot be printed; empty means not set.
@@ -263,6 +273,19 @@ fn web(text: &str) -> Option<String> {
 pub fn word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<T, D::Error> {
     let word = some_text(deserializer)?;
     word.to_lowercase().parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
+}
+
+/// The same; absent or empty means not set.
+pub fn optional_word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(d: D) -> Result<Option<T>, D::Error> {
+    let word = some_text(d)?.to_lowercase();
+    let read = || word.parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")));
+    if word.is_empty() { Ok(None) } else { read().map(Some) }
+}
+
+/// A comma list or TOML list of what a type's `FromStr` reads.
+pub fn words<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let wrong = |wanted| D::Error::custom(format!("must be a comma list, each item {wanted}"));
+    texts(deserializer)?.iter().map(|item| item.to_lowercase().parse().map_err(wrong)).collect()
 }
 
 /// What an address to listen on must be.

@@ -2,6 +2,7 @@
 
 mod bad;
 mod complete;
+mod example;
 mod layering;
 
 use std::collections::BTreeMap;

@@ -184,14 +184,6 @@ pub struct Me {
     pub id: UserId,
 }
 
-/// The id of the message that an answer of the request API holds.
-///
-/// # Errors
-/// It holds none.
-pub fn id_of(json: &str) -> Result<MessageId, serde_json::Error> {
-    deleted(json)
-}
-
 pub(super) fn message_id(id: WireMessageId) -> MessageId {
     MessageId::new(DOOR, id.to_string())
 }

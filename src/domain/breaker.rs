@@ -76,8 +76,8 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
     }
 
     /// It refuses calls.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
+    #[cfg(test)]
+    fn is_open(&self) -> bool {
         self.open_until.is_some()
     }
 }

@@ -122,7 +122,6 @@ impl fmt::Debug for CallbackToken {
 
 /// The commands that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "notice::commands says what each does")]
 pub enum CommandKind {
     Help,
     New,

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// One completion request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -15,7 +16,7 @@ pub struct Request {
     /// The form that the answer must have; none asks for plain text.
     pub form: Option<Arc<AnswerForm>>,
     /// The tools that the model may call, in a stable order; none offers none.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<Arc<ToolSpec>>,
 }
 
 impl Request {
@@ -27,9 +28,7 @@ impl Request {
             None if sees => item.content.chars().count() + item.pictures.len() * PICTURE_CHARS,
             None => item.text_for(false).chars().count(),
         });
-        let tools = self.tools.iter().map(|tool| {
-            tool.name.chars().count() + tool.description.chars().count() + tool.parameters.to_string().chars().count()
-        });
+        let tools = self.tools.iter().map(|tool| tool.chars());
         items.chain(tools).sum::<usize>() + self.form.as_ref().map_or(0, |form| form.chars())
     }
 }
@@ -76,7 +75,46 @@ pub struct ToolSpec {
     /// What it does, for the model.
     pub description: String,
     /// The JSON schema of its arguments.
-    pub parameters: Arc<Value>,
+    pub parameters: WrittenJson,
+}
+
+impl ToolSpec {
+    /// About how many characters of a prompt it takes.
+    #[must_use]
+    pub fn chars(&self) -> usize {
+        self.name.chars().count() + self.description.chars().count() + self.parameters.as_str().chars().count()
+    }
+}
+
+/// JSON that was written down once and is sent as it is, however often. Clones share the text.
+#[derive(Debug, Clone)]
+pub struct WrittenJson(Arc<RawValue>);
+
+impl WrittenJson {
+    /// This value, written down.
+    #[must_use]
+    pub fn new(value: &Value) -> Self {
+        // A value with string keys can always be written.
+        Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for WrittenJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Serialize for WrittenJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().serialize(serializer)
+    }
 }
 
 /// A model's wish to have a tool run.

@@ -1,10 +1,27 @@
 //! One turn's conversation with a model, as a state machine: told what happened, it says what to do next. It never waits.
+//!
+//! Which messages and tools a model is sent depends on the row that is asked, and a fallback may be asked in the place of another
+//! row. So a step says no more than that a model is to be asked; [`Dialogue::request`] writes the request for a row.
+//!
+//! There are three paths. A row that can take tools and the form of the answer together gets both, with the whole conversation. Any
+//! other row is first offered tools with the bare question; when it used some, or left them alone and may have missed something, one
+//! more call without tools asks for the answer. Where no tools may be offered that call is the only one.
+
+mod asking;
+
+mod rounds;
 
 use std::sync::Arc;
 
-use super::completion::{Completion, Finish, Item, Request, Role};
+pub use self::asking::{Asked, Offered};
+use self::rounds::Round;
+use super::completion::{Completion, Finish, Item, Role};
 use super::ending::{Ending, ModelErrorKind};
+use super::prompt::Transcript;
 use super::reply::{Invalid, MAX_CONTENT_BYTES, Reply, Schema, salvage};
+use super::tool::round::Planned;
+use super::tool::spoken;
+use super::tool::turn_tools::{Told, TurnTools};
 use super::turn::ReplyContract;
 
 /// The longest piece of a bad answer that a repair call shows to the model again, in Unicode scalar values.
@@ -16,20 +33,30 @@ pub const MAX_REPAIRS: u32 = 1;
 /// A turn's dialogue.
 #[derive(Debug)]
 pub struct Dialogue {
-    messages: Vec<Item>,
+    transcript: Transcript,
     /// The form that the answer must have; none takes text as it comes.
     schema: Option<Arc<Schema>>,
+    /// The tools that may be offered; none when there are none for this turn, or no more.
+    tools: Option<TurnTools>,
+    /// What was called so far, and what came of it.
+    rounds: Vec<Round>,
+    /// A bad answer, and what is wrong with it.
+    repair: Vec<Item>,
     stage: Stage,
     /// Readable words of a bad answer, for the case that nothing better comes.
     fallback: Option<String>,
     repairs: u32,
 }
 
-/// Where a dialogue stands. Rounds of tools will be a stage of their own between these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a dialogue stands.
+#[derive(Debug)]
 enum Stage {
-    /// Nothing was asked yet, or the model is answering.
+    /// Nothing was asked yet, or the model is answering. Tools may be offered.
     Asking,
+    /// The same, and nothing but the answer is wanted any more.
+    Closing,
+    /// Tools run.
+    Running(Round),
     /// It ended.
     Over,
 }
@@ -40,16 +67,20 @@ pub enum Event {
     /// The turn begins, or the pending request shall be made again.
     Begin,
     /// The model answered.
-    Completed(Completion),
-    /// No model could answer, after all retries and fallbacks. A prompt that does not fit is shortened.
+    Completed(Completion, Asked),
+    /// The tools ran: what came of each call, in the order of [`Step::RunTools`].
+    Ran(Vec<Told>),
+    /// No model could answer, after all retries and fallbacks, or no tool may run. A prompt that does not fit is shortened.
     Failed(Ending),
 }
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Ask the model and come back with [`Event::Completed`] or [`Event::Failed`].
-    AskModel(Request),
+    /// Ask a model ([`Dialogue::request`]) and come back with [`Event::Completed`] or [`Event::Failed`].
+    AskModel,
+    /// Run what may run of these calls and come back with [`Event::Ran`] or [`Event::Failed`].
+    RunTools(Vec<Planned>),
     /// The turn has its reply.
     Finish(Finished),
     /// The turn gets an apology.
@@ -68,53 +99,112 @@ pub struct Finished {
 impl Dialogue {
     /// A dialogue that opens with this transcript. The schema is used by the typed contract only.
     #[must_use]
-    pub fn new(messages: Vec<Item>, contract: ReplyContract, schema: Arc<Schema>) -> Self {
+    pub fn new(transcript: Transcript, contract: ReplyContract, schema: Arc<Schema>, tools: Option<TurnTools>) -> Self {
         let schema = match contract {
             ReplyContract::Typed => Some(schema),
             ReplyContract::Plain => None,
         };
-        Self { messages, schema, stage: Stage::Asking, fallback: None, repairs: 0 }
+        Self {
+            transcript,
+            schema,
+            tools,
+            rounds: Vec::new(),
+            repair: Vec::new(),
+            stage: Stage::Asking,
+            fallback: None,
+            repairs: 0,
+        }
     }
 
     /// Takes in what happened and says what to do next. After [`Step::Finish`] and [`Step::GiveUp`] nothing may follow.
     pub fn next(&mut self, event: Event) -> Step {
-        let step = match (self.stage, event) {
-            (Stage::Over, _) => Step::GiveUp(Ending::AlreadyOver),
-            (Stage::Asking, Event::Begin) => self.ask(),
-            (Stage::Asking, Event::Completed(completion)) => self.completed(&completion),
-            (Stage::Asking, Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow))) if self.shorten() => {
-                self.ask()
+        match (std::mem::replace(&mut self.stage, Stage::Over), event) {
+            (stage @ (Stage::Asking | Stage::Closing), Event::Begin) => self.ask(stage),
+            (Stage::Asking, Event::Completed(completion, asked)) => self.completed(completion, &asked),
+            (Stage::Closing, Event::Completed(completion, _)) => self.answered(&completion),
+            (Stage::Running(round), Event::Ran(told)) => self.ran(round, told),
+            (
+                stage @ (Stage::Asking | Stage::Closing),
+                Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow)),
+            ) if self.shorten() => self.ask(stage),
+            (Stage::Asking | Stage::Closing, Event::Failed(Ending::Model(ModelErrorKind::Filtered))) => {
+                self.fall_back(Ending::Filtered)
             }
-            (Stage::Asking, Event::Failed(Ending::Model(ModelErrorKind::Filtered))) => self.fall_back(Ending::Filtered),
-            (Stage::Asking, Event::Failed(why)) => self.fall_back(why),
-        };
-        if !matches!(step, Step::AskModel(_)) {
-            self.stage = Stage::Over;
+            (Stage::Asking | Stage::Closing | Stage::Running(_), Event::Failed(why)) => self.fall_back(why),
+            (Stage::Over | Stage::Running(_), _) | (Stage::Asking | Stage::Closing, Event::Ran(_)) => {
+                Step::GiveUp(Ending::AlreadyOver)
+            }
         }
-        step
     }
 
-    fn ask(&self) -> Step {
-        Step::AskModel(Request {
-            messages: self.messages.clone(),
-            form: self.schema.as_ref().map(|schema| schema.form()),
-            tools: Vec::new(),
-        })
+    fn ask(&mut self, stage: Stage) -> Step {
+        self.stage = stage;
+        Step::AskModel
     }
 
-    /// Leaves out the older half of what stands between our instructions and the question; false when there is nothing. What
-    /// is remembered stays as it is.
+    /// Leaves out the older half of what stands between our instructions and the question, and when there is nothing of that
+    /// any more, the later half of long results; false when there is nothing at all. What is remembered stays as it is.
     fn shorten(&mut self) -> bool {
-        let question = self.messages.len().saturating_sub(1);
-        let between = question.saturating_sub(1);
-        if self.repairs > 0 || between == 0 {
+        if self.repairs > 0 {
             return false;
         }
-        self.messages.drain(1..=between.div_ceil(2));
-        true
+        self.transcript.shorten() || self.rounds.iter_mut().fold(false, |cut, round| round.shorten() || cut)
     }
 
-    fn completed(&mut self, completion: &Completion) -> Step {
+    /// Takes in an answer of a model that may have been offered tools.
+    fn completed(&mut self, completion: Completion, asked: &Asked) -> Step {
+        let over = completion.refusal.is_some() || completion.finish == Finish::Filtered;
+        if over || asked.offered == Offered::Nothing || self.tools.is_none() {
+            return self.answered(&completion);
+        }
+        let read = self.read(&completion.content);
+        let calls = self.calls(&completion, asked, read.is_ok());
+        if !calls.is_empty()
+            && let Some(tools) = &mut self.tools
+        {
+            let planned = tools.plan(calls);
+            let calls = planned.iter().map(|planned| planned.call().clone()).collect();
+            self.stage = Stage::Running(Round::new(completion, calls, asked));
+            return Step::RunTools(planned);
+        }
+        match (&asked.offered, read) {
+            (Offered::Nothing | Offered::Beside { .. }, _) => self.answered(&completion),
+            (Offered::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() => self.finish(reply),
+            // Whatever it said is no answer in the form that is wanted, or it did not know all that was said.
+            (Offered::Before { .. }, read) => {
+                let words = read.ok().map(|reply| reply.response).or_else(|| self.words_of(&completion.content));
+                self.fallback = words.or(self.fallback.take());
+                self.ask(Stage::Closing)
+            }
+        }
+    }
+
+    /// The calls in an answer: those of the wire, or those that the model wrote into its text. A text that is a reply is no call.
+    fn calls(&self, completion: &Completion, asked: &Asked, is_reply: bool) -> Vec<super::completion::ToolCall> {
+        let Some(tools) = self.tools.as_ref().filter(|tools| tools.is_open()) else { return Vec::new() };
+        if !completion.calls.is_empty() && asked.offered.is_native() {
+            return completion.calls.clone();
+        }
+        if is_reply && self.schema.is_some() {
+            return Vec::new();
+        }
+        let written = spoken::calls(&completion.content, |name| tools.knows(name));
+        // Whoever was told to write calls hears what is wrong with them; of others it is not sure that they are any.
+        let meant = !asked.offered.is_native() || written.iter().all(|call| tools.fits(call));
+        if meant { written } else { Vec::new() }
+    }
+
+    /// The calls of a round ended.
+    fn ran(&mut self, mut round: Round, told: Vec<Told>) -> Step {
+        if let Some(tools) = &mut self.tools {
+            round.results = round.calls.iter().zip(told).map(|(call, told)| tools.result(call, told)).collect();
+        }
+        self.rounds.push(round);
+        self.ask(Stage::Asking)
+    }
+
+    /// Takes in an answer that is to be the reply.
+    fn answered(&mut self, completion: &Completion) -> Step {
         if let Some(refusal) = completion.refusal.as_deref().and_then(salvage::plain_text) {
             return self.finish(Reply::text(refusal));
         }
@@ -129,7 +219,7 @@ impl Dialogue {
         if self.repairs < MAX_REPAIRS {
             self.repairs += 1;
             self.add_repair(completion, &invalid);
-            return self.ask();
+            return self.ask(Stage::Closing);
         }
         self.fall_back(Ending::Unusable)
     }
@@ -153,7 +243,7 @@ impl Dialogue {
         // Its words alone: providers refuse an empty message, calls that have no results, and some of them the thoughts that they
         // sent along themselves.
         if !shown.trim().is_empty() {
-            self.messages.push(Item::new(Role::Assistant, shown));
+            self.repair.push(Item::new(Role::Assistant, shown));
         }
         let cut = if completion.finish == Finish::Length { " It was cut off: be shorter." } else { "" };
         let form = if self.schema.is_some() {
@@ -162,7 +252,7 @@ impl Dialogue {
             "Answer the last question again."
         };
         let text = format!("Your answer could not be used: {invalid}.{cut} {form}");
-        self.messages.push(Item::new(Role::User, text));
+        self.repair.push(Item::new(Role::User, text));
     }
 
     /// Ends with the words of an earlier answer if there are any.

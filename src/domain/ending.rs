@@ -18,6 +18,8 @@ pub enum ModelErrorKind {
     Provider,
     /// The provider does not implement what the request asks for (501).
     Unsupported,
+    /// The provider or the model takes no tools.
+    ToolsRefused,
     /// The answer was not a completion, or too large.
     Malformed,
     /// The key or the model was refused (401, 403, 404, or a 400 that says so).
@@ -32,12 +34,13 @@ pub enum ModelErrorKind {
 
 impl ModelErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Connection,
         Self::Timeout,
         Self::RateLimited,
         Self::Provider,
         Self::Unsupported,
+        Self::ToolsRefused,
         Self::Malformed,
         Self::Refused,
         Self::BadRequest,
@@ -50,7 +53,12 @@ impl ModelErrorKind {
     pub const fn retryable(self) -> bool {
         match self {
             Self::Connection | Self::Timeout | Self::RateLimited | Self::Provider | Self::Malformed => true,
-            Self::Unsupported | Self::Refused | Self::BadRequest | Self::ContextOverflow | Self::Filtered => false,
+            Self::Unsupported
+            | Self::ToolsRefused
+            | Self::Refused
+            | Self::BadRequest
+            | Self::ContextOverflow
+            | Self::Filtered => false,
         }
     }
 
@@ -69,6 +77,7 @@ impl ModelErrorKind {
             Self::RateLimited => "rate_limited",
             Self::Provider => "provider",
             Self::Unsupported => "unsupported",
+            Self::ToolsRefused => "tools_refused",
             Self::Malformed => "malformed",
             Self::Refused => "refused",
             Self::BadRequest => "bad_request",
@@ -109,6 +118,8 @@ pub enum Ending {
     OffersExhausted,
     /// Nothing ended it within all bounds.
     Stalled,
+    /// It was cut off after a tool that changes something may have run for it.
+    MayHaveActed,
     /// An earlier life of the process left it, and it is too old to be answered.
     Interrupted,
     /// The place of an interjection cannot be read.
@@ -123,7 +134,7 @@ pub enum Ending {
 
 impl Ending {
     /// Every ending that is not about one kind of model failure.
-    const PLAIN: [Self; 18] = [
+    const PLAIN: [Self; 19] = [
         Self::NoModel,
         Self::BreakersOpen,
         Self::NoPermit,
@@ -137,6 +148,7 @@ impl Ending {
         Self::Panicked,
         Self::OffersExhausted,
         Self::Stalled,
+        Self::MayHaveActed,
         Self::Interrupted,
         Self::PlaceUnreadable,
         Self::NothingHeard,
@@ -162,6 +174,7 @@ impl Ending {
             Self::Panicked => "panic",
             Self::OffersExhausted => "crashed again and again",
             Self::Stalled => "no progress",
+            Self::MayHaveActed => "may have acted",
             Self::Interrupted => "interrupted",
             Self::PlaceUnreadable => "the place cannot be read",
             Self::NothingHeard => "nothing is being talked about",

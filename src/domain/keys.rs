@@ -189,12 +189,6 @@ pub fn first_listened(door: &Door) -> String {
     format!("{WATERMARK_PREFIX}{door}")
 }
 
-/// How all watermarks of one door begin.
-#[must_use]
-pub fn watermarks_of(door: &Door) -> String {
-    format!("{WATERMARK_PREFIX}{door}:")
-}
-
 /// The exchange that one of our messages completed, so that a reply to it finds what was asked. It lives as long as history,
 /// or for [`ANSWERED_TTL`] when history never expires.
 #[must_use]
@@ -368,7 +362,6 @@ mod tests {
         assert_eq!(turn(&TurnId::of(&message)), "staffai:turn:discord:9");
         assert_eq!(session(&DISCORD, 3), "staffai:session:discord:3");
         assert_eq!(watermark(&DISCORD, "5"), "staffai:watermark:discord:5");
-        assert!(watermark(&DISCORD, "5").starts_with(&watermarks_of(&DISCORD)));
         assert_eq!(answered(&message), "staffai:answered:discord:9");
     }
 

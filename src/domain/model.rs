@@ -32,12 +32,22 @@ pub struct Row {
     pub schema_with_tools: bool,
     /// How many history messages go into a call that offers tools to a model that cannot do both.
     pub tool_history: usize,
+    /// The most tools that one call offers; the others are found by a search.
+    #[serde(default = "max_tools")]
+    pub max_tools: usize,
     /// It sees pictures.
     pub vision: bool,
     /// Its provider runs remote tool servers itself.
     pub native_mcp: bool,
     /// Prices, when configured.
     pub price: Option<Price>,
+}
+
+/// The most tools that one call offers unless the row says otherwise.
+pub const MAX_TOOLS: usize = 40;
+
+const fn max_tools() -> usize {
+    MAX_TOOLS
 }
 
 impl Row {
@@ -56,6 +66,7 @@ impl Row {
             tools: ToolMode::Native,
             schema_with_tools: false,
             tool_history: 0,
+            max_tools: MAX_TOOLS,
             vision: false,
             native_mcp: false,
             price: None,

@@ -21,6 +21,7 @@ struct Words {
     filtered: &'static str,
     not_posted: &'static str,
     interrupted: &'static str,
+    may_have_acted: &'static str,
     internal: &'static str,
     busy: &'static str,
     lane_full: &'static str,
@@ -76,6 +77,8 @@ pub enum Apology {
     NotPosted,
     /// The bot was stopped while it worked on the answer.
     Interrupted,
+    /// The bot was stopped while it worked on the answer, and what it was to do may be done.
+    MayHaveActed,
     /// Something on our side broke.
     Internal,
 }
@@ -95,6 +98,7 @@ impl Apology {
                 | ModelErrorKind::RateLimited
                 | ModelErrorKind::Provider
                 | ModelErrorKind::Unsupported
+                | ModelErrorKind::ToolsRefused
                 | ModelErrorKind::Malformed
                 | ModelErrorKind::Refused
                 | ModelErrorKind::BadRequest,
@@ -103,6 +107,7 @@ impl Apology {
             | Ending::BreakersOpen => Self::ModelDown,
             Ending::Unusable => Self::NoWords,
             Ending::Interrupted => Self::Interrupted,
+            Ending::MayHaveActed => Self::MayHaveActed,
             Ending::PlaceClosed => Self::NotPosted,
             Ending::NoPermit
             | Ending::LaneFull
@@ -113,21 +118,6 @@ impl Apology {
             | Ending::NothingHeard
             | Ending::AlreadyOver
             | Ending::Unknown => Self::Internal,
-        }
-    }
-
-    /// The label in logs and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ModelDown => "model_down",
-            Self::TimedOut => "timed_out",
-            Self::NoWords => "no_words",
-            Self::TooLong => "too_long",
-            Self::Filtered => "filtered",
-            Self::NotPosted => "not_posted",
-            Self::Interrupted => "interrupted",
-            Self::Internal => "internal",
         }
     }
 }
@@ -156,6 +146,7 @@ pub const fn apology(why: Apology, locale: Locale) -> &'static str {
         Apology::Filtered => words.filtered,
         Apology::NotPosted => words.not_posted,
         Apology::Interrupted => words.interrupted,
+        Apology::MayHaveActed => words.may_have_acted,
         Apology::Internal => words.internal,
     }
 }
@@ -210,6 +201,7 @@ mod tests {
             Apology::Filtered,
             Apology::NotPosted,
             Apology::Interrupted,
+            Apology::MayHaveActed,
             Apology::Internal,
         ];
         let mut notices: Vec<&str> = Vec::new();

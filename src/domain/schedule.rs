@@ -1,15 +1,11 @@
 //! When the bot shows itself active: hours and days of the week, in UTC.
 
-use std::time::Duration;
-
 use super::ids::Timestamp;
 
 /// Milliseconds in an hour.
 const HOUR: u64 = 60 * 60 * 1000;
 /// Hours in a day.
 const DAY: u64 = 24;
-/// Hours in a week: after so many steps everything repeats.
-const WEEK: u64 = 7 * DAY;
 /// The first day of all time stamps, 1970-01-01, was a Thursday; days count from Monday.
 const FIRST_WEEKDAY: u64 = 3;
 
@@ -29,15 +25,6 @@ impl Schedule {
     #[must_use]
     pub fn is_active(&self, at: Timestamp) -> bool {
         self.is_active_in(at.0 / HOUR)
-    }
-
-    /// How long from this moment until activity begins or ends; none when it never does.
-    #[must_use]
-    pub fn changes_in(&self, at: Timestamp) -> Option<Duration> {
-        let hour = at.0 / HOUR;
-        let now = self.is_active_in(hour);
-        let later = (hour + 1..=hour + WEEK).find(|later| self.is_active_in(*later) != now)?;
-        Some(Duration::from_millis(later * HOUR - at.0))
     }
 
     /// `hours` since the beginning of 1970.

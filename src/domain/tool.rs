@@ -8,6 +8,8 @@ pub mod name;
 
 pub mod rights;
 
+pub mod access;
+
 pub mod catalogue;
 
 pub mod round;
@@ -18,7 +20,12 @@ pub mod spoken;
 
 pub mod limits;
 
+pub mod called;
+
+pub mod turn_tools;
+
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,6 +169,9 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [Self::Search, Self::Extract, Self::Db, Self::Drive, Self::Llm, Self::Other];
+
     /// The label in logs, metrics and configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -173,6 +183,15 @@ impl ToolKind {
             Self::Llm => "llm",
             Self::Other => "other",
         }
+    }
+}
+
+impl FromStr for ToolKind {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let kind = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
+        kind.ok_or("search, extract, db, drive, llm or other")
     }
 }
 

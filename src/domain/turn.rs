@@ -221,7 +221,7 @@ pub struct Effort {
     /// The tokens of calls whose rows have no prices.
     #[serde(default)]
     pub unpriced: u64,
-    /// Milliseconds spent waiting for models.
+    /// Milliseconds spent waiting for models and tools.
     pub waited_ms: u64,
     /// Some of it was shown while it was being found.
     #[serde(default)]
@@ -253,6 +253,9 @@ pub enum Custody {
         turn: Turn,
         /// The answer, once it is known and while it is being posted.
         answer: Option<Answer>,
+        /// A tool that changes something may have run for it: it must not be begun anew.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        acted: bool,
     },
     /// Answered, cancelled, or given up; kept for a while so that the same message never triggers twice.
     Closed {

@@ -40,10 +40,12 @@ enum OptionalFeature {
     Temperature,
     /// The usual name of the limit of tokens; without it the limit has its other name.
     MaxTokens,
+    /// Tools. Whoever asks has to write another request without them, so the refusal is told.
+    Tools,
 }
 
 impl OptionalFeature {
-    const ALL: [Self; 4] = [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens];
+    const ALL: [Self; 5] = [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens, Self::Tools];
 
     /// Words by which providers name it, in lower case; the first is its name in requests.
     const fn names(self) -> &'static [&'static str] {
@@ -54,12 +56,18 @@ impl OptionalFeature {
             }
             Self::Temperature => &["temperature"],
             Self::MaxTokens => &["max_tokens"],
+            Self::Tools => &["tools", "tool_choice", "tool choice", "tool use", "tool call", "function call"],
         }
     }
 
     /// The provider refused the request because of this part.
     fn is_refused_by(self, error: &ModelError) -> bool {
-        let about_us = matches!(error.kind, ModelErrorKind::BadRequest | ModelErrorKind::Unsupported);
+        let about_us = match error.kind {
+            ModelErrorKind::BadRequest | ModelErrorKind::Unsupported => true,
+            // Some routers answer that there is no model (404) which takes them.
+            ModelErrorKind::Refused => self == Self::Tools,
+            _ => false,
+        };
         let words = error.message.to_lowercase().replace("upstream", "");
         about_us && self.names().iter().any(|name| words.contains(name))
     }
@@ -106,6 +114,11 @@ impl Client {
 impl Models for Client {
     fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    fn takes_tools(&self, row: &str) -> bool {
+        let refused = |client: &ModelClient| client.left_out()[OptionalFeature::Tools as usize];
+        !self.clients_by_row.get(row).is_some_and(refused)
     }
 
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
@@ -178,10 +191,18 @@ impl ModelClient {
                 Err(error) => error,
             };
             let refused = |extra: &OptionalFeature| {
-                let sent = *extra != OptionalFeature::MaxTokens || self.row.max_tokens.is_some();
+                let sent = match extra {
+                    OptionalFeature::MaxTokens => self.row.max_tokens.is_some(),
+                    OptionalFeature::Tools => !request.tools.is_empty(),
+                    OptionalFeature::Stream | OptionalFeature::Format | OptionalFeature::Temperature => true,
+                };
                 sent && !without[*extra as usize] && extra.is_refused_by(&error)
             };
             let Some(extra) = OptionalFeature::ALL.into_iter().find(refused) else { return Err(error) };
+            if extra == OptionalFeature::Tools {
+                self.leave_out(extra, &error);
+                return Err(ModelError { kind: ModelErrorKind::ToolsRefused, ..error });
+            }
             without[extra as usize] = true;
             refusals.push((extra, error));
         }

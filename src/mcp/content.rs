@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::frame::Oversized;
+use super::lenient::unescaped;
 use crate::domain::tool::{Cut, Image, Link, Part, ResultLimits, ToolResult};
 
 /// The most blocks of one result; further ones are counted.
@@ -70,26 +71,6 @@ pub(super) fn oversized(frame: &Oversized, limits: ResultLimits) -> ToolResult {
     let parts = vec![Part::Text(unescaped(head)), Part::Text(unescaped(&tail))];
     let result = ToolResult { parts, is_error: false, cut: Some(Cut { bytes: frame.bytes, whole: None }) };
     result.within(limits)
-}
-
-/// The escapes of a JSON text taken out of a piece of one, as far as they are whole.
-fn unescaped(piece: &str) -> String {
-    let mut text = String::with_capacity(piece.len());
-    let mut rest = piece.chars();
-    while let Some(c) = rest.next() {
-        if c != '\\' {
-            text.push(c);
-            continue;
-        }
-        match rest.next() {
-            Some('n') => text.push('\n'),
-            Some('t') => text.push('\t'),
-            Some('r') => text.push('\r'),
-            Some(other) => text.push(other),
-            None => {}
-        }
-    }
-    text
 }
 
 /// Reads what a resource holds: the answer to `resources/read`.

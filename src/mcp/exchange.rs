@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta, ProgressToken, RequestId,
-    ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta,
+    ProgressToken, RequestId, ServerJsonRpcMessage,
 };
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::content;
 use super::failure::Failure;
 use super::frame::{Frame, Oversized};
+use super::lenient;
 use super::listing::{self, Page};
 use crate::domain::tool::{ResultLimits, ServerName, ToolResult};
 use crate::ports::ProgressSink;
@@ -88,6 +90,8 @@ struct Pending {
 struct Request {
     awaited: Option<Awaited>,
     token: Option<ProgressToken>,
+    /// The answer is what the server says of itself.
+    introduces: bool,
 }
 
 /// A message of the protocol, as far as it has to be known.
@@ -97,12 +101,17 @@ struct Envelope<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    /// Also there when it is `null`, as some servers answer who have nothing to say.
+    #[serde(borrow, default, deserialize_with = "whatever_it_is")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
+}
+
+fn whatever_it_is<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(reader).map(Some)
 }
 
 impl Exchanges {
@@ -113,14 +122,26 @@ impl Exchanges {
 
     /// A message goes out.
     pub(super) fn outgoing(&self, message: &ClientJsonRpcMessage) {
-        let ClientJsonRpcMessage::Request(request) = message else { return };
+        let request = match message {
+            ClientJsonRpcMessage::Request(request) => request,
+            ClientJsonRpcMessage::Notification(notice) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.forget(id);
+                }
+                return;
+            }
+            _ => return,
+        };
         let awaited = request.request.extensions().get::<Awaited>().cloned();
         let token = request.request.get_meta().get_progress_token();
         let mut pending = self.pending.lock();
         if let (Some(token), Some(sink)) = (&token, awaited.as_ref().and_then(|awaited| awaited.progress.clone())) {
             pending.progress.insert(token.clone(), (request.id.clone(), sink));
         }
-        pending.requests.insert(request.id.clone(), Request { awaited, token });
+        let introduces = matches!(request.request, ClientRequest::InitializeRequest(_));
+        pending.requests.insert(request.id.clone(), Request { awaited, token, introduces });
     }
 
     /// A request is over, answered or not.
@@ -162,21 +183,20 @@ impl Exchanges {
     }
 
     fn whole(&self, bytes: &[u8]) -> Vec<ServerJsonRpcMessage> {
-        let bytes = bytes.trim_ascii();
+        let mended = lenient::mended(bytes);
+        let bytes = mended.as_deref().unwrap_or(bytes).trim_ascii();
         if bytes.first() == Some(&b'[') {
             let batch: Vec<&RawValue> = serde_json::from_slice(bytes).unwrap_or_default();
-            return batch.into_iter().filter_map(|message| self.one(message.get().as_bytes())).collect();
+            return batch.into_iter().filter_map(|message| self.one(message)).collect();
         }
         if let Some(message) = self.read(bytes) {
             return message.into_iter().collect();
         }
-        // A server that prints without an end of line puts its noise in front of a message.
-        let inner = memchr::memmem::find(bytes, b"{\"jsonrpc\"").filter(|at| *at > 0);
-        inner.and_then(|at| self.one(&bytes[at..])).into_iter().collect()
+        lenient::objects(bytes).into_iter().filter_map(|message| self.one(message)).collect()
     }
 
-    fn one(&self, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
-        self.read(bytes).flatten()
+    fn one(&self, message: &RawValue) -> Option<ServerJsonRpcMessage> {
+        self.read(message.get().as_bytes()).flatten()
     }
 
     /// None when it is no message at all; none inside when rmcp need not know of it.
@@ -233,7 +253,12 @@ impl Exchanges {
         let id = request_id(id)?;
         let request = self.pending.lock().remove(&id)?;
         let Some(awaited) = request.awaited else {
-            return Some(serde_json::from_slice(bytes).unwrap_or_else(|error| {
+            let introduction = request.introduces.then(|| lenient::introduction(result)).flatten();
+            let message = match introduction {
+                Some(result) => serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})),
+                None => serde_json::from_slice(bytes),
+            };
+            return Some(message.unwrap_or_else(|error| {
                 let message = format!("the answer cannot be read: {error}");
                 ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id))
             }));
@@ -316,14 +341,14 @@ impl Pending {
 /// HTTP transport has to know.
 fn acknowledgement(id: &RequestId, tools: Option<&RawValue>) -> Option<ServerJsonRpcMessage> {
     let tools = tools.filter(|tools| tools.get().contains("x-mcp-header"));
-    let result = tools.map_or(serde_json::json!({}), |tools| {
+    let result = tools.map_or(json!({}), |tools| {
         let value: serde_json::Value = serde_json::from_str(tools.get()).unwrap_or_default();
         let readable = |tool: &&serde_json::Value| serde_json::from_value::<rmcp::model::Tool>((*tool).clone()).is_ok();
         let tools = value.get("tools").and_then(serde_json::Value::as_array);
         let tools: Vec<_> = tools.into_iter().flatten().filter(readable).cloned().collect();
-        serde_json::json!({"tools": tools})
+        json!({"tools": tools})
     });
-    serde_json::from_value(serde_json::json!({"jsonrpc": "2.0", "id": id, "result": result})).ok()
+    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})).ok()
 }
 
 /// An id of ours: a number, which some servers send back as text.

@@ -109,7 +109,10 @@ impl Failure {
             Self::Redirected(_) => {
                 (Kind::Redirected, "write the address that it redirects to as url, if it is trusted")
             }
-            Self::Status { status: 401, .. } => (Kind::Unauthorized, "mend the key in headers or authorization"),
+            Self::Status { status: 401, .. } => (
+                Kind::Unauthorized,
+                "mend the key in headers or authorization; one that wants a login in a browser is reached with mcp-remote",
+            ),
             Self::Status { status: 403, .. } => {
                 (Kind::Forbidden, "the key is known but may not do this: ask for the right")
             }

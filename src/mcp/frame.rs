@@ -98,7 +98,10 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::cost;
 
     fn lines(pieces: &[&[u8]]) -> Vec<Frame> {
         let (mut lines, mut found) = (Lines::default(), Vec::new());
@@ -137,5 +140,32 @@ mod tests {
         assert!(matches!(framer.finish(), Frame::Whole(whole) if whole.len() == MESSAGE_BYTES));
         framer.push(&vec![b'x'; MESSAGE_BYTES + 1]);
         assert!(matches!(framer.finish(), Frame::Oversized(_)));
+    }
+
+    #[test]
+    fn lines_cost_no_more_than_their_length_however_small_their_pieces_are() {
+        cost::grows_linearly(
+            512 * 1024,
+            |size| vec![b'x'; size],
+            |bytes| {
+                // Larger than what is kept of one message, in pieces as a slow server sends them.
+                let mut framer = Framer { tail: vec![b'x'], ..Framer::default() };
+                bytes.chunks(16).for_each(|piece| framer.push(piece));
+                drop(framer.finish());
+            },
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_cut_changes_the_lines(text in "[a-c\\n]{0,60}", cuts in prop::collection::vec(0_usize..60, 0..6)) {
+            let whole = lines(&[text.as_bytes()]);
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
+            cuts.sort_unstable();
+            let ends = cuts.iter().copied().chain([text.len()]);
+            let mut from = 0;
+            let pieces: Vec<&[u8]> = ends.map(|end| &text.as_bytes()[std::mem::replace(&mut from, end)..end]).collect();
+            prop_assert_eq!(lines(&pieces), whole);
+        }
     }
 }

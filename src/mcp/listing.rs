@@ -129,6 +129,7 @@ fn tool(server: &ServerName, raw: &RawValue) -> Result<Tool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
 
     fn read(text: &str) -> Result<Page, String> {
         page(&ServerName::new("s"), serde_json::from_str(text).unwrap())
@@ -181,5 +182,14 @@ mod tests {
     fn what_is_no_list_is_refused() {
         assert!(read(r#"{"content":[]}"#).is_err());
         assert!(read("7").is_err());
+    }
+
+    #[test]
+    fn a_page_costs_no_more_than_its_length() {
+        cost::grows_linearly(
+            16 * 1024,
+            |size| format!("[{}0]", r#"{"name":"a","inputSchema":{"type":"object"}},7,"#.repeat(size / 48)),
+            |text| drop(page(&ServerName::new("s"), serde_json::from_str(&text).unwrap())),
+        );
     }
 }

@@ -12,16 +12,20 @@ use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::{Failure, one_line};
+use super::guardian::SWEEP_WITHIN;
 use crate::ports::tools::Command;
 
 /// How long a server may take to end by itself once its input is closed.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 /// How long it may take to end once it is told to.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(1);
+/// How long a guardian may take beyond what ending the server takes, before its group is ended.
+const GUARDIAN_WITHIN: Duration = Duration::from_millis(500);
 /// Bytes of its last words on standard error that are kept.
 const WORDS_BYTES: usize = 2_000;
 /// How long its last words are waited for once it ended.
@@ -49,7 +53,7 @@ impl Life {
         ended.ok().and_then(|ended| ended.clone()).unwrap_or_else(|| "it was ended".to_owned())
     }
 
-    /// Ends the whole group at once.
+    /// Ends the server and all that it started at once.
     pub(super) fn kill(&self) {
         self.end.cancel();
     }
@@ -78,12 +82,18 @@ impl Group {
     }
 }
 
-/// Ends a group when it is dropped, also when that is because the whole runtime goes.
-struct EndGroup(Group);
+/// Ends a group when it is dropped, also when that is because the whole runtime goes. A guardian that lives is left alone: it
+/// ends more than the group once nobody reads what it is told through.
+struct EndGroup {
+    group: Group,
+    guarded: bool,
+}
 
 impl Drop for EndGroup {
     fn drop(&mut self) {
-        self.0.signal(Signal::KILL);
+        if !self.guarded {
+            self.group.signal(Signal::KILL);
+        }
     }
 }
 
@@ -113,7 +123,7 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
-        .kill_on_drop(true);
+        .kill_on_drop(guardian.is_none());
     if let Some(cwd) = &command.cwd {
         start.current_dir(cwd);
     }
@@ -130,9 +140,9 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
     let end = CancellationToken::new();
     let group = Group(pid);
     let secrets = command.env.values().chain(&command.args).cloned().collect::<Vec<_>>();
-    let told = end.clone();
+    let (told, guarded) = (end.clone(), guardian.is_some());
     tokio::spawn(async move {
-        let status = wait(child, EndGroup(group), told).await;
+        let status = wait(child, EndGroup { group, guarded }, told, &heard).await;
         let _ = timeout(WORDS_WITHIN, heard).await;
         let mut words = String::from_utf8_lossy(&words.lock()).into_owned();
         for secret in secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SECRET_LEAST) {
@@ -155,16 +165,32 @@ fn last_words(words: &str) -> String {
     line[from..].to_owned()
 }
 
-async fn wait(mut child: Child, group: EndGroup, end: CancellationToken) -> String {
-    let status = tokio::select! {
-        status = child.wait() => status,
-        () = end.cancelled() => {
-            group.0.signal(Signal::KILL);
+/// Waits for the end of a child, which comes at once when `end` is cancelled.
+async fn wait(mut child: Child, mut end_group: EndGroup, end: CancellationToken, heard: &JoinHandle<()>) -> String {
+    let ended = tokio::select! {
+        status = child.wait() => Some(status),
+        () = end.cancelled() => None,
+    };
+    let status = match ended {
+        Some(status) => status,
+        None if end_group.guarded => {
+            // A guardian whose words nobody reads ends everything.
+            heard.abort();
+            let ended = timeout(SWEEP_WITHIN + GUARDIAN_WITHIN, child.wait()).await;
+            end_group.group.signal(Signal::KILL);
+            match ended {
+                Ok(status) => status,
+                Err(_) => child.wait().await,
+            }
+        }
+        None => {
+            end_group.group.signal(Signal::KILL);
             child.wait().await
         }
     };
-    // What the child left behind ends with it.
-    drop(group);
+    // What the child left behind in its group ends with it.
+    end_group.guarded = false;
+    drop(end_group);
     status.map_or_else(|error| error.to_string(), described)
 }
 

@@ -57,6 +57,10 @@ pub const EVENTS: &[(&str, &str)] = &[
         "llm.plain",
         "a provider refused a part of our requests that we can do without: `without` says which is left out for a while",
     ),
+    (
+        "tool.called",
+        "a tool was called, or was not let: `outcome` is `ok` or says why not; `queue_ms` behind other calls, `wait_ms` for permits and records, `run_ms` at its source",
+    ),
     ("attachment.unread", "a file that came with a message was only named to the model, for the reason given"),
     ("breaker.opened", "a failing model is left alone for a while"),
     ("breaker.closed", "a model works again"),

@@ -121,6 +121,11 @@ pub const METRICS: &[Metric] = &[
         MetricKind::Histogram(MODEL_SECONDS),
         "duration of model calls, by operation, model and error",
     ),
+    row(
+        "gen_ai_execute_tool_duration_seconds",
+        MetricKind::Histogram(MODEL_SECONDS),
+        "time of calls of tools at their source, by tool and error; a call that was not let took none",
+    ),
 ];
 
 const fn row(name: &'static str, kind: MetricKind, help: &'static str) -> Metric {

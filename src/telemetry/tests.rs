@@ -25,7 +25,9 @@ fn lines(style: Style, filter: &str, secrets: &[&str], act: impl FnOnce()) -> Ve
     let written = Arc::new(Mutex::new(Vec::new()));
     let sink = written.clone();
     let secrets: Vec<SecretString> = secrets.iter().map(|secret| SecretString::from(*secret)).collect();
-    let layer = LineLayer::new(style, Redaction::from(secrets), Arc::new(Noon), move |line| sink.lock().push(line));
+    let layer = LineLayer::new(style, Redaction::from(secrets), Arc::new(Noon), move |line, _| {
+        sink.lock().push(line.to_owned())
+    });
     let subscriber = tracing_subscriber::registry().with(targets(filter).unwrap()).with(layer);
     tracing::subscriber::with_default(subscriber, act);
     std::mem::take(&mut *written.lock())
@@ -196,7 +198,7 @@ fn secrets_that_come_later_are_masked_from_then_on_and_old_ones_stay_masked() {
     let redaction = Redaction::from(vec![SecretString::from("first-key")]);
     let written = Arc::new(Mutex::new(Vec::new()));
     let (sink, known) = (written.clone(), redaction.clone());
-    let layer = LineLayer::new(JSON, known, Arc::new(Noon), move |line| sink.lock().push(line));
+    let layer = LineLayer::new(JSON, known, Arc::new(Noon), move |line, _| sink.lock().push(line.to_owned()));
     let subscriber = tracing_subscriber::registry().with(targets("info").unwrap()).with(layer);
     tracing::subscriber::with_default(subscriber, || {
         info!(reason = "first-key second-key", "before");

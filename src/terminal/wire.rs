@@ -80,7 +80,6 @@ pub enum Update {
 /// How a call of a tool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "they mirror those of domain::turn_event")]
 pub enum ToolState {
     Running,
     Succeeded,
@@ -90,7 +89,6 @@ pub enum ToolState {
 /// What was decided about a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "they mirror those of domain::turn_event")]
 pub enum GateDecision {
     Approved,
     Refused,

@@ -17,7 +17,7 @@ use crate::support::{Setup, World, story};
 /// A thousand dollars for a million tokens in, two thousand for a million out. An answer of the scripted model has ten tokens in
 /// and five out.
 const PRICED: &str = r#"{"version": 1, "models": {"scripted": {
-    "model_id": "scripted", "type": "OPENAI", "host": null, "enabled": true, "llm_call_timeout": 2,
+    "model_id": "scripted", "type": "OPENAI", "host": null, "enabled": true, "llm_call_timeout": 2, "schema_with_tools": true,
     "price_per_million": {"input": 1000.0, "output": 2000.0, "cached": 500.0}}}}"#;
 
 /// Everything counted, once the bot is gone. The keys begin behind `staffai:ledger:`, or are the Python bot's.

@@ -41,6 +41,8 @@ pub enum Act {
     Body(String),
     /// An error status.
     Status(u16),
+    /// An error status with this body.
+    Error(u16, String),
     /// Too many requests; come back in so many seconds.
     RetryAfter(&'static str),
     /// Never an answer.
@@ -88,6 +90,17 @@ impl Act {
     pub fn content(text: impl Into<String>) -> Self {
         Self::Content(text.into())
     }
+
+    /// Wants tools to be called: the id, name and arguments of each call.
+    pub fn calls(calls: &[(&str, &str, Value)]) -> Self {
+        let call = |(id, name, arguments): &(&str, &str, Value)| {
+            let arguments = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
+            json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+        };
+        let calls: Vec<Value> = calls.iter().map(call).collect();
+        let message = json!({"role": "assistant", "content": null, "tool_calls": calls, "kept": "as it came"});
+        Self::Body(choices(&message, "tool_calls"))
+    }
 }
 
 /// One request as the model got it.
@@ -118,6 +131,31 @@ impl Ask {
         let last = self.body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
         let parts = last["content"].as_array().cloned().unwrap_or_default();
         parts.iter().filter_map(|part| part["image_url"]["url"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Names of the tools that it was offered.
+    pub fn tools(&self) -> Vec<&str> {
+        let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
+    }
+
+    /// It was asked for an answer in a form.
+    pub fn has_form(&self) -> bool {
+        self.body.get("response_format").is_some()
+    }
+
+    /// What the tools gave, in order: the id of the call, and the text without its marks.
+    pub fn results(&self) -> Vec<(String, String)> {
+        let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let results = messages.iter().filter(|message| message["role"] == "tool");
+        let text = |message: &Value| {
+            let text = message["content"].as_str().unwrap_or_default();
+            let inside = text.split_once(">\n").and_then(|(_, inside)| inside.split_once("\n</tool_result>"));
+            inside.unwrap_or_else(|| panic!("no marks around {text}")).0.to_owned()
+        };
+        results
+            .map(|message| (message["tool_call_id"].as_str().unwrap_or_default().to_owned(), text(message)))
+            .collect()
     }
 
     /// The model that was asked for.
@@ -241,6 +279,7 @@ async fn answer(act: Act) -> Response<Body> {
             let status = StatusCode::from_u16(status).unwrap();
             whole(status, json!({"error": {"message": "it is broken"}}).to_string())
         }
+        Act::Error(status, body) => whole(StatusCode::from_u16(status).unwrap(), body),
         Act::RetryAfter(seconds) => {
             let builder = Response::builder().status(429).header("retry-after", seconds);
             builder.body(Body::from(json!({"error": {"message": "slow down"}}).to_string())).unwrap()

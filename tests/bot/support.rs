@@ -36,6 +36,9 @@ pub const SOON: Duration = Duration::from_secs(30);
 /// How long a channel is watched for a second answer that must not come.
 const CALM: Duration = Duration::from_millis(150);
 
+/// The scripted model takes tools and the form of a reply together, as most models do: a plain message is one call.
+const MODELS: &str = r#"{"families": [{"pattern": "scripted", "schema_with_tools": true}], "models": {}}"#;
+
 /// Runs one story on its own runtime, within [`STORY`].
 pub fn story(told: impl Future<Output = ()>) {
     static PROVIDER: OnceLock<()> = OnceLock::new();
@@ -186,6 +189,8 @@ impl World {
         let model = Model::start().await;
         let dir = tempfile::tempdir().unwrap();
         let http = own_address();
+        let models = dir.path().join("scripted-models.json");
+        std::fs::write(&models, MODELS).unwrap();
         let data = dir.path().join("data").display().to_string();
         let given = [
             ("DISCORD_BOT_TOKEN", service.token().to_owned()),
@@ -193,6 +198,7 @@ impl World {
             ("LITELLM_API_URL", model.url().to_owned()),
             ("STAFFAI_HTTP_ADDR", http.to_string()),
             ("STAFFAI_DATA_DIR", data),
+            ("STAFFAI_MODELS", models.display().to_string()),
         ];
         for (name, value) in given {
             env.entry(name.to_owned()).or_insert(value);
@@ -288,6 +294,11 @@ impl World {
 
     /// The same with other variables; an empty value removes one.
     pub fn spawn_with(&self, name: &str, changes: &[(&str, &str)]) -> Process {
+        Process::start(self.dir.path(), name, &self.variables(changes))
+    }
+
+    /// The variables of the bot with these changes; an empty value removes one.
+    pub fn variables(&self, changes: &[(&str, &str)]) -> BTreeMap<String, String> {
         let mut env = self.env.clone();
         for (name, value) in changes {
             if value.is_empty() {
@@ -296,7 +307,7 @@ impl World {
                 env.insert((*name).to_owned(), (*value).to_owned());
             }
         }
-        Process::start(self.dir.path(), name, &env)
+        env
     }
 
     // === Who is there ===

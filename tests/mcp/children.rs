@@ -1,16 +1,20 @@
 //! No child outlives its connection or the bot, and none sees more of the bot than it must.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use staffai::domain::tool::CallErrorKind;
+use staffai::ports::ToolServer;
 use staffai::ports::tools::{ConnectErrorKind, Transport};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, timeout};
 
-use crate::support::{call, connect, eventually, hostile, hostile_with, root, runs, stdio, text, try_connect};
+use crate::support::{Mark, call, connect, eventually, hostile, hostile_with, root, runs, stdio, text, try_connect};
 
-async fn pids(server: &std::sync::Arc<dyn staffai::ports::ToolServer>) -> Vec<u32> {
+async fn pids(server: &Arc<dyn ToolServer>) -> Vec<u32> {
     let pids: Vec<u32> = serde_json::from_str(&text(server, "pids", json!({})).await).unwrap();
     assert!(pids.len() == 2 && pids.iter().all(|pid| runs(*pid)));
     pids
@@ -91,4 +95,102 @@ async fn usual_mistakes_are_told_apart() {
     let elsewhere = try_connect(&elsewhere).await.err().unwrap();
     assert_eq!(elsewhere.kind, ConnectErrorKind::NotStarted);
     assert!(elsewhere.message.contains("/no/such/folder"), "{elsewhere}");
+}
+
+/// The processes that a server started: one in its group, one in a group of its own, one that lost its parent; first itself.
+async fn forks(server: &Arc<dyn ToolServer>) -> Vec<u32> {
+    let pids: Vec<u32> = serde_json::from_str(&text(server, "forks", json!({})).await).unwrap();
+    assert!(pids.len() == 4 && pids.iter().all(|pid| runs(*pid)), "{pids:?}");
+    pids
+}
+
+async fn gone(how: &str, pids: &[u32], mark: &Mark) {
+    let begun = Instant::now();
+    mark.gone().await;
+    println!("row 27: {how}: {} processes and the guardian are gone after {:?}, left 0", pids.len(), begun.elapsed());
+    assert!(!pids.iter().any(|pid| runs(*pid)));
+}
+
+#[expect(clippy::cast_possible_wrap, reason = "ids of processes are small")]
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+#[tokio::test]
+async fn what_a_server_started_ends_with_it_wherever_it_hid() {
+    for how in ["closed", "dropped", "ended by itself", "killed", "stopped"] {
+        for mode in ["ok", "stubborn"] {
+            let mut entry = hostile(mode);
+            let mark = Mark::on(&mut entry);
+            let server = connect(&entry).await;
+            let pids = forks(&server).await;
+            match how {
+                "closed" => server.close().await,
+                "dropped" => drop(server),
+                "ended by itself" => drop(call(&server, "die", json!({})).await),
+                "killed" => signal(pids[0], Signal::KILL),
+                _ => {
+                    signal(pids[0], Signal::STOP);
+                    let begun = Instant::now();
+                    server.close().await;
+                    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+                }
+            }
+            gone(&format!("a server ({mode}) was {how}"), &pids, &mark).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guardian_that_is_killed_takes_the_group_along() {
+    let server = connect(&hostile("stubborn")).await;
+    let pids = pids(&server).await;
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
+    let guardian: u32 = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    signal(guardian, Signal::KILL);
+    let begun = Instant::now();
+    let why = timeout(Duration::from_secs(1), server.closed()).await.unwrap();
+    eventually("the group ends", || !pids.iter().any(|pid| runs(*pid))).await;
+    println!("row 27: a killed guardian is noticed ({why}) and its group gone after {:?}", begun.elapsed());
+}
+
+/// What stands in for a bot that is killed: this program once more, which starts a server and waits.
+#[tokio::test]
+#[ignore = "another test runs it"]
+#[expect(clippy::disallowed_methods, reason = "the test that runs it tells it the mark")]
+async fn a_bot() {
+    let mark = std::env::var(Mark::VARIABLE).unwrap();
+    let server = connect(&hostile_with("stubborn", &[(Mark::VARIABLE, &mark)])).await;
+    println!("pids: {}", serde_json::to_string(&forks(&server).await).unwrap());
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_bot_that_is_killed_leaves_no_process_behind() {
+    let mark = Mark::new();
+    let mut bot = tokio::process::Command::new(std::env::current_exe().unwrap());
+    bot.args(["--exact", "children::a_bot", "--ignored", "--nocapture"]).env(Mark::VARIABLE, mark.value());
+    let mut bot = bot.stdout(std::process::Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(bot.stdout.take().unwrap()).lines();
+    let pids: Vec<u32> = loop {
+        let line = lines.next_line().await.unwrap().unwrap();
+        if let Some((_, pids)) = line.split_once("pids: ") {
+            break serde_json::from_str(pids).unwrap();
+        }
+    };
+    bot.kill().await.unwrap();
+    gone("the bot was killed", &pids, &mark).await;
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_at_each_start_leaves_nothing_behind() {
+    let mut entry = hostile("crash");
+    let mark = Mark::on(&mut entry);
+    let begun = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(try_connect(&entry).await.err().unwrap().kind, ConnectErrorKind::Exited);
+    }
+    let each = begun.elapsed() / 20;
+    mark.gone().await;
+    println!("row 27: 20 starts that crashed took {each:?} each, processes left: {}", mark.running().len());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::json;
-use staffai::domain::tool::{CallErrorKind, Part, ToolRequest};
+use staffai::domain::tool::{CallErrorKind, Effect, Part, ToolRequest};
 use staffai::ports::tools::{Endpoint, HttpProtocol, Progress, ServerEntry};
 use staffai::ports::{ProgressSink, ToolServer};
 use tokio::time::{Instant, timeout};
@@ -79,7 +79,7 @@ async fn everything_as_a_child() {
 
 #[tokio::test]
 async fn everything_over_streamable_http() {
-    let served = Served::node("@modelcontextprotocol/server-everything/dist/index.js", &["streamableHttp"]).await;
+    let served = Served::everything("streamableHttp").await;
     for protocol in [HttpProtocol::Either, HttpProtocol::Streamable] {
         let server = connect(&with(&served.url("/mcp"), protocol)).await;
         shows_everything(&server).await;
@@ -90,7 +90,7 @@ async fn everything_over_streamable_http() {
 
 #[tokio::test]
 async fn everything_over_sse() {
-    let served = Served::node("@modelcontextprotocol/server-everything/dist/index.js", &["sse"]).await;
+    let served = Served::everything("sse").await;
     for protocol in [HttpProtocol::Either, HttpProtocol::Sse] {
         let server = connect(&with(&served.url("/sse"), protocol)).await;
         shows_everything(&server).await;
@@ -150,4 +150,35 @@ async fn shows_what_is_fast(transport: &str, entry: ServerEntry) {
     }
     assert_eq!(cancelled, "2", "over {transport}");
     server.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_is_noticed_and_used_again_when_it_is_back() {
+    let served = Served::everything("streamableHttp").await;
+    let (port, url) = (served.port, served.url("/mcp"));
+    let server = connect(&with(&url, HttpProtocol::Either)).await;
+    let reading = ToolRequest { effect: Effect::Reads, ..request("echo", json!({"message": "back"})) };
+    assert!(server.call(&reading, None).await.unwrap().to_text().contains("back"));
+    served.kill().await;
+    let begun = Instant::now();
+    let error = server.call(&reading, None).await.unwrap_err();
+    println!("row 27: a call to a killed HTTP server fails after {:?}: {error}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(250), "{error}");
+    let _again = Served::start_on(port, |port| Served::everything_on(port, "streamableHttp")).await;
+    let begun = Instant::now();
+    assert!(server.call(&reading, None).await.unwrap().to_text().contains("back"));
+    println!("row 28: the first call after its return took {:?}, with a new session", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_killed_server_over_sse_ends_the_connection() {
+    let served = Served::everything("sse").await;
+    let server = connect(&with(&served.url("/sse"), HttpProtocol::Sse)).await;
+    served.kill().await;
+    let begun = Instant::now();
+    let why = timeout(Duration::from_secs(2), server.closed()).await.unwrap();
+    println!("row 27: the end of a killed SSE server is told after {:?}: {why}", begun.elapsed());
+    let begun = Instant::now();
+    assert_eq!(call(&server, "echo", json!({"message": "x"})).await.unwrap_err().kind, CallErrorKind::Lost);
+    assert!(begun.elapsed() < Duration::from_millis(250));
 }

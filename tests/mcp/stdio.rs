@@ -26,6 +26,10 @@ async fn a_server_that_hangs_at_any_step_costs_no_more_than_the_deadline() {
         assert_eq!(error.kind, ConnectErrorKind::Timeout, "{mode}: {error}");
         assert!(begun.elapsed() < within + SLACK, "{mode}: {:?}", begun.elapsed());
     }
+    let server = connect(&hostile("hang-ping")).await;
+    let begun = Instant::now();
+    assert_eq!(server.ping().await.unwrap_err().kind, CallErrorKind::Timeout);
+    println!("row 26: a sign of life that does not come is given up after {:?}", begun.elapsed());
     let server = connect(&hostile("hang-list")).await;
     let begun = Instant::now();
     assert_eq!(server.list().await.unwrap_err().kind, CallErrorKind::Timeout);
@@ -85,6 +89,9 @@ async fn noise_wrong_ids_and_doubled_answers_are_ignored() {
         assert_eq!(text(&server, "echo", json!({"text": words})).await, words);
     }
     println!("row 31: 40 calls among noise, answers of others 0");
+    for (tool, answer) in [("null", ""), ("joined", "joined"), ("latin", "caf\u{fffd}"), ("half", "cut \u{fffd}")] {
+        assert_eq!(text(&server, tool, json!({})).await, answer, "{tool}");
+    }
 }
 
 #[tokio::test]
@@ -211,4 +218,15 @@ async fn a_server_that_ends_at_its_start_says_why() {
     let error = try_connect(&hostile("crash")).await.err().unwrap();
     assert_eq!(error.kind, ConnectErrorKind::Exited);
     assert!(error.message.contains("exit code 2: Error: API_KEY is not set"), "{error}");
+}
+
+#[tokio::test]
+async fn servers_of_other_revisions_and_of_few_words_connect() {
+    for (mode, protocol) in
+        [("first-revision", "2024-11-05"), ("unknown-revision", "1999-01-01"), ("shy", "2025-11-25")]
+    {
+        let server = connect(&hostile(mode)).await;
+        assert_eq!(server.info().protocol, protocol);
+        assert_eq!(text(&server, "echo", json!({"text": mode})).await, mode);
+    }
 }

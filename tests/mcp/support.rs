@@ -133,6 +133,19 @@ pub fn resident() -> u64 {
     status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
+/// Processor time that this process used so far, in ticks of 10 ms.
+pub fn cpu() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let mut fields = stat.rsplit(") ").next().unwrap().split(' ').skip(11);
+    let mut ticks = || fields.next().unwrap().parse::<u64>().unwrap();
+    ticks() + ticks()
+}
+
+/// The same since then.
+pub fn cpu_since(before: u64) -> Duration {
+    Duration::from_millis((cpu() - before) * 10)
+}
+
 /// Waits until something holds, or fails the test.
 pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
@@ -148,29 +161,39 @@ pub fn runs(pid: u32) -> bool {
     stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).is_some_and(|state| state != 'Z')
 }
 
-/// The variable that marks a server and all its children.
-const MARK: &str = "TEST_MARK";
-
 /// The processes of one server, whatever group they are in and whoever their parent is.
 pub struct Mark(String);
 
 impl Mark {
+    /// The variable that marks a server and all its children.
+    pub const VARIABLE: &str = "TEST_MARK";
+
+    /// A mark of nothing yet.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
     /// Marks the child that an entry starts.
     pub fn on(entry: &mut ServerEntry) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mark = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mark = Self::new();
         let Transport::Stdio(command) = &mut entry.transport else { panic!("only children are marked") };
-        command.env.insert(MARK.to_owned(), mark.clone().into());
-        Self(format!("{MARK}={mark}"))
+        command.env.insert(Self::VARIABLE.to_owned(), mark.0.clone().into());
+        mark
+    }
+
+    pub fn value(&self) -> &str {
+        &self.0
     }
 
     /// Those that run.
     pub fn running(&self) -> Vec<u32> {
         let all =
             std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mark = format!("{}={}", Self::VARIABLE, self.0);
         let marked = |pid: &u32| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == self.0.as_bytes())
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
         };
         all.filter(marked).filter(|pid| runs(*pid)).collect()
     }
@@ -184,13 +207,18 @@ impl Mark {
 /// A program that serves HTTP on a port of this machine until it is dropped.
 pub struct Served {
     pub port: u16,
-    _child: tokio::process::Child,
+    child: tokio::process::Child,
 }
 
 impl Served {
     /// Starts it; `start` makes its command for a port.
     pub async fn start(start: impl Fn(u16) -> tokio::process::Command) -> Self {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self::start_on(port, start).await
+    }
+
+    /// The same on a port of its own.
+    pub async fn start_on(port: u16, start: impl Fn(u16) -> tokio::process::Command) -> Self {
         let quiet = || std::process::Stdio::null();
         let child = start(port).stdin(quiet()).stdout(quiet()).stderr(quiet()).kill_on_drop(true).spawn().unwrap();
         let until = tokio::time::Instant::now() + Duration::from_secs(30);
@@ -198,18 +226,25 @@ impl Served {
             assert!(tokio::time::Instant::now() < until, "nothing listens on {port}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Self { port, _child: child }
+        Self { port, child }
     }
 
-    /// A file of npm's environment, run with these arguments and the port in its environment.
-    pub async fn node(module: &str, args: &[&str]) -> Self {
-        let module = node(module);
-        Self::start(|port| {
-            let mut command = tokio::process::Command::new("node");
-            command.arg(&module).args(args).env("PORT", port.to_string());
-            command
-        })
-        .await
+    /// The server `everything` over this transport.
+    pub async fn everything(transport: &str) -> Self {
+        Self::start(|port| Self::everything_on(port, transport)).await
+    }
+
+    /// The command that starts it.
+    pub fn everything_on(port: u16, transport: &str) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new("node");
+        let module = node("@modelcontextprotocol/server-everything/dist/index.js");
+        command.args([&module, transport]).env("PORT", port.to_string());
+        command
+    }
+
+    /// Ends it as kill -9 does.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
     }
 
     /// The server of `FastMCP` over this transport.

@@ -12,15 +12,17 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use staffai::domain::tool::{CallErrorKind, Effect, ToolRequest};
 use staffai::ports::tools::{ConnectErrorKind, Endpoint, HttpProtocol};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::support::{
-    GROWN_MAX, call, connect, endpoint, http, names, request, resident, text, try_connect, try_connect_within,
+    GROWN_MAX, call, connect, cpu, cpu_since, endpoint, eventually, http, names, request, resident, text, try_connect,
+    try_connect_within,
 };
 
 /// A server whose behaviour is a function of what it is asked.
@@ -59,7 +61,24 @@ async fn answer(
 ) -> Response {
     seen.lock().push(headers.clone());
     let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-    behave(&message, &headers)
+    let response = behave(&message, &headers);
+    if response.status() == HANGS {
+        std::future::pending::<()>().await;
+    }
+    response
+}
+
+/// A response of this status never comes.
+const HANGS: u16 = 599;
+
+fn hang() -> Response {
+    StatusCode::from_u16(HANGS).unwrap().into_response()
+}
+
+/// A stream of events that stays open.
+fn events(events: impl futures_util::Stream<Item = String> + Send + 'static) -> Response {
+    let open = events.chain(futures_util::stream::pending()).map(|event| Ok::<_, Infallible>(Bytes::from(event)));
+    ([("content-type", "text/event-stream")], Body::from_stream(open)).into_response()
 }
 
 /// What a well-behaved server of the older generation answers.
@@ -292,14 +311,165 @@ async fn what_is_no_server_is_told_in_one_line() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_no_more_than_the_deadline() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+async fn a_server_that_hangs_at_any_step_costs_no_more_than_the_deadline() {
+    let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let within = Duration::from_secs(1);
+    let slack = Duration::from_millis(250);
+    let connecting = |url: String| async move {
+        let begun = Instant::now();
+        let error = try_connect_within(&http(endpoint(&url)), within).await.err().unwrap();
+        assert_eq!(error.kind, ConnectErrorKind::Timeout, "{error}");
+        assert!(begun.elapsed() < within + slack, "{:?}", begun.elapsed());
+    };
+    connecting(format!("http://{}/mcp", deaf.local_addr().unwrap())).await;
+    let silent = |method: &'static str| {
+        Web::start(move |message, _| if message["method"] == method { hang() } else { well(message, "one") })
+    };
+    connecting(silent("initialize").await.url()).await;
+    let drip = futures_util::stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Some((Ok::<_, Infallible>(Bytes::from(" ")), ()))
+    });
+    let drip = Mutex::new(Some(drip.boxed()));
+    let dripping =
+        Web::start(move |message, _| match drip.lock().take().filter(|_| message["method"] == "initialize") {
+            Some(drip) => ([("content-type", "application/json")], Body::from_stream(drip)).into_response(),
+            None => hang(),
+        });
+    connecting(dripping.await.url()).await;
+    let server = connect(&http(endpoint(&silent("tools/list").await.url()))).await;
     let begun = Instant::now();
-    let error = try_connect_within(&http(endpoint(&url)), within).await.err().unwrap();
-    assert_eq!(error.kind, ConnectErrorKind::Timeout);
-    assert!(begun.elapsed() < within + Duration::from_millis(250));
+    assert_eq!(server.list().await.unwrap_err().kind, CallErrorKind::Timeout);
+    println!("row 26: a list over HTTP that hangs is given up after {:?}", begun.elapsed());
+    let server = connect(&http(endpoint(&silent("ping").await.url()))).await;
+    assert_eq!(server.ping().await.unwrap_err().kind, CallErrorKind::Timeout);
+    let begun = Instant::now();
+    server.close().await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn calls_that_hang_are_cancelled_and_take_no_place_of_others() {
+    let (cancelled, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (told, sessions) = (Arc::clone(&cancelled), Arc::clone(&begun));
+    let web = Web::start(move |message, _| {
+        match message["method"].as_str() {
+            Some("notifications/cancelled") => drop(told.fetch_add(1, Ordering::SeqCst)),
+            Some("initialize") => drop(sessions.fetch_add(1, Ordering::SeqCst)),
+            Some("tools/call") if message["params"]["name"] == "hangs" => return hang(),
+            _ => {}
+        }
+        well(message, "one")
+    })
+    .await;
+    let server = connect(&http(endpoint(&web.url()))).await;
+    let deadline = Duration::from_millis(500);
+    let at = Instant::now();
+    let calls = (0..200).map(|_| {
+        let hangs = ToolRequest { deadline, ..request("hangs", json!({})) };
+        let server = Arc::clone(&server);
+        async move { server.call(&hangs, None).await.unwrap_err().kind }
+    });
+    assert!(join_all(calls).await.iter().all(|kind| *kind == CallErrorKind::Timeout));
+    println!("row 26: 200 calls that hang were given up after {:?}", at.elapsed());
+    assert!(at.elapsed() < deadline + Duration::from_secs(1));
+    let at = Instant::now();
+    assert_eq!(text(&server, "echo", json!({"text": "next"})).await, "next");
+    println!("row 26: the next call took {:?}", at.elapsed());
+    assert!(at.elapsed() < Duration::from_secs(1));
+    assert!(timeout(Duration::from_millis(200), call(&server, "hangs", json!({}))).await.is_err());
+    let sent = || cancelled.load(Ordering::SeqCst);
+    eventually("the server is told of a call that was dropped", || sent() > 0).await;
+    for _ in 0..50 {
+        text(&server, "echo", json!({"text": "x"})).await;
+    }
+    println!("{} sessions for 252 calls, {} notices of cancellation", begun.load(Ordering::SeqCst), sent());
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn two_hundred_large_calls_at_once_are_all_answered() {
+    let web = Web::start(|message, _| well(message, "one")).await;
+    let server = connect(&http(endpoint(&web.url()))).await;
+    let begun = Instant::now();
+    let calls = (0..200).map(|index| {
+        let server = Arc::clone(&server);
+        async move {
+            let words = format!("{index}:{}", "x".repeat(64 * 1024 - 10));
+            text(&server, "echo", json!({"text": words})).await == words
+        }
+    });
+    let right = join_all(calls).await.into_iter().filter(|right| *right).count();
+    println!("row 33: {right} of 200 calls of 64 KB over HTTP answered in {:?}", begun.elapsed());
+    assert_eq!(right, 200);
+}
+
+#[tokio::test]
+async fn noise_wrong_ids_and_storms_of_events_are_ignored() {
+    let storm = r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let web = Web::start(move |message, _| {
+        let id = message["id"].as_i64().unwrap_or_default();
+        match message["method"].as_str() {
+            None => events(futures_util::stream::unfold((), move |()| async move {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                Some((format!("{storm}\n\n").repeat(10), ()))
+            })),
+            Some("tools/call") => {
+                let answer = |id: Value, words: &str| {
+                    let result = json!({"content": [{"type": "text", "text": words}]});
+                    format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": id, "result": result}))
+                };
+                let noise = ["event: ping\ndata: 1\n\n".to_owned(), "data: no json\n\n: comment\n\n".to_owned()];
+                let others = [answer(json!(id + 1_000), "of another"), answer(json!("x"), "of nobody")];
+                let own = [answer(json!(id), "right"), answer(json!(id), "once more")];
+                let all: Vec<String> = noise.into_iter().chain(others).chain(own).collect();
+                events(futures_util::stream::iter(all))
+            }
+            _ => well(message, "one"),
+        }
+    })
+    .await;
+    let server = connect(&http(endpoint(&web.url()))).await;
+    let mut changes = server.changes();
+    let cpu = cpu();
+    let begun = Instant::now();
+    for _ in 0..40 {
+        assert_eq!(text(&server, "echo", json!({})).await, "right");
+    }
+    tokio::time::sleep(Duration::from_secs(2).saturating_sub(begun.elapsed())).await;
+    changes.changed().await.unwrap();
+    let count = *changes.borrow_and_update();
+    println!("row 30, 31: 40 calls among noise, answers of others 0, {count} changes in 2 s were one wake-up");
+    println!("row 30: {:?} of processor time, other tests and the server included", cpu_since(cpu));
+    assert!(count > 200, "{count}");
+}
+
+#[tokio::test]
+async fn a_body_of_500_mb_is_cut_at_the_source() {
+    let web = Web::start(|message, _| {
+        if message["method"] != "tools/call" {
+            return well(message, "one");
+        }
+        let id = &message["id"];
+        let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"begin"#);
+        let head = futures_util::stream::iter([Bytes::from(head)]);
+        let middle = futures_util::stream::iter(std::iter::repeat_n(Bytes::from("x".repeat(1024 * 1024)), 500));
+        let all = head.chain(middle).chain(futures_util::stream::iter([Bytes::from(r#"end"}]}}"#)]));
+        ([("content-type", "application/json")], Body::from_stream(all.map(Ok::<_, Infallible>))).into_response()
+    })
+    .await;
+    let server = connect(&http(endpoint(&web.url()))).await;
+    let (before, begun) = (resident(), Instant::now());
+    let result = call(&server, "giant", json!({})).await.unwrap();
+    let (shown, grown) = (result.to_text(), resident().saturating_sub(before));
+    println!(
+        "row 29: of a body of 500 MB {} bytes are kept after {:?}, {} KiB more in memory",
+        shown.len(),
+        begun.elapsed(),
+        grown / 1024
+    );
+    assert!(shown.starts_with("begin") && shown.contains("xend") && shown.len() <= 65_536 && grown < GROWN_MAX);
+    assert!(result.cut.unwrap().bytes > 500 * 1024 * 1024);
 }
 
 #[tokio::test]

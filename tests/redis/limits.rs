@@ -14,7 +14,7 @@ use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, St
 use staffai::ports::Store;
 use staffai::store::redis::Redis;
 use staffai::store::redis::opener::Opener;
-use staffai::store::{Backend, LimitDecision, Ruling};
+use staffai::store::{Backend, LimitDecision, LimitOutcome};
 
 use crate::server::Server;
 use crate::support::{Log as Said, reason, recovered, soon, store, until};
@@ -109,11 +109,11 @@ struct Mirror {
 
 /// One decision; the lists are told again only where this process does not know them.
 async fn decide(process: &Redis, mirror: &mut Mirror, asked: &Request) -> (LimitDecision, bool) {
-    let mut ruling = process.rule(asked, mirror.version, None).await.unwrap();
-    if ruling == Ruling::Lost {
-        ruling = process.rule(asked, 0, None).await.unwrap();
+    let mut ruling = process.decide_limit(asked, mirror.version, None).await.unwrap();
+    if ruling == LimitOutcome::Lost {
+        ruling = process.decide_limit(asked, 0, None).await.unwrap();
     }
-    let Ruling::Decided(decision) = ruling else { panic!("lost without a claim") };
+    let LimitOutcome::Decided(decision) = ruling else { panic!("lost without a claim") };
     mirror.version = decision.version;
     let told = decision.log.is_some();
     match &decision.log {
@@ -147,7 +147,7 @@ async fn the_server_keeps_the_law() {
             let which = usize::from(dice.random_bool(0.1));
             let (decision, told) = decide(&processes[which], &mut mirrors[which], &asked).await;
             let (answer, _) = law.step(decision.now, &asked);
-            assert_eq!((decision.answer, &mirrors[which].log), (answer, &law), "{number}: {asked:?}");
+            assert_eq!((decision.decision, &mirrors[which].log), (answer, &law), "{number}: {asked:?}");
             let used = law.used(None);
             assert_eq!(decision.used, (used.messages, used.tokens));
             read_whole += u32::from(told);

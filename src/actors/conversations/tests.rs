@@ -18,6 +18,7 @@ use crate::actors::roster::Roster;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
+use crate::actors::toolbox::Toolbox;
 use crate::actors::tree::ActorKind;
 use crate::actors::turn::InFlight;
 use crate::actors::turn_events::TurnEvents;
@@ -30,6 +31,8 @@ use crate::domain::turn::Turn;
 use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
 use crate::ports::{Fault, ModelErrorKind, Store};
 
+mod tools;
+
 struct World {
     router: Handle<ConversationsMsg>,
     journal: Inbox<JournalMsg>,
@@ -40,6 +43,7 @@ struct World {
     attachment_kib: Arc<Semaphore>,
     rate_limiter: Inbox<RateLimiterMsg>,
     store: Arc<MemoryStore>,
+    toolbox: Arc<Toolbox>,
     _outbox: Inbox<OutboxMsg>,
     _tree: Tree,
 }
@@ -57,11 +61,13 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let attachment_kib = Arc::new(Semaphore::new(1));
     let live = live(variables, Arc::clone(&models) as _);
     let store = Arc::new(MemoryStore::new());
+    let toolbox: Arc<Toolbox> = Arc::default();
     let parts = Arc::new(TurnParts {
         forgotten: Arc::default(),
         timeline: Arc::default(),
         events: TurnEvents::default(),
-        toolbox: Arc::default(),
+        toolbox: Arc::clone(&toolbox),
+        tool_use: Arc::default(),
         live: live.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
@@ -99,6 +105,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         attachment_kib,
         rate_limiter,
         store,
+        toolbox,
         _outbox: outbox,
         _tree: tree,
     }

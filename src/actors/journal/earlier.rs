@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::Entry;
+use super::offering::may_have_acted;
 use super::{Journal, JournalEvent, JournalState};
 use crate::actors::rate_limiter;
 use crate::actors::supervisor::ActorContext;
@@ -45,12 +46,13 @@ impl Journal {
                 Ok(Custody::Open { turn, .. }) if !self.outboxes.has(&turn.id.door) => {
                     tracing::error!(event = "turn.no_door", turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
                 }
-                Ok(Custody::Open { turn, answer }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
-                Ok(Custody::Open { turn, answer }) => {
+                Ok(Custody::Open { turn, answer, .. }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
+                Ok(Custody::Open { turn, answer, acted }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
+                        None if acted => Some(may_have_acted(&turn)),
                         None if late => Some(turn.apology(notice::interrupted(turn.locale()), Ending::Interrupted)),
                         known => known,
                     };
@@ -59,7 +61,7 @@ impl Journal {
                         rate_limiter::close(&self.rate_limiter, &turn, answer);
                     }
                     resumed.push(id.clone());
-                    state.open.insert(id, Entry::of_earlier_life(turn, answer));
+                    state.open.insert(id, Entry::of_earlier_life(turn, answer, acted));
                 }
                 Ok(Custody::Closed { .. }) => {
                     if let Some(id) = keys::parse_turn(&key) {

@@ -156,7 +156,7 @@ impl Journal {
         if let Some(answer) = &answer {
             rate_limiter::close(&self.rate_limiter, &turn, answer);
         }
-        self.close(state, &Entry::of_earlier_life(turn, answer), Vec::new(), Vec::new());
+        self.close(state, &Entry::of_earlier_life(turn, answer, false), Vec::new(), Vec::new());
     }
 
     /// Ends a turn without an answer.

@@ -20,6 +20,8 @@ pub(super) struct Entry {
     /// Something of the answer may be visible in the channel: an earlier life, an outbox that crashed, or a delivery that was
     /// handed out may have posted it. The next delivery looks first.
     pub visible: Visible,
+    /// A tool that changes something may have run for it: it is not handed out a second time.
+    pub acted: bool,
     /// The last hand-over was refused, because its receiver was down: it is repeated with the next sweep.
     pub hand_over: HandOver,
     /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
@@ -73,8 +75,8 @@ impl Entry {
     }
 
     /// One that an earlier life accepted and may have answered.
-    pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>) -> Self {
-        Self { visible: Visible::Perhaps, ..Self::taken(turn, answer) }
+    pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>, acted: bool) -> Self {
+        Self { visible: Visible::Perhaps, acted, ..Self::taken(turn, answer) }
     }
 
     fn taken(turn: Turn, answer: Option<Answer>) -> Self {
@@ -88,6 +90,7 @@ impl Entry {
             stage,
             taken,
             visible: Visible::Nothing,
+            acted: false,
             hand_over: HandOver::Taken,
             waiting: Vec::new(),
             _permit: None,
@@ -120,7 +123,7 @@ pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<
 
 /// The record of an open turn.
 pub(super) fn record(entry: &Entry) -> Write {
-    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer().cloned() };
+    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer().cloned(), acted: entry.acted };
     // Plain data with string keys always serialises.
     let value = serde_json::to_string(&custody).unwrap_or_default();
     Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }

@@ -11,13 +11,18 @@ use crate::actors::tree::{ActorKind, Scope};
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::TurnId;
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::Turn;
+use crate::domain::turn::{Answer, Turn};
 
 /// How often a turn is offered before it is answered with an apology: a turn that crashes its conversation must not do
 /// so for ever.
 pub(super) const OFFERS_MAX: u32 = 4;
 /// How long after its own deadline a turn that nobody finished is answered with an apology.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// The answer to a turn that was cut off after a tool that changes something may have run for it.
+pub(super) fn may_have_acted(turn: &Turn) -> Answer {
+    turn.apology(notice::apology(Apology::MayHaveActed, turn.locale()), Ending::MayHaveActed)
+}
 
 impl Journal {
     /// Hands a turn that is not closed to the actor that has to do the next step: the limiter finds its answer, the outbox posts
@@ -31,6 +36,10 @@ impl Journal {
                 if !turn.trigger.is_asked() && (again || *offers > 0) && entry.hand_over == HandOver::Taken =>
             {
                 self.withdraw(state, id, Dropped::NotRepeated);
+            }
+            Stage::Open { .. } if entry.acted => {
+                let answer = may_have_acted(turn);
+                self.answered(state, id, answer);
             }
             Stage::Open { offers: OFFERS_MAX.. } => {
                 let apology = notice::apology(Apology::Internal, turn.locale());

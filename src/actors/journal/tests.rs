@@ -33,6 +33,8 @@ use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Fault, TurnEventLog as _};
 
+mod acting;
+
 mod stored;
 
 struct World {
@@ -145,7 +147,7 @@ impl World {
 }
 
 fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
-    let custody = Custody::Open { turn: turn.clone(), answer };
+    let custody = Custody::Open { turn: turn.clone(), answer, acted: false };
     (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
 }
 

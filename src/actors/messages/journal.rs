@@ -29,6 +29,9 @@ pub enum JournalMsg {
     /// From commands: a person's data up to this moment is deleted. Their open turns go on, but nothing is kept of them. The reply
     /// is the number of those turns, sent once that is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
+    /// The task of a turn is about to run a tool that changes something. Answered once that is durably recorded: true when it
+    /// is, and then the turn is not handed out again.
+    Acts(TurnId, Reply<bool>),
     /// An actor that failed runs anew or is gone: what it may have held is offered again.
     ActorRecovered(Recovered),
     /// From now on no turn is offered; accepted ones are recorded.

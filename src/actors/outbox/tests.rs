@@ -31,6 +31,11 @@ async fn world() -> World {
 }
 
 async fn world_of(pacer: Pacer) -> World {
+    world_with(pacer, "0").await
+}
+
+/// A world that shows typing after this time.
+async fn world_with(pacer: Pacer, after: &str) -> World {
     let (outbox, journal) = (at("outbox:discord"), at("journal"));
     let (poster, pacer) = (Arc::new(ScriptedPoster::new()), Arc::new(Mutex::new(pacer)));
     let mut stage = Stage::new();
@@ -43,7 +48,10 @@ async fn world_of(pacer: Pacer) -> World {
         poster: Arc::clone(&poster) as _,
         pacer: Arc::clone(&pacer),
         closed: Arc::clone(&closed),
-        live: live(&[("STAFFAI_STREAMING__HOLD", "0")], Arc::new(ScriptedModels::new(&["main"]))),
+        live: live(
+            &[("STAFFAI_STREAMING__HOLD", "0"), ("STAFFAI_TURN__TYPING_AFTER", after)],
+            Arc::new(ScriptedModels::new(&["main"])),
+        ),
         dice,
         renderer,
         journal,
@@ -513,6 +521,27 @@ async fn typing_is_shown_only_while_a_turn_thinks() {
     world.outbox.cast(OutboxMsg::Quiet(place("42"), turn_id("10"))).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.typing(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_answer_shows_no_typing_and_a_slow_one_shows_it_in_time() {
+    let world = world_with(Pacer::new(50, 1000), "300ms").await;
+    let until = Instant::now() + Duration::from_secs(120);
+    let thinks = |turn: &str, to: &str| OutboxMsg::Typing { place: place(to), turn: turn_id(turn), until };
+    for turn in 10..20 {
+        world.outbox.cast(thinks(&turn.to_string(), "42")).unwrap();
+        tokio::time::sleep(Duration::from_millis(290)).await;
+        world.outbox.cast(OutboxMsg::Quiet(place("42"), turn_id(&turn.to_string()))).unwrap();
+    }
+    assert_eq!(world.typing(), 0);
+    world.outbox.cast(thinks("20", "42")).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    world.outbox.cast(thinks("21", "43")).unwrap();
+    world.outbox.cast(thinks("22", "42")).unwrap();
+    tokio::time::sleep(Duration::from_millis(151)).await;
+    assert_eq!(world.typing(), 1, "the first thinks long enough");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.typing(), 2, "once in each place");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! One question to a model: a permit for each call, a few tries for each row, then the row's fallbacks, all within the turn's
 //! deadline. After text was shown there is no further try: people would see it begin anew.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::actors::draft::Slot;
 use crate::actors::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::actors::messages::outbox::{Draft, OutboxMsg};
 use crate::domain::completion::{Completion, Request, Usage};
+use crate::domain::dialogue::{Asked, Dialogue};
 use crate::domain::ending::Ending;
 use crate::domain::model::Row;
 use crate::domain::partial::Partial;
@@ -39,10 +41,12 @@ const GROWTH: usize = 32;
 const WRITE_EVERY: Duration = Duration::from_millis(50);
 
 impl Thinking<'_> {
-    /// Asks until a model answers. The error is the last failure.
-    pub(super) async fn ask(&self, request: &Request) -> Result<Completion, Ending> {
+    /// Asks until a model answers, each row with the request for it. The error is the last failure.
+    pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<(Completion, Asked), Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
         let mut tried: Vec<String> = Vec::new();
+        // Rows whose providers refused tools just now.
+        let mut without_tools: HashSet<String> = HashSet::new();
         let mut tries = 0;
         let mut last_failure = Ending::NoModel;
         loop {
@@ -59,19 +63,27 @@ impl Thinking<'_> {
             tries += 1;
             let row = lease.row.clone();
             parts.timeline.asked(&turn.id, "model", &row.key);
+            let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
+            let (request, asked) = dialogue.request(&row, takes_tools);
             let flow = Flow::default();
             let (begun, over) = (Instant::now(), false);
-            let call = Underway { thinking: self, row: &row, request, tries, begun, flow: flow.clone(), over };
-            let result = self.complete(&row.key, request, flow).await;
+            let call =
+                Underway { thinking: self, row: &row, request: &request, tries, begun, flow: flow.clone(), over };
+            let result = self.complete(&row.key, &request, asked.may_answer(), flow).await;
             drop(lease);
             call.ended(&result);
             let error = match result {
-                Ok(completion) => return Ok(completion),
+                Ok(completion) => return Ok((completion, asked)),
                 Err(error) => error,
             };
             last_failure = Ending::Model(error.kind);
             if !slot.withdraw() {
                 return Err(last_failure);
+            }
+            // Not a failure of the model: the same row is asked again, for the same thing without tools.
+            if error.kind == ModelErrorKind::ToolsRefused && without_tools.insert(row.key.clone()) {
+                tries -= 1;
+                continue;
             }
             match pause(parts, &error, tries) {
                 Some(pause) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
@@ -85,14 +97,20 @@ impl Thinking<'_> {
 
     /// One call, streamed where somebody waits for it, and what comes is counted. It is shown as a draft only while nothing was
     /// shown yet: a repair replaces what stands there in one step.
-    async fn complete(&self, row: &str, request: &Request, flow: Flow) -> Result<Completion, ModelError> {
+    async fn complete(
+        &self,
+        row: &str,
+        request: &Request,
+        may_answer: bool,
+        flow: Flow,
+    ) -> Result<Completion, ModelError> {
         let models = &self.running.models;
         if !self.turn.trigger.is_asked() {
             return models.complete(row, request).await;
         }
         let unseen = self.slot.withdraw();
         let heard = match self.turn.policy.reply {
-            ReplyContract::Typed if unseen => self.reader(flow),
+            ReplyContract::Typed if unseen && may_answer => self.reader(flow),
             ReplyContract::Typed | ReplyContract::Plain => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
         };
         models.stream(row, request, heard).await

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::{Thinking, scene};
 use crate::actors::messages::outbox::OutboxMsg;
-use crate::domain::completion::Item;
 use crate::domain::ending::Ending;
 use crate::domain::ids::Person;
 use crate::domain::incoming::{AuthorKind, Posted};
-use crate::domain::prompt;
+use crate::domain::prompt::{self, Transcript};
 use crate::domain::restriction::Member;
 use crate::ports::{HistoryRange, PostRequest, PostResult};
 
@@ -25,7 +24,7 @@ impl Thinking<'_> {
     ///
     /// # Errors
     /// Why there is nothing to join in.
-    pub(super) async fn overheard(&self) -> Result<Vec<Item>, Ending> {
+    pub(super) async fn overheard(&self) -> Result<Transcript, Ending> {
         let Self { parts, running, turn, .. } = *self;
         let request = PostRequest::History { place: turn.place.clone(), range: HistoryRange::Newest, limit: READ };
         let ask = |reply| OutboxMsg::Read(request, reply);

@@ -25,6 +25,11 @@ impl Tally {
         effort.waited_ms += ids::millis(took);
     }
 
+    /// The turn waited so long for tools.
+    pub(super) fn waited(&self, took: Duration) {
+        self.0.lock().waited_ms += ids::millis(took);
+    }
+
     /// A call to this row ended without one, after so much had been streamed.
     pub(super) fn cut_off(&self, row: &Row, at_least: Usage) {
         add(&mut self.0.lock(), row, at_least);

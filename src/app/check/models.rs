@@ -109,12 +109,13 @@ fn transcript(prompts: &Prompts) -> Vec<Item> {
         scene: Scene::nobody(&place),
         contract: ReplyContract::Typed,
         history: &[],
+        referred: &[],
         quoted: None,
         quoted_files: &none,
         text: QUESTION,
         files: &none,
     };
-    prompt::transcript(prompts, &question)
+    prompt::transcript(prompts, &question).items
 }
 
 type Calls = (Vec<(Arc<Client>, String)>, Vec<(String, String)>);
@@ -194,6 +195,7 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
         ModelErrorKind::Filtered => "; the provider's content filter refuses the personality prompt",
         ModelErrorKind::Provider
         | ModelErrorKind::Unsupported
+        | ModelErrorKind::ToolsRefused
         | ModelErrorKind::Malformed
         | ModelErrorKind::BadRequest => "",
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::models::{bounded, signs_of_end};
 use super::report::CheckStatus;
-use crate::domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec};
+use crate::domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
 use crate::domain::model::{Row, ToolMode};
 use crate::domain::reply::Schema;
 use crate::ports::{ModelError, ModelErrorKind, Models};
@@ -150,14 +150,14 @@ impl Trial<'_> {
 
     fn request(&self, messages: Vec<Item>, typed: bool, offered: bool) -> Request {
         let form = typed.then(|| self.schema.form());
-        Request { messages, form, tools: if offered { vec![tool()] } else { Vec::new() } }
+        Request { messages, form, tools: if offered { vec![Arc::new(tool())] } else { Vec::new() } }
     }
 }
 
 fn tool() -> ToolSpec {
     let parameters: Value = json!({"type": "object", "properties": {}, "additionalProperties": false});
     let description = "Gives today's lucky number. Takes no arguments.".to_owned();
-    ToolSpec { name: TOOL.to_owned(), description, parameters: Arc::new(parameters) }
+    ToolSpec { name: TOOL.to_owned(), description, parameters: WrittenJson::new(&parameters) }
 }
 
 #[cfg(test)]

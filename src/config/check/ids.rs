@@ -53,7 +53,7 @@ impl Checks<'_> {
                 self.problem(key, "each id must be a Discord id, which is a whole number");
             }
         }
-        let ours = |rule: &&mut super::super::edges::ToolRule| rule.doors.iter().all(|door| door == DOOR);
+        let ours = |rule: &&mut super::super::tools::ToolRule| rule.doors.iter().all(|door| door == DOOR);
         for rule in tools.rules.iter_mut().filter(ours) {
             let lists = [&mut rule.roles, &mut rule.users, &mut rule.channels, &mut rule.approvers];
             if !lists.into_iter().all(|ids| all(ids)) {

@@ -11,7 +11,7 @@ use super::super::defaults::{DEFAULT_TOML, entries};
 use super::super::edges::{AllowedMentions, DirectMessages, LogFormat, Shards};
 use super::super::env::{VARIABLES, general_name};
 use super::super::{Settings, show};
-use super::{good, settings};
+use super::{example, good, settings};
 
 #[derive(Debug)]
 struct Stop(Vec<&'static str>);
@@ -129,13 +129,13 @@ fn secrets_are_the_same_in_the_table_and_in_the_structs() {
 fn the_example_is_the_table_of_names() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/.env.example");
     let written = std::fs::read_to_string(path).unwrap_or_default();
-    let expected = show::env_example();
+    let expected = example::text();
     assert!(written == expected, "replace the text of .env.example with:\n{expected}");
 }
 
 #[test]
 fn the_example_itself_can_be_used_and_changes_nothing() {
-    let example = show::env_example();
+    let example = example::text();
     let all: String = example
         .lines()
         .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))

@@ -6,11 +6,12 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::super::address::secrets_of_address;
-use super::super::edges::{LogFormat, Shards, Verdict};
+use super::super::edges::{LogFormat, Shards};
 use super::super::load;
 use super::super::problem::Layer;
 use super::super::show::MASK;
 use super::{good, settings, sources};
+use crate::domain::tool::rights::Verdict;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serenity::model::id::MessageId as WireMessageId;
 
 use super::events;
 use crate::domain::rejection::Rejection;
@@ -167,9 +168,12 @@ impl RestResponse {
     /// # Errors
     /// There is none.
     pub(super) fn posted(&self) -> Result<PostReply, PostError> {
-        let raw: &RawValue = self.json()?;
-        let id = events::id_of(raw.get()).map_err(|error| undecodable(&error))?;
-        Ok(self.reply(PostResult::Message(id)))
+        #[derive(Deserialize)]
+        struct Message {
+            id: WireMessageId,
+        }
+        let Message { id } = self.json()?;
+        Ok(self.reply(PostResult::Message(events::message_id(id))))
     }
 
     /// The body, taken out.

@@ -1,8 +1,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::completion::Usage;
+use crate::domain::completion::{Request, Usage};
+use crate::domain::model::Row;
 use crate::domain::reply::ReplyKind;
+
+mod tools;
 
 const GOOD: &str = r#"{"type":"url","response":"Here","data":"https://example.com"}"#;
 
@@ -16,7 +19,7 @@ fn opening() -> Vec<Item> {
 }
 
 fn dialogue(contract: ReplyContract) -> Dialogue {
-    Dialogue::new(opening(), contract, schema())
+    Dialogue::new(opening().into(), contract, schema(), None)
 }
 
 fn completion(content: &str) -> Completion {
@@ -31,13 +34,23 @@ fn completion(content: &str) -> Completion {
     }
 }
 
+fn row() -> Row {
+    Row::new("main", std::time::Duration::from_secs(1))
+}
+
+fn completed(completion: Completion) -> Event {
+    Event::Completed(completion, Asked { row: "main".to_owned(), offered: Offered::Nothing })
+}
+
 /// Plays one dialogue against these answers; the last step, and the request of each call.
 fn play(contract: ReplyContract, events: Vec<Event>) -> (Step, Vec<Request>) {
     let mut dialogue = dialogue(contract);
     let mut requests = Vec::new();
     let mut step = dialogue.next(Event::Begin);
     let mut events = events.into_iter();
-    while let Step::AskModel(request) = step {
+    while step == Step::AskModel {
+        let (request, asked) = dialogue.request(&row(), true);
+        assert_eq!(asked.offered, Offered::Nothing);
         requests.push(request);
         step = dialogue.next(events.next().expect("the dialogue asks more often than it was answered"));
     }
@@ -47,7 +60,7 @@ fn play(contract: ReplyContract, events: Vec<Event>) -> (Step, Vec<Request>) {
 }
 
 fn answers(contents: &[&str]) -> Vec<Event> {
-    contents.iter().map(|content| Event::Completed(completion(content))).collect()
+    contents.iter().map(|content| completed(completion(content))).collect()
 }
 
 fn finished(reply: Reply, calls: u64) -> Step {
@@ -69,7 +82,7 @@ fn what_can_be_recovered_here_costs_no_second_call() {
         assert!(matches!(step, Step::Finish(Finished { repairs: 0, .. })), "{disguised}");
     }
     let cut = Completion { finish: Finish::Length, ..completion(GOOD) };
-    let (step, _) = play(ReplyContract::Typed, vec![Event::Completed(cut)]);
+    let (step, _) = play(ReplyContract::Typed, vec![completed(cut)]);
     assert!(matches!(step, Step::Finish(Finished { repairs: 0, .. })), "whole in spite of the limit");
 }
 
@@ -92,7 +105,7 @@ fn a_repair_shows_the_words_of_the_bad_answer_and_nothing_else_of_it() {
     let raw = json!({"role": "assistant", "content": "Wait.", "reasoning": "hm", "tool_calls": [{"id": "1"}]});
     let (_, requests) = play(
         ReplyContract::Typed,
-        vec![Event::Completed(Completion { raw, ..completion("Wait.") }), Event::Completed(completion(GOOD))],
+        vec![completed(Completion { raw, ..completion("Wait.") }), completed(completion(GOOD))],
     );
     assert_eq!(requests[1].messages[2], Item::new(Role::Assistant, "Wait."));
 }
@@ -105,7 +118,7 @@ fn an_empty_answer_is_repaired_without_echo_and_a_long_one_is_capped() {
         [Role::System, Role::User, Role::User]
     );
     let cut = Completion { finish: Finish::Length, ..completion(&"{".repeat(50_000)) };
-    let (_, requests) = play(ReplyContract::Typed, vec![Event::Completed(cut), Event::Completed(completion(GOOD))]);
+    let (_, requests) = play(ReplyContract::Typed, vec![completed(cut), completed(completion(GOOD))]);
     assert_eq!(requests[1].messages[2].content.len(), MAX_REPAIR_CHARS);
     assert!(requests[1].messages[3].content.contains("be shorter"));
 }
@@ -137,10 +150,11 @@ fn failures_give_up_unless_there_are_words_already() {
 #[test]
 fn a_prompt_that_does_not_fit_loses_its_oldest_messages() {
     let talk: Vec<Item> = (0..5).map(|number| Item::new(Role::User, number.to_string())).collect();
-    let mut dialogue = Dialogue::new([&opening()[..1], &talk].concat(), ReplyContract::Typed, schema());
+    let mut dialogue = Dialogue::new([&opening()[..1], &talk].concat().into(), ReplyContract::Typed, schema(), None);
     let mut step = dialogue.next(Event::Begin);
     let mut asked = Vec::new();
-    while let Step::AskModel(request) = step {
+    while step == Step::AskModel {
+        let (request, _) = dialogue.request(&row(), true);
         asked.push(request.messages.iter().map(|item| item.content.as_str()).collect::<Vec<_>>().join(" "));
         step = dialogue.next(Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow)));
     }
@@ -151,10 +165,10 @@ fn a_prompt_that_does_not_fit_loses_its_oldest_messages() {
 #[test]
 fn refusals_are_shown_and_filtered_answers_are_not_asked_for_again() {
     let refused = Completion { refusal: Some("I cannot help with that.".into()), ..completion("") };
-    let (step, _) = play(ReplyContract::Typed, vec![Event::Completed(refused)]);
+    let (step, _) = play(ReplyContract::Typed, vec![completed(refused)]);
     assert_eq!(step, finished(Reply::text("I cannot help with that."), 1));
     let filtered = Completion { finish: Finish::Filtered, ..completion("") };
-    assert_eq!(play(ReplyContract::Typed, vec![Event::Completed(filtered)]).0, Step::GiveUp(Ending::Filtered));
+    assert_eq!(play(ReplyContract::Typed, vec![completed(filtered)]).0, Step::GiveUp(Ending::Filtered));
 }
 
 #[test]
@@ -172,8 +186,11 @@ fn plain_text_is_taken_as_it_comes_without_thoughts() {
 #[test]
 fn the_pending_request_can_be_asked_again() {
     let mut dialogue = dialogue(ReplyContract::Typed);
-    let first = dialogue.next(Event::Begin);
-    assert_eq!(dialogue.next(Event::Begin), first);
-    let repair = dialogue.next(Event::Completed(completion("oops")));
-    assert_eq!(dialogue.next(Event::Begin), repair);
+    assert_eq!(dialogue.next(Event::Begin), Step::AskModel);
+    let first = dialogue.request(&row(), true);
+    assert_eq!(dialogue.next(Event::Begin), Step::AskModel);
+    assert_eq!(dialogue.request(&row(), true), first);
+    assert_eq!(dialogue.next(completed(completion("oops"))), Step::AskModel);
+    let repair = dialogue.request(&row(), true);
+    assert_eq!((dialogue.next(Event::Begin), dialogue.request(&row(), true)), (Step::AskModel, repair));
 }

@@ -18,15 +18,6 @@ const LATEST_MILLIS: f64 = 253_402_300_799_999.0;
 /// over, which counts the same.
 const ESTIMATED: Timestamp = Timestamp(0);
 
-/// A member of the list of messages.
-#[must_use]
-pub fn message(entry: &Entry) -> String {
-    match &entry.turn {
-        Some(turn) => format!("{}:{turn}", moment(entry.at)),
-        None => moment(entry.at),
-    }
-}
-
 /// A member of the list of tokens.
 #[must_use]
 pub fn tokens(entry: &Entry) -> String {
@@ -116,6 +107,14 @@ fn whole(number: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A member of the list of messages.
+    fn message(entry: &Entry) -> String {
+        match &entry.turn {
+            Some(turn) => format!("{}:{turn}", moment(entry.at)),
+            None => moment(entry.at),
+        }
+    }
 
     fn entry(at: u64, tokens: u64, turn: Option<&str>, lease: Option<u64>) -> Entry {
         let state = lease.map_or(EntryState::Settled, |lease| EntryState::Open(Timestamp(lease)));

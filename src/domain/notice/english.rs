@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
     filtered: "Sorry, I may not answer that; please ask me something else.",
     not_posted: "Sorry, I was not allowed to write here for a moment; please ask me again.",
     interrupted: "Sorry, I was interrupted while I worked on your message; please ask me again.",
+    may_have_acted: "Sorry, I was interrupted; what you asked me to do may have happened, so please look before you ask again.",
     internal: "Sorry, something went wrong on my side; please ask me again.",
     busy: "Sorry, too many people are asking me things right now; please try again in a minute.",
     lane_full: "I am still working on your earlier messages; please wait for those answers first.",

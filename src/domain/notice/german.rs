@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
     filtered: "Entschuldige, darauf darf ich nicht antworten; frag mich bitte etwas anderes.",
     not_posted: "Entschuldige, ich durfte hier gerade nicht schreiben; frag mich bitte noch einmal.",
     interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
+    may_have_acted: "Entschuldige, ich wurde unterbrochen; was ich tun sollte, kann geschehen sein: Sieh bitte erst nach.",
     internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",
     busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",
     lane_full: "Ich arbeite noch an deinen früheren Nachrichten; warte bitte erst auf diese Antworten.",

@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
     filtered: "Lo siento, no puedo responder a eso; pregúntame otra cosa.",
     not_posted: "Lo siento, por un momento no he podido escribir aquí; pregúntame de nuevo.",
     interrupted: "Lo siento, me interrumpieron mientras preparaba tu respuesta; pregúntame de nuevo.",
+    may_have_acted: "Lo siento, me interrumpieron; lo que pediste puede estar hecho: compruébalo antes de volver a pedirlo.",
     internal: "Lo siento, algo ha fallado por mi parte; pregúntame de nuevo.",
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo; inténtalo de nuevo en un minuto.",
     lane_full: "Todavía estoy con tus mensajes anteriores; espera primero a esas respuestas.",

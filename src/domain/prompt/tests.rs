@@ -44,12 +44,13 @@ fn after_system(history: &[&Entry], quoted: Option<&Quoted>, text: &str) -> Vec<
         scene: scene(&place, None),
         contract: ReplyContract::Typed,
         history,
+        referred: &[],
         quoted,
         quoted_files: &none,
         text,
         files: &none,
     };
-    let items = transcript(&prompts(), &question);
+    let items = transcript(&prompts(), &question).items;
     assert_eq!(items[0].role, Role::System);
     items.into_iter().skip(1).map(|item| (item.role, item.content)).collect()
 }
@@ -194,7 +195,7 @@ fn the_last_words_of_people_are_heard_in_order() {
 fn nobody_puts_words_into_anothers_mouth() {
     let heard =
         [said("Ada: Ben", AuthorKind::Member, "hi\nBen: I give up", 1), said("Ben", AuthorKind::Member, "hm", 2)];
-    let items = interjection(&prompts(), ReplyContract::Typed, &scene(&place("42"), None), &heard);
+    let items = interjection(&prompts(), ReplyContract::Typed, &scene(&place("42"), None), &heard).items;
     assert!(items[0].content.ends_with("\n\nJoin in, Staffai."), "{}", items[0].content);
     assert_eq!(items[1].content, "Ada Ben: hi Ben: I give up\nBen: hm");
     assert_eq!(items.len(), 2);
@@ -256,14 +257,15 @@ fn files_follow_the_words_and_stand_for_missing_ones() {
         scene: scene(&place, None),
         contract: ReplyContract::Typed,
         history: &[],
+        referred: &[],
         quoted: Some(&quoted),
         quoted_files: &files,
         text: "",
         files: &none,
     };
-    let items = transcript(&prompts(), &question);
+    let items = transcript(&prompts(), &question).items;
     assert!(items[1].content.ends_with("[End of the quoted message.]\n\n[Attached file a.zip.]"));
     assert_eq!(items[2].content, ASKED_WITHOUT_WORDS);
     let own = Question { quoted: None, quoted_files: &none, files: &files, ..question };
-    assert_eq!(transcript(&prompts(), &own)[1].content, format!("{ASKED_BY_FILES}\n\n[Attached file a.zip.]"));
+    assert_eq!(transcript(&prompts(), &own).items[1].content, format!("{ASKED_BY_FILES}\n\n[Attached file a.zip.]"));
 }

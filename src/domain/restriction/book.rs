@@ -224,7 +224,7 @@ impl Restrictions {
     }
 
     /// None are in force.
-    #[must_use]
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -13,6 +13,9 @@ fn schedule(start: u8, end: u8, days: &[u8]) -> Schedule {
     Schedule { start, end, days: days.to_vec() }
 }
 
+/// Hours in a week: after so many everything repeats.
+const WEEK: u64 = 7 * DAY;
+
 const ALL: [u8; 7] = [0, 1, 2, 3, 4, 5, 6];
 
 #[test]
@@ -46,40 +49,7 @@ fn days_count_from_monday_in_any_order() {
     assert!(!schedule(0, 24, &[]).is_active(at(0, 12, 0)));
 }
 
-#[test]
-fn the_next_change_is_known() {
-    let office = schedule(9, 17, &[0, 1, 2, 3, 4]);
-    assert_eq!(office.changes_in(at(0, 8, 30)), Some(Duration::from_secs(30 * 60)));
-    assert_eq!(office.changes_in(at(0, 9, 0)), Some(Duration::from_secs(8 * 3600)));
-    // From Friday evening to Monday morning.
-    assert_eq!(office.changes_in(at(4, 17, 0)), Some(Duration::from_secs((7 + 48 + 9) * 3600)));
-    assert_eq!(schedule(0, 24, &ALL).changes_in(at(0, 0, 0)), None);
-    assert_eq!(schedule(5, 5, &ALL).changes_in(at(0, 0, 0)), None);
-}
-
 proptest! {
-    #[test]
-    fn a_change_changes_and_nothing_changes_before_it(
-        start in 0_u8..24, end in 0_u8..=24, days in prop::collection::vec(0_u8..7, 0..7), offset in 0..WEEK * HOUR,
-    ) {
-        let schedule = Schedule { start, end, days };
-        let now = Timestamp(MONDAY + offset);
-        let before = schedule.is_active(now);
-        match schedule.changes_in(now) {
-            Some(wait) => {
-                let wait = u64::try_from(wait.as_millis()).unwrap();
-                prop_assert!(wait > 0 && wait <= WEEK * HOUR);
-                prop_assert_ne!(schedule.is_active(Timestamp(now.0 + wait)), before);
-                for share in 0..10 {
-                    prop_assert_eq!(schedule.is_active(Timestamp(now.0 + (wait - 1) * share / 9)), before);
-                }
-            }
-            None => for hour in 0..WEEK {
-                prop_assert_eq!(schedule.is_active(Timestamp(now.0 + hour * HOUR)), before);
-            },
-        }
-    }
-
     #[test]
     fn turning_the_hours_round_turns_activity_round(start in 0_u8..24, end in 0_u8..24, hour in 0..WEEK) {
         prop_assume!(start != end);

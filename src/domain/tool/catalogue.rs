@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::name::{callable, hex, skeleton};
 use super::rights::{self, Verdict};
 use super::{Annotations, Effect, Source, Tool};
+use crate::domain::completion::{ToolSpec, WrittenJson};
 
 /// The most tools of one catalogue; what comes after them is refused.
 pub const TOOLS_MAX: usize = 20_000;
@@ -39,10 +40,8 @@ pub struct Entry {
     pub tool: Arc<Tool>,
     /// What a call may do.
     pub effect: Effect,
-    /// What a model is told that it does.
-    pub description: String,
-    /// The JSON schema of its arguments as models are told it.
-    pub parameters: Arc<Value>,
+    /// What models are told of it, with the JSON schema of its arguments as they take it.
+    pub spec: Arc<ToolSpec>,
     /// Names its description and schema as they are now.
     pub pin: Pin,
     /// What holds when no rule says otherwise.
@@ -189,14 +188,25 @@ impl Offer {
     }
 }
 
+impl PartialEq for Entry {
+    /// The same tool as it is now, under the same name.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.tool.source, &self.pin, self.effect, self.usual)
+            == (&other.name, &other.tool.source, &other.pin, other.effect, other.usual)
+    }
+}
+
 impl Entry {
     fn new(name: &Arc<str>, tool: &Arc<Tool>, offer: &Offer, convert: impl Fn(&Tool) -> Value) -> Arc<Self> {
         Arc::new(Self {
             name: Arc::clone(name),
             tool: Arc::clone(tool),
             effect: offer.effect(tool),
-            description: tool.description.chars().take(DESCRIPTION_CHARS).collect(),
-            parameters: Arc::new(convert(tool)),
+            spec: Arc::new(ToolSpec {
+                name: name.to_string(),
+                description: tool.description.chars().take(DESCRIPTION_CHARS).collect(),
+                parameters: WrittenJson::new(&convert(tool)),
+            }),
             pin: Pin::of(tool),
             usual: offer.usual(tool),
             validator: jsonschema::validator_for(&tool.input_schema).ok(),

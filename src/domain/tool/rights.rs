@@ -1,5 +1,7 @@
 //! Who may use which tool: a table of rules, asked twice: for what a caller's model may see, and again for each call.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Tool};
@@ -15,6 +17,15 @@ pub enum Verdict {
     Ask,
     /// It does not run.
     Deny,
+}
+
+impl FromStr for Verdict {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Auto, Self::Ask, Self::Deny];
+        all.into_iter().find(|verdict| verdict.as_str() == word).ok_or("auto, ask or deny")
+    }
 }
 
 impl Verdict {
@@ -60,6 +71,18 @@ pub enum Operation {
     Read,
     /// It may change something.
     Write,
+}
+
+impl FromStr for Operation {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "read" => Ok(Self::Read),
+            "write" => Ok(Self::Write),
+            _ => Err("read or write"),
+        }
+    }
 }
 
 impl Operation {

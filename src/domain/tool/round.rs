@@ -44,7 +44,7 @@ impl ArgumentsHash {
 }
 
 /// A call that may go on to rights, limits and its source.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ready {
     /// The call as the model made it.
     pub call: ToolCall,
@@ -57,12 +57,25 @@ pub struct Ready {
 }
 
 /// What becomes of one call of a round.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Planned {
     /// It may run.
     Run(Box<Ready>),
     /// It gets this error as its result, which the model reads.
     Answer(ToolCall, Problem),
+    /// It is a call of what the turn answers by itself: its result.
+    Told(ToolCall, String),
+}
+
+impl Planned {
+    /// The call as the model made it.
+    #[must_use]
+    pub fn call(&self) -> &ToolCall {
+        match self {
+            Self::Run(ready) => &ready.call,
+            Self::Answer(call, _) | Self::Told(call, _) => call,
+        }
+    }
 }
 
 /// Why a call does not run.
@@ -105,14 +118,30 @@ impl Allowance {
         catalogue: &Catalogue,
         visible: impl Fn(&Entry) -> bool,
     ) -> Vec<Planned> {
+        self.begin_round();
+        calls.into_iter().map(|call| self.plan_one(call, catalogue, &visible)).collect()
+    }
+
+    /// One round fewer is left.
+    pub fn begin_round(&mut self) {
         self.rounds = self.rounds.saturating_sub(1);
-        calls
-            .into_iter()
-            .map(|call| match self.ready(&call, catalogue, &visible) {
-                Ok(ready) => Planned::Run(Box::new(ready)),
-                Err(problem) => Planned::Answer(call, problem),
-            })
-            .collect()
+    }
+
+    /// One call fewer is left.
+    ///
+    /// # Errors
+    /// There was none.
+    pub fn spend(&mut self) -> Result<(), Problem> {
+        self.calls = self.calls.checked_sub(1).ok_or(Problem::Spent)?;
+        Ok(())
+    }
+
+    /// Plans one call of the round that was begun last.
+    pub fn plan_one(&mut self, call: ToolCall, catalogue: &Catalogue, visible: impl Fn(&Entry) -> bool) -> Planned {
+        match self.ready(&call, catalogue, visible) {
+            Ok(ready) => Planned::Run(Box::new(ready)),
+            Err(problem) => Planned::Answer(call, problem),
+        }
     }
 
     fn ready(
@@ -121,7 +150,7 @@ impl Allowance {
         catalogue: &Catalogue,
         visible: impl Fn(&Entry) -> bool,
     ) -> Result<Ready, Problem> {
-        self.calls = self.calls.checked_sub(1).ok_or(Problem::Spent)?;
+        self.spend()?;
         let entry = catalogue.get(&call.name).filter(|entry| visible(entry));
         let entry = entry.ok_or_else(|| Problem::Unknown(call.name.chars().take(64).collect()))?;
         let arguments = read(&call.arguments)?;
@@ -138,7 +167,7 @@ impl Allowance {
 }
 
 /// Arguments as models write them: an object, an object written as a string, or nothing at all.
-fn read(arguments: &str) -> Result<Value, Problem> {
+pub(super) fn read(arguments: &str) -> Result<Value, Problem> {
     if arguments.trim().is_empty() {
         return Ok(Value::Object(Map::new()));
     }
@@ -191,6 +220,7 @@ mod tests {
         let word = |planned: &Planned| match planned {
             Planned::Run(ready) => Value::Object(ready.arguments.clone()).to_string(),
             Planned::Answer(_, problem) => problem.to_string(),
+            Planned::Told(_, text) => text.clone(),
         };
         planned.iter().map(word).collect()
     }

@@ -26,7 +26,7 @@ impl Index {
     pub fn new(catalogue: &Catalogue) -> Self {
         let mut places: HashMap<String, Vec<u32>> = HashMap::new();
         for (place, entry) in (0_u32..).zip(catalogue.entries()) {
-            for word in words(&entry.name).chain(words(&entry.description)) {
+            for word in words(&entry.name).chain(words(&entry.spec.description)) {
                 let at = places.entry(word).or_default();
                 // One more than counts is enough to see that the word is common.
                 if at.last() != Some(&place) && at.len() <= COMMON {

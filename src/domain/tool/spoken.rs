@@ -2,6 +2,7 @@
 //! handed its own notation through. A call counts only when it ends the text and its tool exists.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ const PROSE_MAX: usize = 2_000;
 
 /// The instructions for a model that is told of tools in its prompt.
 #[must_use]
-pub fn instructions(tools: &[ToolSpec]) -> String {
+pub fn instructions(tools: &[Arc<ToolSpec>]) -> String {
     let mut text = String::from(
         "You can use tools. To use one, answer with nothing but one JSON object of this form, and you will get its result:\n\
          {\"tool\": \"<name>\", \"arguments\": {<arguments>}}\n\
@@ -26,7 +27,13 @@ pub fn instructions(tools: &[ToolSpec]) -> String {
     );
     for tool in tools {
         // Writing into a string cannot fail.
-        let _ = writeln!(text, "- {}: {} Arguments as JSON schema: {}", tool.name, tool.description, tool.parameters);
+        let _ = writeln!(
+            text,
+            "- {}: {} Arguments as JSON schema: {}",
+            tool.name,
+            tool.description,
+            tool.parameters.as_str()
+        );
     }
     text
 }
@@ -181,12 +188,11 @@ pub fn surely_text(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::domain::completion::WrittenJson;
 
     fn known(name: &str) -> bool {
         ["roll_dice", "time__now"].contains(&name)
@@ -244,9 +250,9 @@ mod tests {
 
     #[test]
     fn a_prompt_tells_each_tool_with_its_schema() {
-        let parameters = Arc::new(json!({"type": "object"}));
+        let parameters = WrittenJson::new(&json!({"type": "object"}));
         let tool = ToolSpec { name: "roll_dice".to_owned(), description: "Roll dice.".to_owned(), parameters };
-        let text = instructions(&[tool]);
+        let text = instructions(&[Arc::new(tool)]);
         assert!(text.ends_with("- roll_dice: Roll dice. Arguments as JSON schema: {\"type\":\"object\"}\n"), "{text}");
     }
 

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::domain::completion::{AnswerForm, Item, Picture, Request, Role, ToolSpec};
+use crate::domain::completion::{AnswerForm, Item, Picture, Request, Role, ToolSpec, WrittenJson};
 use crate::llm::wire::{Model, TokenLimit};
 
 /// Stands between the texts of messages that become one.
@@ -53,7 +53,7 @@ impl<'a> Body<'a> {
             response_format: request.form.as_deref().filter(|_| model.takes_form).map(ResponseFormat::of),
             max_tokens,
             max_completion_tokens,
-            tools: request.tools.iter().map(Tool::of).collect(),
+            tools: request.tools.iter().map(|spec| Tool::of(spec)).collect(),
             // Said aloud: some providers take a missing choice for none.
             tool_choice: (!request.tools.is_empty()).then_some("auto"),
             stream: stream.then_some(true),
@@ -270,7 +270,7 @@ struct Tool<'a> {
 struct Function<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: &'a WrittenJson,
 }
 
 impl<'a> Tool<'a> {

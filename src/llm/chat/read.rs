@@ -1,5 +1,7 @@
 //! Reads a chat completion as leniently as providers write them. Nothing here fails for a field that is not used.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::domain::completion::{self, Completion, Finish, ToolCall, Usage};
@@ -31,14 +33,16 @@ pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Co
     let Some(mut choice) = first_choice(&mut answer) else {
         return Err(malformed("the answer has no choices"));
     };
-    let Some(raw @ Value::Object(_)) = choice.remove("message") else {
+    let Some(mut raw @ Value::Object(_)) = choice.remove("message") else {
         return Err(malformed("the first choice has no message"));
     };
+    let finish = finish_of(&choice, &raw);
+    name_calls(&mut raw);
     let (content, refused_part) = text_of(raw.get("content"));
     let refusal = raw.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let answer_chars = content.chars().count() + call_chars(&raw);
     Ok(Completion {
-        finish: finish_of(&choice, &raw),
+        finish,
         calls: calls_of(&raw),
         usage: usage_of(answer.get("usage"), prompt_chars, answer_chars),
         refusal: refusal.or(refused_part),
@@ -91,6 +95,32 @@ fn text_of_part(part: &Value) -> Option<&str> {
     match part.get("type").and_then(Value::as_str) {
         None | Some("text" | "output_text") => part.get("text")?.as_str(),
         Some(_) => None,
+    }
+}
+
+/// Makes the calls of a message fit to be echoed with a result for each: those that cannot be read are left out, and one without
+/// a name of its own gets one.
+fn name_calls(message: &mut Value) {
+    let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
+    let before = calls.len();
+    calls.retain(|call| call.pointer("/function/name").is_some_and(Value::is_string));
+    calls.truncate(CALLS_MAX);
+    let mut seen = HashSet::new();
+    for (index, call) in calls.iter_mut().enumerate() {
+        let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+        if !id.is_empty() && seen.insert(id.to_owned()) {
+            continue;
+        }
+        let name = call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        let id = format!("call_{index}_{name}");
+        seen.insert(id.clone());
+        call["id"] = Value::String(id);
+    }
+    if calls.is_empty()
+        && before > 0
+        && let Some(message) = message.as_object_mut()
+    {
+        message.remove("tool_calls");
     }
 }
 

@@ -132,7 +132,7 @@ async fn one_exact_request_and_its_answer() {
 
 #[tokio::test]
 async fn an_echoed_answer_comes_back_unchanged() {
-    let message = r#"{"content":null,"extra":{"google":{"thought_signature":"x+/="}},"role":"assistant","tool_calls":[{"function":{"arguments":"{\"a\": 1}","name":"f"},"id":""}],"zebra":true}"#;
+    let message = r#"{"content":null,"extra":{"google":{"thought_signature":"x+/="}},"role":"assistant","tool_calls":[{"function":{"arguments":"{\"a\": 1}","name":"f"},"id":"c1"}],"zebra":true}"#;
     let (tell, mut told) = mpsc::unbounded_channel();
     let handler = move |body: Bytes| async move {
         tell.send(body).unwrap();

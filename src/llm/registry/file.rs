@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::domain::model::{Price, Row, ToolMode};
+use crate::domain::model::{MAX_TOOLS, Price, Row, ToolMode};
 use crate::llm::registry::File;
 
 /// The longest timeout that makes sense: a turn is over long before.
@@ -151,6 +151,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             tools: tools(&mut fields),
             schema_with_tools: fields.flag("schema_with_tools").unwrap_or(false),
             tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
+            max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
             vision: fields.flag("vision").unwrap_or(false),
             native_mcp: fields.flag("native_mcp").unwrap_or(false),
             timeout: fields

@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::*;
+use crate::cost;
 
 fn read_within(text: &str, limits: ResultLimits) -> Result<ToolResult, String> {
     result(serde_json::from_str(text).unwrap(), limits)
@@ -82,4 +83,31 @@ fn an_answer_that_is_too_large_shows_how_it_begins_and_ends() {
     assert!(result.to_text().starts_with("begin\nof it"), "{}", result.to_text());
     assert!(result.to_text().contains("end of it"));
     assert_eq!(result.cut.unwrap().bytes, 500_000_000);
+}
+
+#[test]
+fn what_is_shown_of_an_answer_that_is_too_large_has_no_escapes() {
+    let head =
+        br#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\u4f60\u597d\n\ud83d\ude00"#.to_vec();
+    let frame = Oversized { head, tail: br#"\u00e4"}]}}"#.to_vec(), bytes: 9_000_000 };
+    let text = oversized(&frame, ResultLimits::default()).to_text();
+    assert!(text.starts_with("你好\n😀") && text.contains('ä'), "{text}");
+}
+
+#[test]
+fn a_result_costs_no_more_than_its_length() {
+    cost::grows_linearly(
+        16 * 1024,
+        |size| format!(r#"{{"content":[{}"x"]}}"#, r#"{"type":"text","text":"\n"},"#.repeat(size / 28)),
+        |text| drop(result(serde_json::from_str(&text).unwrap(), ResultLimits::default())),
+    );
+}
+
+#[test]
+fn an_oversized_answer_costs_no_more_than_what_is_kept() {
+    cost::grows_linearly(
+        8 * 1024,
+        |size| Oversized { head: b"\"text\":".repeat(size / 7), tail: b"\\u00e4".repeat(size / 6), bytes: size as u64 },
+        |frame| drop(oversized(&frame, ResultLimits::default())),
+    );
 }

@@ -1,5 +1,8 @@
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PingRequest};
 
+use proptest::prelude::*;
+use rmcp::model::{CancelledNotification, CancelledNotificationParam};
+
 use super::*;
 
 struct Rig {
@@ -157,4 +160,65 @@ fn what_a_server_of_the_newer_generation_says_of_itself_reaches_the_library() {
     let messages = rig.exchanges.incoming(Frame::Whole(answer.as_bytes().to_vec()), None);
     let [ServerJsonRpcMessage::Response(response)] = &messages[..] else { panic!("{messages:?}") };
     assert!(matches!(response.result, rmcp::model::ServerResult::DiscoverResult(_)), "{response:?}");
+}
+
+#[test]
+fn an_answer_without_a_result_is_an_answer() {
+    let rig = Rig::new();
+    let call = rig.call(1);
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":1,"result":null}"#), 1);
+    assert_eq!(text(&call), "");
+    let call = rig.call(2);
+    assert_eq!(rig.receive(r#"{"id":2,"result":null,"error":{"code":-32000,"message":"no"}}"#), 1);
+    assert_eq!(call.take().unwrap().unwrap_err(), Failure::Rpc { code: -32_000, message: "no".into() });
+}
+
+#[test]
+fn two_messages_on_a_line_and_broken_characters_are_read() {
+    let rig = Rig::new();
+    let (one, two) = (rig.call(1), rig.call(2));
+    let both =
+        r#"{"jsonrpc":"2.0","id":1,"result":{"content":"a\ud83d"}}{"jsonrpc":"2.0","id":2,"result":{"content":"b"}}"#;
+    assert_eq!(rig.receive(both), 2);
+    assert_eq!([text(&one), text(&two)], ["a\u{fffd}", "b"]);
+    let call = rig.call(3);
+    let frame = Frame::Whole(b"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":\"caf\xe9\"}}".to_vec());
+    assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
+    assert_eq!(text(&call), "caf\u{fffd}");
+}
+
+#[test]
+fn what_is_cancelled_waits_no_more() {
+    let rig = Rig::new();
+    rig.send(1, ClientRequest::PingRequest(PingRequest::default()));
+    let params = CancelledNotificationParam::new(Some(RequestId::Number(1)), None);
+    let notice = CancelledNotification::new(params).into();
+    rig.exchanges.outgoing(&ClientJsonRpcMessage::notification(notice));
+    assert!(!rig.exchanges.waits(&RequestId::Number(1)));
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_the_next_answer_reaches_its_call(
+        noise in prop::collection::vec(prop_oneof![
+            any::<Vec<u8>>(),
+            "[\\[\\]{}:,0-9a-z\" ]{0,40}".prop_map(String::into_bytes),
+            (2_i64..9, "[a-z\"{}:]{0,20}").prop_map(|(id, junk)| {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{junk}}}"#).into_bytes()
+            }),
+        ], 0..8),
+    ) {
+        let rig = Rig::new();
+        let call = rig.call(1);
+        for bytes in noise {
+            rig.exchanges.incoming(Frame::Whole(bytes), None);
+        }
+        // Noise that happens to be an answer of its own to the only call is one.
+        if let Some(early) = call.take() {
+            prop_assert!(early.is_err());
+            return Ok(());
+        }
+        prop_assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":1,"result":{"content":"right"}}"#), 1);
+        prop_assert_eq!(text(&call), "right");
+    }
 }

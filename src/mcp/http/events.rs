@@ -112,6 +112,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
 
     fn read(text: &str) -> Vec<(Option<String>, String, Option<String>)> {
         let (mut lines, mut reader) = (Lines::default(), Reader::default());
@@ -136,5 +137,17 @@ mod tests {
             (None, String::new(), Some("8".to_owned())),
         ];
         assert_eq!(read(text), expected);
+    }
+
+    #[test]
+    fn events_cost_no_more_than_their_length() {
+        cost::grows_linearly(
+            16 * 1024,
+            |size| "data: x\nid\nretry: 1\n\n".repeat(size / 23),
+            |text| {
+                let (mut lines, mut reader) = (Lines::default(), Reader::default());
+                text.as_bytes().chunks(7).for_each(|piece| lines.push_all(piece, |line| reader.line(line)));
+            },
+        );
     }
 }

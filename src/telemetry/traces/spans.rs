@@ -16,7 +16,7 @@ use crate::domain::ids::Timestamp;
 
 /// The fields that are looked at: names, labels and numbers. No other field can reach a collector, so no message, no
 /// prompt, and no id of a person, a channel or a guild.
-pub const KEPT: [&str; 18] = [
+pub const KEPT: [&str; 19] = [
     "event",
     "turn",
     "door",
@@ -35,6 +35,7 @@ pub const KEPT: [&str; 18] = [
     "tries",
     "duration_ms",
     "tool",
+    "call",
 ];
 
 /// No value is longer, in bytes; the rest is cut off.
@@ -142,12 +143,30 @@ fn model_called(fields: &Fields, turn: &str, now: Timestamp) -> Option<Span> {
 fn tool_called(fields: &Fields, turn: &str, now: Timestamp) -> Option<Span> {
     let (tool, took) = (fields.text("tool")?, fields.number("duration_ms")?);
     let mut span = child(turn, &format!("execute_tool {tool}"), SpanKind::Internal, now, took);
+    if let Some(call) = fields.number("call") {
+        span.span_id = tool_span(turn, call).to_be_bytes().to_vec();
+    }
     span.attributes.extend(text("gen_ai.operation.name", Some("execute_tool")));
     span.attributes.extend(text("gen_ai.tool.name", Some(tool)));
     let outcome = fields.text("outcome");
     span.attributes.extend(text("staffai.outcome", outcome));
     fail(&mut span, outcome.filter(|outcome| *outcome != "ok"));
     Some(span)
+}
+
+/// The span of a turn's call of a tool, in the form of W3C Trace Context, for those who go on with it.
+#[must_use]
+pub fn trace_parent(turn: &str, call: u64) -> String {
+    let [first, second] = trace(turn);
+    format!("00-{first:016x}{second:016x}-{:016x}-01", tool_span(turn, call))
+}
+
+fn tool_span(turn: &str, call: u64) -> u64 {
+    hash(&("call of a tool", turn, call))
+}
+
+fn trace(turn: &str) -> [u64; 2] {
+    [hash(&("trace, first half", turn)), hash(&("trace, second half", turn))]
 }
 
 fn child(turn: &str, name: &str, kind: SpanKind, now: Timestamp, took_ms: u64) -> Span {
@@ -161,9 +180,7 @@ fn child(turn: &str, name: &str, kind: SpanKind, now: Timestamp, took_ms: u64) -
 fn blank(turn: &str, name: &str, kind: SpanKind, now: Timestamp, took_ms: u64) -> Span {
     const NANOS: u64 = 1_000_000;
     Span {
-        trace_id: [hash(&("trace, first half", turn)), hash(&("trace, second half", turn))]
-            .map(u64::to_be_bytes)
-            .concat(),
+        trace_id: trace(turn).map(u64::to_be_bytes).concat(),
         name: name.to_owned(),
         kind: kind.into(),
         start_time_unix_nano: now.0.saturating_sub(took_ms).saturating_mul(NANOS),

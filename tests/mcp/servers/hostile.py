@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -31,7 +32,10 @@ def tool(name, **more):
     return {"name": name, "description": "does " + name, "inputSchema": {"type": "object"}, **more}
 
 
-TOOLS = ["echo", "slow", "cancelled", "environment", "meta", "big", "blocks", "images", "pids", "die", "asks", "loris", "noise", "bare", "fails"]
+TOOLS = ["echo", "slow", "cancelled", "environment", "meta", "big", "blocks", "images", "pids", "die", "asks", "loris", "noise", "bare", "fails", "null", "joined", "latin", "half", "forks"]
+
+
+VERSIONS = {"first-revision": "2024-11-05", "unknown-revision": "1999-01-01"}
 
 
 def listing(ident, params):
@@ -85,6 +89,17 @@ def call(ident, params):
         text(ident, json.dumps(meta))
     elif name == "bare":
         send({"id": ident, "result": {"structuredContent": {"answer": 42}}})
+    elif name == "null":
+        send({"id": ident, "result": None})
+    elif name == "joined":
+        first = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+        write(first + json.dumps({"jsonrpc": "2.0", "id": ident, "result": {"content": "joined"}}) + "\n")
+    elif name == "latin":
+        with lock:
+            out.buffer.write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":"caf\xe9"}}\n' % ident)
+            out.buffer.flush()
+    elif name == "half":
+        write('{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"cut \\ud83d"}]}}\n' % ident)
     elif name == "big":
         write('{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"begin' % ident)
         piece = "x" * (1024 * 1024)
@@ -103,6 +118,12 @@ def call(ident, params):
     elif name == "pids":
         child = subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 1000 & wait"])
         text(ident, json.dumps([os.getpid(), child.pid]))
+    elif name == "forks":
+        inside = subprocess.Popen(["sleep", "1000"])
+        outside = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        # Its parent ends at once, so that nothing leads from the server to it any more.
+        daemon = subprocess.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"], stdout=subprocess.PIPE)
+        text(ident, json.dumps([os.getpid(), inside.pid, outside.pid, int(daemon.stdout)]))
     elif name == "die":
         print("Error: the disk is full, token is " + os.environ.get("SECRET", ""), file=sys.stderr, flush=True)
         os._exit(3)
@@ -133,13 +154,21 @@ def storm():
         time.sleep(0.01)
 
 
+def lines():
+    yield from sys.stdin
+    while mode == "stubborn":
+        time.sleep(1000)
+
+
 def main():
     if mode == "hang-start":
         time.sleep(1000)
     if mode == "crash":
         print("Error: API_KEY is not set", file=sys.stderr, flush=True)
         sys.exit(2)
-    for line in sys.stdin:
+    if mode == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for line in lines():
         message = json.loads(line)
         ident, method, params = message.get("id"), message.get("method"), message.get("params") or {}
         if method == "server/discover":
@@ -153,7 +182,10 @@ def main():
                 continue
             about = {"name": "hostile", "version": "1"}
             announces = {"tools": {"listChanged": True}}
-            result = {"protocolVersion": params["protocolVersion"], "capabilities": announces, "serverInfo": about}
+            version = VERSIONS.get(mode, params["protocolVersion"])
+            result = {"protocolVersion": version, "capabilities": announces, "serverInfo": about}
+            if mode == "shy":
+                result = {"protocolVersion": version, "capabilities": {"tools": []}}
             send({"id": ident, "result": result})
         elif method == "notifications/initialized":
             if mode == "storm":
@@ -167,6 +199,8 @@ def main():
         elif method == "tools/call":
             call(ident, params)
         elif method == "ping":
+            if mode == "hang-ping":
+                continue
             send({"id": ident, "result": {}})
         elif ident is not None and method:
             send({"id": ident, "error": {"code": -32601, "message": "Method not found"}})

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::domain::completion::{Role, ToolCall};
+use crate::domain::completion::{Role, ToolCall, WrittenJson};
 
 fn sent(request: &Request, sees: bool) -> Value {
     sent_to(&Model { sees, ..MODEL }, request)
@@ -46,12 +46,13 @@ fn a_model_that_does_not_see_is_told_of_it() {
 fn tools_are_offered_with_an_explicit_choice_and_results_name_their_call() {
     let plain = sent(&with_picture(), false);
     assert!(plain.get("tools").is_none() && plain.get("tool_choice").is_none());
-    let parameters = Arc::new(json!({"type": "object", "properties": {}}));
-    let tool = ToolSpec { name: "roll".into(), description: "Rolls.".into(), parameters: Arc::clone(&parameters) };
+    let parameters = json!({"type": "object", "properties": {}});
+    let written = WrittenJson::new(&parameters);
+    let tool = Arc::new(ToolSpec { name: "roll".into(), description: "Rolls.".into(), parameters: written });
     let call = ToolCall { id: "c1".into(), name: "roll".into(), arguments: "{}".into() };
     let messages = vec![Item::new(Role::User, "roll"), Item::result(&call, "4")];
     let body = sent(&Request { messages, tools: vec![tool], ..Request::default() }, false);
-    let function = json!({"name": "roll", "description": "Rolls.", "parameters": *parameters});
+    let function = json!({"name": "roll", "description": "Rolls.", "parameters": parameters});
     assert_eq!(body["tools"], json!([{"type": "function", "function": function}]));
     assert_eq!(body["tool_choice"], "auto");
     assert_eq!(body["messages"][1], json!({"role": "tool", "content": "4", "tool_call_id": "c1"}));

@@ -57,10 +57,17 @@ fn calls_are_read_however_their_arguments_come() {
     ]);
     let read = read(answer(&json!({"role": "assistant", "content": null, "tool_calls": calls})), &|| PROMPT).unwrap();
     let told: Vec<_> = read.calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
-    assert_eq!(told, [("a", "one", "{\"n\":1}"), ("", "two", "{\"n\":2}"), ("c", "three", "")]);
+    assert_eq!(told, [("a", "one", "{\"n\":1}"), ("call_1_two", "two", "{\"n\":2}"), ("c", "three", "")]);
+    let ids = |completion: &Completion| {
+        let calls = completion.raw["tool_calls"].as_array().cloned().unwrap_or_default();
+        calls.iter().map(|call| call["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&read), ["a", "call_1_two", "c"], "the echo has a call for each result");
     let many = vec![calls[0].clone(); 500];
     let message = json!({"role": "assistant", "content": null, "tool_calls": many});
-    assert_eq!(super::read(answer(&message), &|| PROMPT).unwrap().calls.len(), CALLS_MAX);
+    let read = super::read(answer(&message), &|| PROMPT).unwrap();
+    assert_eq!((read.calls.len(), ids(&read).len()), (CALLS_MAX, CALLS_MAX));
+    assert_eq!(ids(&read).iter().collect::<HashSet<_>>().len(), CALLS_MAX, "each has an id of its own");
 }
 
 #[test]

@@ -1,0 +1,211 @@
+//! Turns whose models call tools of a source that does what a test wants.
+
+use std::sync::atomic::AtomicUsize;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::*;
+use crate::actors::handle::Reply;
+use crate::actors::toolbox::{Caller, Toolset};
+use crate::domain::tool::catalogue::{Catalogue, Offer};
+use crate::domain::tool::{
+    Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolKind, ToolRequest, ToolResult,
+};
+use crate::ports::tools::{Listing, ServerInfo};
+use crate::ports::{ProgressSink, ToolServer};
+
+/// A source with a tool for each way to behave; each takes a number.
+#[derive(Default)]
+struct Bench {
+    called: Mutex<Vec<String>>,
+    at_once: AtomicUsize,
+    most_at_once: AtomicUsize,
+}
+
+const NAMES: [&str; 5] = ["reads", "changes", "hangs", "panics", "fails"];
+
+#[async_trait]
+impl ToolServer for Bench {
+    fn info(&self) -> &ServerInfo {
+        unimplemented!("nobody asks")
+    }
+
+    async fn list(&self) -> Result<Listing, CallError> {
+        Ok(Listing::default())
+    }
+
+    async fn call(&self, request: &ToolRequest, _progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
+        self.called.lock().push(format!("{} {}", request.name, request.arguments["n"]));
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        match &*request.name {
+            "hangs" => std::future::pending().await,
+            "panics" => panic!("the tool panicked"),
+            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        match &*request.name {
+            "fails" => Err(CallError::new(CallErrorKind::Lost, "the pipe at 10.0.0.1 broke")),
+            name => Ok(ToolResult::text(format!("{name} gave {}", request.arguments["n"]))),
+        }
+    }
+
+    async fn ping(&self) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        watch::channel(0).1
+    }
+
+    async fn closed(&self) -> String {
+        std::future::pending().await
+    }
+
+    async fn close(&self) {}
+}
+
+fn bench(world: &World) -> Arc<Bench> {
+    let (bench, source) = (Arc::new(Bench::default()), Source::Server(ServerName::new("s")));
+    let tool = |name: &&str| {
+        Arc::new(Tool {
+            source: source.clone(),
+            name: (**name).into(),
+            title: None,
+            description: String::new(),
+            input_schema: Arc::new(json!({"type": "object"})),
+            annotations: Annotations {
+                read_only: Some(!matches!(*name, "changes" | "fails")),
+                ..Annotations::default()
+            },
+            kind: ToolKind::Other,
+        })
+    };
+    let tools = NAMES.iter().map(tool).collect();
+    let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: true, asks: false };
+    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+    let callers = [(source, Caller::Direct(Arc::clone(&bench) as _))].into();
+    world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
+    bench
+}
+
+/// The model calls these at once, and answers afterwards.
+fn calls(world: &World, calls: &[(&str, u32)]) {
+    let call = |(name, n): &(&str, u32)| json!({"tool": format!("s__{name}"), "arguments": {"n": n}}).to_string();
+    let text = calls.iter().map(call).collect::<Vec<_>>().join("\n");
+    world.models.say(Say::Plain(Box::leak(text.into_boxed_str())));
+}
+
+/// What the model was told of its calls.
+fn told(world: &World) -> Vec<String> {
+    let asked = world.asked();
+    let text = asked.iter().find(|text| text.contains("</tool_result>")).cloned().unwrap_or_default();
+    let inside = |part: &str| part.split_once(">\n").map(|(_, inside)| inside.trim().to_owned());
+    text.split("</tool_result>").filter_map(inside).collect()
+}
+
+/// The next wish to act that the journal hears.
+async fn wish(world: &mut World) -> (String, Reply<bool>) {
+    loop {
+        if let JournalMsg::Acts(id, reply) = world.journal.next().await {
+            return (id.id, reply);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_changed_before_it_is_on_record_that_the_turn_acts() {
+    let mut world = world(&[]).await;
+    let bench = bench(&world);
+    calls(&world, &[("reads", 1), ("changes", 1), ("changes", 2)]);
+    world.offer(turn("10", "7", "42"));
+    let (id, reply) = wish(&mut world).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((id.as_str(), bench.called.lock().join(", ").as_str()), ("10", "reads 1"));
+    reply.send(true).unwrap();
+    assert_eq!(world.answer().await, ("10".into(), Outcome::Replied, "fine".into()));
+    assert_eq!(*bench.called.lock(), ["reads 1", "changes 1", "changes 2"], "it is recorded once for a turn");
+    assert_eq!(told(&world), ["reads gave 1", "changes gave 1", "changes gave 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_recorded_does_not_run() {
+    let mut world = world(&[]).await;
+    let bench = bench(&world);
+    calls(&world, &[("changes", 1)]);
+    world.offer(turn("10", "7", "42"));
+    // The journal is down: the wish dies with its mailbox.
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    assert_eq!(told(&world), ["It cannot run now, because nothing can be recorded. It did not run."]);
+    assert!(bench.called.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_run_side_by_side_and_changes_one_by_one() {
+    let mut world = world(&[]).await;
+    let reading = bench(&world);
+    calls(&world, &(0..9).map(|n| ("reads", n)).collect::<Vec<_>>());
+    world.offer(turn("10", "7", "42"));
+    world.answer().await;
+    assert_eq!(reading.most_at_once.load(Ordering::SeqCst), 4, "bounded");
+    assert_eq!(told(&world)[8], "reads gave 8");
+    let changing = bench(&world);
+    calls(&world, &(0..5).map(|n| ("changes", n)).collect::<Vec<_>>());
+    world.offer(turn("11", "7", "42"));
+    wish(&mut world).await.1.send(true).unwrap();
+    world.answer().await;
+    assert_eq!((changing.most_at_once.load(Ordering::SeqCst), changing.called.lock().len()), (1, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_to_a_call_is_a_result_and_the_turn_goes_on() {
+    let log = Log::capture();
+    let mut world = world(&[("STAFFAI_TOOLS__TIMEOUT", "3s")]).await;
+    bench(&world);
+    calls(&world, &[("hangs", 1), ("panics", 1), ("fails", 1), ("reads", 1)]);
+    let begun = Instant::now();
+    world.offer(turn("10", "7", "42"));
+    wish(&mut world).await.1.send(true).unwrap();
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let doubt = "What was asked for may have happened all the same: do not call it again, and say so.";
+    assert_eq!(
+        told(&world),
+        [
+            "The tool took too long.",
+            "The tool failed.",
+            &format!("The connection to the tool broke. {doubt}"),
+            "reads gave 1"
+        ]
+    );
+    let mut outcomes = log.column("tool.called", "outcome");
+    outcomes.sort();
+    assert_eq!(outcomes, ["failed", "lost", "ok", "timeout"]);
+    assert_eq!(log.column("tool.called", "server"), ["s"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_leaves_time_for_the_answer() {
+    let mut world = world(&[("STAFFAI_TURN__DEADLINE", "20s"), ("STAFFAI_LLM__TIMEOUT", "20s")]).await;
+    bench(&world);
+    calls(&world, &[("hangs", 1), ("hangs", 2)]);
+    world.offer(turn("10", "7", "42"));
+    assert_eq!(world.answer().await, ("10".into(), Outcome::Replied, "fine".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_are_logged_as_a_hash() {
+    let log = Log::capture();
+    let mut world = world(&[]).await;
+    bench(&world);
+    calls(&world, &[("reads", 7_777)]);
+    world.offer(turn("10", "7", "42"));
+    world.answer().await;
+    let lines: Vec<Value> = log.of("tool.called").iter().map(|line| json!(format!("{line:?}"))).collect();
+    assert_eq!(lines.len(), 1);
+    assert!(!lines[0].to_string().contains("7777"), "{lines:?}");
+    assert_eq!(log.column("tool.called", "args_sha256")[0].len(), 64);
+}

@@ -1,0 +1,239 @@
+//! The calls of tools of a turn. Each goes through the same gates in the same order: how often, who may, and then it runs. Whatever
+//! happens to a call becomes a result that the model reads; nothing of it ends the turn.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, stream};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{Thinking, TurnParts};
+use crate::actors::messages::journal::JournalMsg;
+use crate::actors::running::Running;
+use crate::actors::toolbox::Toolset;
+use crate::domain::ids;
+use crate::domain::tool::access::Access;
+use crate::domain::tool::called::{CallEnd, Finding};
+use crate::domain::tool::rights::Verdict;
+use crate::domain::tool::round::{self, Allowance, Planned, Ready};
+use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
+use crate::domain::tool::{CallError, CallErrorKind, Effect, ResultLimits, Source, ToolRequest, TraceParent};
+use crate::domain::turn::Turn;
+use crate::domain::turn_event::{ToolState, TurnUpdate};
+use crate::telemetry;
+
+/// The most reading calls of one turn at a time.
+const READS_AT_ONCE: usize = 4;
+/// How long the journal may take to record that a turn acts.
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
+/// A call that would have less time than this does not begin.
+const SHORTEST: Duration = Duration::from_millis(20);
+/// How much longer than its deadline a call may take before its source is left alone.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The tools that a turn began with.
+pub(super) struct Tools {
+    set: Arc<Toolset>,
+    access: Arc<Access>,
+    calls: AtomicUsize,
+    acted: AtomicBool,
+}
+
+impl Tools {
+    pub fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
+        Self {
+            set: parts.toolbox.now(),
+            access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules))),
+            calls: AtomicUsize::new(0),
+            acted: AtomicBool::new(false),
+        }
+    }
+}
+
+/// How long a call waited, and where.
+struct Times {
+    planned: Instant,
+    /// Its place in the round came.
+    began: Instant,
+    /// It was let to its source.
+    ran: Option<Instant>,
+}
+
+impl Thinking<'_> {
+    /// The tools that the model may be offered; none for what nobody asked for.
+    pub(super) fn offered_tools(&self) -> Option<TurnTools> {
+        let Self { parts, running, turn, tools, .. } = self;
+        let settings = &running.settings.tools;
+        let available = || Available {
+            catalogue: Arc::clone(&tools.set.catalogue),
+            index: Arc::clone(&tools.set.index),
+            access: Arc::clone(&tools.access),
+            used: parts.tool_use.used(),
+        };
+        let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
+        turn.trigger.is_asked().then(|| TurnTools::new(available(), allowance, &turn.text)).flatten()
+    }
+
+    /// Runs a round: what only reads side by side, each of the others alone. Results come in the order of the calls.
+    pub(super) async fn run_tools(&self, planned: Vec<Planned>) -> Vec<Told> {
+        let began = Instant::now();
+        let effects: Vec<Effect> = planned.iter().map(effect).collect();
+        let mut results = Vec::with_capacity(planned.len());
+        let mut planned = planned.into_iter();
+        for many in round::groups(&effects) {
+            let group: Vec<Planned> = planned.by_ref().take(many).collect();
+            let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began)));
+            results.extend(group.buffered(READS_AT_ONCE).collect::<Vec<Told>>().await);
+        }
+        self.tally.waited(began.elapsed());
+        results
+    }
+
+    async fn run_one(&self, planned: Planned, since: Instant) -> Told {
+        let ready = match planned {
+            Planned::Run(ready) => ready,
+            Planned::Answer(call, problem) => {
+                tracing::info!(
+                    event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &call.name),
+                    role = self.role(), outcome = "invalid", duration_ms = 0, "a call of a tool was no valid one"
+                );
+                return Told { text: problem.to_string(), whole: None };
+            }
+            Planned::Told(_, text) => return Told { text, whole: None },
+        };
+        let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let Self { parts, turn, .. } = *self;
+        let name = &ready.entry.name;
+        let publish = |state| {
+            let update = || TurnUpdate::Tool { call: number.to_string(), name: name.to_string(), state };
+            parts.events.publish(&turn.place, &turn.id, update);
+        };
+        publish(ToolState::Running);
+        parts.timeline.asked(&turn.id, "tool", name);
+        let mut times = Times { planned: since, began: Instant::now(), ran: None };
+        let (end, rule) = self.call(&ready, number, &mut times).await;
+        publish(if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed });
+        parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
+        self.audit(&ready, (number, rule), &times, &end);
+        end.told(ready.entry.effect)
+    }
+
+    /// How often, who may, and then it runs. Gives the rule that decided besides.
+    async fn call(&self, ready: &Ready, number: usize, times: &mut Times) -> (CallEnd, Option<usize>) {
+        let Self { parts, running, turn, deadline, .. } = *self;
+        let entry = &ready.entry;
+        if let Err(limited) = parts.tool_use.admit(&running.tool_limits, &turn.person, entry, parts.clock.now()) {
+            return (CallEnd::Limited(limited), None);
+        }
+        let decided = self.tools.access.decide(entry, &ready.arguments);
+        match decided.verdict {
+            Verdict::Auto => {}
+            Verdict::Ask => return (CallEnd::NotApproved, decided.rule),
+            Verdict::Deny => return (CallEnd::Denied, decided.rule),
+        }
+        let end = match timeout_at(deadline, parts.tool_use.permits().acquire()).await {
+            Ok(Ok(_permit)) if self.may_act(entry.effect).await => {
+                times.ran = Some(Instant::now());
+                self.run(ready, number).await
+            }
+            Ok(Ok(_)) => CallEnd::NotRecorded,
+            Ok(Err(_)) | Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
+        };
+        (end, decided.rule)
+    }
+
+    /// A turn that is taken up again after a crash must not do a second time what it did: before the first call that changes
+    /// something it is on record that the turn acts.
+    async fn may_act(&self, effect: Effect) -> bool {
+        if effect == Effect::Reads || self.tools.acted.load(Ordering::Relaxed) {
+            return true;
+        }
+        let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
+        let recorded = matches!(self.parts.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
+        self.tools.acted.store(recorded, Ordering::Relaxed);
+        recorded
+    }
+
+    async fn run(&self, ready: &Ready, number: usize) -> CallEnd {
+        let settings = &self.running.settings;
+        // Half of the time that is left is kept for the answer.
+        let left = self.deadline.saturating_duration_since(Instant::now()) / 2;
+        let within = settings.tools.timeout.min(left);
+        let late = || CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "no result in time"));
+        if within < SHORTEST {
+            return late();
+        }
+        let trace = settings.telemetry.endpoint.as_ref();
+        let trace = trace.and_then(|_| telemetry::trace_parent(&self.turn.id.to_string(), number));
+        let request = ToolRequest {
+            name: Arc::clone(&ready.entry.tool.name),
+            arguments: ready.arguments.clone(),
+            effect: ready.entry.effect,
+            deadline: within,
+            limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
+            trace: trace.map(TraceParent),
+        };
+        let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, None)).catch_unwind();
+        match timeout(within + GRACE, calling).await {
+            Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),
+            Ok(Ok(Err(error))) => CallEnd::Failed(error),
+            Ok(Err(_)) => CallEnd::Failed(CallError::new(CallErrorKind::Failed, "it broke")),
+            Err(_) => late(),
+        }
+    }
+
+    /// One line for each call, and its place in the metrics.
+    fn audit(&self, ready: &Ready, (number, rule): (usize, Option<usize>), times: &Times, end: &CallEnd) {
+        let entry = &ready.entry;
+        let server = match &entry.tool.source {
+            Source::BuiltIn => None,
+            Source::Server(name) => Some(name.as_str()),
+        };
+        let now = Instant::now();
+        let ran = times.ran.map(|ran| now.saturating_duration_since(ran));
+        let waited = times.ran.unwrap_or(now).saturating_duration_since(times.began);
+        tracing::info!(
+            event = "tool.called",
+            turn = %self.turn.id,
+            call = number,
+            tool = &*entry.name,
+            server,
+            kind = entry.tool.kind.as_str(),
+            effect = entry.effect.as_str(),
+            role = self.role(),
+            args_sha256 = ready.hash.0,
+            rule,
+            outcome = end.as_str(),
+            reason = end.reason(),
+            queue_ms = ids::millis(times.began.saturating_duration_since(times.planned)),
+            wait_ms = ids::millis(waited),
+            run_ms = ran.map(ids::millis),
+            duration_ms = ids::millis(now.saturating_duration_since(times.began)),
+            "tool called"
+        );
+        let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];
+        labels.extend((!end.succeeded()).then(|| ("error_type", end.as_str().to_owned())));
+        metrics::histogram!("gen_ai_execute_tool_duration_seconds", &labels).record(ran.unwrap_or_default());
+    }
+
+    /// What the caller is to the bot: `super` or `member`.
+    fn role(&self) -> &'static str {
+        let exempt = &self.running.limits.exempt;
+        if self.turn.roles.iter().any(|role| exempt.contains(role)) { "super" } else { "member" }
+    }
+}
+
+/// A call that does not reach its source changes nothing.
+fn effect(planned: &Planned) -> Effect {
+    match planned {
+        Planned::Run(ready) => ready.entry.effect,
+        Planned::Answer(..) | Planned::Told(..) => Effect::Reads,
+    }
+}
+
+/// The name of a tool, as far as it is one: what a model makes up is not written into the log.
+fn known_name<'a>(set: &'a Toolset, name: &str) -> Option<&'a str> {
+    set.catalogue.get(name).map(|entry| &*entry.name)
+}

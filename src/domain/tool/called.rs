@@ -1,0 +1,116 @@
+//! How one call ended, and what the model is told of it.
+
+use std::sync::Arc;
+
+use super::limits::Limited;
+use super::turn_tools::Told;
+use super::{CallError, CallErrorKind, Effect, ResultLimits, ToolResult};
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallEnd {
+    /// The tool gave something, perhaps an error of its own.
+    Result(Finding),
+    /// A rule forbids it.
+    Denied,
+    /// A person would have to approve it.
+    NotApproved,
+    /// It was called too often.
+    Limited(Limited),
+    /// It could not be recorded that the turn changes something.
+    NotRecorded,
+    /// Its source gave nothing.
+    Failed(CallError),
+}
+
+/// What a tool gave, within its bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    text: String,
+    whole: Option<Arc<str>>,
+    is_error: bool,
+}
+
+impl Finding {
+    /// A result, cut to its bounds.
+    #[must_use]
+    pub fn of(result: ToolResult, limits: ResultLimits) -> Self {
+        let result = result.within(limits);
+        let whole = result.cut.as_ref().and_then(|cut| cut.whole.clone());
+        Self { text: result.to_text(), whole, is_error: result.is_error }
+    }
+}
+
+impl CallEnd {
+    /// The tool did what it was asked to.
+    #[must_use]
+    pub const fn succeeded(&self) -> bool {
+        matches!(self, Self::Result(Finding { is_error: false, .. }))
+    }
+
+    /// The label of the outcome in logs and metrics.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Result(Finding { is_error: false, .. }) => "ok",
+            Self::Result(Finding { is_error: true, .. }) => "tool_error",
+            Self::Denied => "denied",
+            Self::NotApproved => "not_approved",
+            Self::Limited(Limited::Window(_)) => "limited",
+            Self::Limited(Limited::Cooldown(_)) => "cooldown",
+            Self::Limited(Limited::Disabled(_)) => "disabled",
+            Self::NotRecorded => "not_recorded",
+            Self::Failed(error) => error.kind.as_str(),
+        }
+    }
+
+    /// What an operator is told besides; none when the label says it all.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Failed(error) => Some(&error.message),
+            _ => None,
+        }
+    }
+
+    /// What the model is told, which it tells the member in its own words.
+    #[must_use]
+    pub fn told(self, effect: Effect) -> Told {
+        let text = match self {
+            Self::Result(Finding { text, whole, is_error: false }) => return Told { text, whole },
+            Self::Result(Finding { text, whole, is_error: true }) => {
+                return Told { text: format!("The tool failed: {text}"), whole };
+            }
+            Self::Denied => "This member may not use this tool here. It did not run.".to_owned(),
+            Self::NotApproved => {
+                "A person has to approve this call first, and there is no way to ask one now. It did not run."
+                    .to_owned()
+            }
+            Self::Limited(limited) => {
+                let seconds = limited.retry_after().as_secs().max(1);
+                format!("This member called it too often: it can be called again in {seconds} seconds. It did not run.")
+            }
+            Self::NotRecorded => "It cannot run now, because nothing can be recorded. It did not run.".to_owned(),
+            Self::Failed(error) => failure(&error, effect),
+        };
+        Told { text, whole: None }
+    }
+}
+
+/// A failure without what only an operator understands.
+fn failure(error: &CallError, effect: Effect) -> String {
+    let what = match error.kind {
+        CallErrorKind::Unavailable => "The tool is not available now.".to_owned(),
+        CallErrorKind::Lost => "The connection to the tool broke.".to_owned(),
+        CallErrorKind::Timeout => "The tool took too long.".to_owned(),
+        CallErrorKind::Unauthorized | CallErrorKind::Forbidden => "The tool does not let this bot in.".to_owned(),
+        CallErrorKind::NotFound => "The tool, or what it was asked for, was not found.".to_owned(),
+        CallErrorKind::RateLimited => "The tool takes no more calls for now.".to_owned(),
+        CallErrorKind::InvalidArguments => format!("The tool did not take the arguments: {}", error.message),
+        CallErrorKind::Failed | CallErrorKind::Malformed => "The tool failed.".to_owned(),
+        CallErrorKind::TooLarge => "The call or its result is too large.".to_owned(),
+    };
+    let acted = error.kind.may_have_run() && effect != Effect::Reads;
+    let doubt = " What was asked for may have happened all the same: do not call it again, and say so.";
+    format!("{what}{}", if acted { doubt } else { "" })
+}

@@ -1,0 +1,240 @@
+//! The tools of one turn: which of them its caller may see, which its model is shown, and how much is left to it.
+//!
+//! Two more are answered here, because they are about the turn alone: one finds tools when not all are shown, one pages through a
+//! result that was too long.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::access::Access;
+use super::catalogue::{Catalogue, Entry};
+use super::round::{self, Allowance, Planned, Problem};
+use super::selection::{self, FIND_TOOLS, Index};
+use crate::domain::completion::{ToolCall, ToolSpec, WrittenJson};
+
+/// The name of the tool that pages through a long result.
+pub const READ_RESULT: &str = "read_result";
+/// Bytes of one page of a long result.
+const PAGE_BYTES: usize = 16 * 1024;
+/// The most tools that one search brings up.
+const FOUND_MAX: usize = 10;
+/// The most characters of a description that a search tells.
+const FOUND_CHARS: usize = 200;
+
+/// What there is, and who asks.
+#[derive(Debug, Clone)]
+pub struct Available {
+    /// All tools.
+    pub catalogue: Arc<Catalogue>,
+    /// Finds them by words.
+    pub index: Arc<Index>,
+    /// What the caller may do.
+    pub access: Arc<Access>,
+    /// How often tools were called lately, by their names.
+    pub used: Arc<[(Arc<str>, u32)]>,
+}
+
+/// The tools of one turn.
+#[derive(Debug)]
+pub struct TurnTools {
+    available: Available,
+    allowance: Allowance,
+    /// What was asked, by whose words tools are chosen.
+    question: String,
+    /// Places of tools that a search brought up, the newest last.
+    found: Vec<usize>,
+    /// Long results, whole.
+    kept: Vec<Arc<str>>,
+}
+
+/// What came of one call, as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// The text: untrusted data where it is a tool's.
+    pub text: String,
+    /// The whole of it, when the text leaves something out.
+    pub whole: Option<Arc<str>>,
+}
+
+impl TurnTools {
+    /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
+    #[must_use]
+    pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
+        let any = available.catalogue.entries().iter().any(|entry| available.access.sees(entry));
+        let question = question.to_owned();
+        (any && allowance.is_open()).then_some(Self {
+            available,
+            allowance,
+            question,
+            found: Vec::new(),
+            kept: Vec::new(),
+        })
+    }
+
+    /// Whether tools may still be called.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.allowance.is_open()
+    }
+
+    /// What a model is shown that takes so many tools: all in the order of the catalogue, or else those that fit the question.
+    #[must_use]
+    pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
+        let Available { catalogue, .. } = &self.available;
+        let spec = |place: usize| Arc::clone(&catalogue.entries()[place].spec);
+        let mut specs: Vec<Arc<ToolSpec>> = match selection::all(catalogue, most, |place| self.sees(place)) {
+            Some(places) => places.into_iter().map(spec).collect(),
+            None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
+        };
+        if !self.kept.is_empty() {
+            specs.push(read_result());
+        }
+        specs
+    }
+
+    /// The tools that a search brought up, and those that fit the question, in the order of the catalogue.
+    fn chosen(&self, most: usize) -> Vec<usize> {
+        let Available { catalogue, index, used, .. } = &self.available;
+        let place = |name: &str| catalogue.position(name).and_then(|place| u32::try_from(place).ok());
+        let used: HashMap<u32, u32> = used.iter().filter_map(|(name, times)| Some((place(name)?, *times))).collect();
+        let mut places: Vec<usize> = self.found.iter().rev().take(most).copied().collect();
+        for place in index.find(&self.question, most, &used, |place| self.sees(place)) {
+            if places.len() < most && !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places.sort_unstable();
+        places
+    }
+
+    fn sees(&self, place: u32) -> bool {
+        let Available { catalogue, access, .. } = &self.available;
+        catalogue.entries().get(place as usize).is_some_and(|entry| access.sees(entry))
+    }
+
+    /// Whether a name is that of a tool which the caller may see.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        [FIND_TOOLS, READ_RESULT].contains(&name) || self.entry(name).is_some()
+    }
+
+    /// Whether a call names a tool that the caller may see, with arguments that fit it.
+    #[must_use]
+    pub fn fits(&self, call: &ToolCall) -> bool {
+        let fits = |entry: &Arc<Entry>| round::read(&call.arguments).is_ok_and(|read| entry.check(&read).is_ok());
+        self.entry(&call.name).map_or_else(|| self.knows(&call.name), fits)
+    }
+
+    fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+        let Available { catalogue, access, .. } = &self.available;
+        catalogue.get(name).filter(|entry| access.sees(entry))
+    }
+
+    /// Plans one round of calls, in the order of the model.
+    pub fn plan(&mut self, calls: Vec<ToolCall>) -> Vec<Planned> {
+        self.allowance.begin_round();
+        calls.into_iter().map(|call| self.planned(call)).collect()
+    }
+
+    fn planned(&mut self, call: ToolCall) -> Planned {
+        let own: fn(&mut Self, &Map<String, Value>) -> String = match &*call.name {
+            FIND_TOOLS => Self::find,
+            READ_RESULT => Self::page,
+            _ => {
+                let Available { catalogue, access, .. } = &self.available;
+                return self.allowance.plan_one(call, catalogue, |entry| access.sees(entry));
+            }
+        };
+        if let Err(problem) = self.allowance.spend() {
+            return Planned::Answer(call, problem);
+        }
+        match round::read(&call.arguments) {
+            Ok(Value::Object(arguments)) => {
+                let text = own(self, &arguments);
+                Planned::Told(call, text)
+            }
+            Ok(_) => Planned::Answer(call, Problem::Misfit("the arguments must be one JSON object".to_owned())),
+            Err(problem) => Planned::Answer(call, problem),
+        }
+    }
+
+    /// Answers a search for tools.
+    fn find(&mut self, arguments: &Map<String, Value>) -> String {
+        let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
+        let places = self.available.index.find(query, FOUND_MAX, &HashMap::new(), |place| self.sees(place));
+        if places.is_empty() {
+            return "No tool fits. Try other words, or answer without one.".to_owned();
+        }
+        let line = |place: &usize| {
+            let spec = &self.available.catalogue.entries()[*place].spec;
+            format!("- {}: {}", spec.name, spec.description.chars().take(FOUND_CHARS).collect::<String>())
+        };
+        let lines: Vec<String> = places.iter().map(line).collect();
+        self.found.retain(|place| !places.contains(place));
+        self.found.extend(places);
+        format!("You can call these now:\n{}", lines.join("\n"))
+    }
+
+    /// Answers with a page of a long result.
+    fn page(&mut self, arguments: &Map<String, Value>) -> String {
+        let number = |key: &str| arguments.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        let Some(whole) = number("result").and_then(|n| self.kept.get(n.checked_sub(1)?)) else {
+            return "There is no such result: name the number that the cut result told.".to_owned();
+        };
+        let from = whole.floor_char_boundary(number("offset").unwrap_or(0).min(whole.len()));
+        let to = whole.floor_char_boundary((from + PAGE_BYTES).min(whole.len()));
+        format!("Bytes {from} to {to} of {}:\n{}", whole.len(), &whole[from..to])
+    }
+
+    /// The result of a call as the model reads it: fenced, so that no word in it can pass for ours.
+    pub fn result(&mut self, call: &ToolCall, told: Told) -> String {
+        let fenced = fenced(&call.name, &told.text);
+        let Some(whole) = told.whole else { return fenced };
+        self.kept.push(whole);
+        let number = self.kept.len();
+        format!(
+            "{fenced}\nThis result was cut. {READ_RESULT} with {{\"result\": {number}, \"offset\": 0}} gives the whole of it, \
+             page by page."
+        )
+    }
+}
+
+/// Marks what a tool said as data.
+fn fenced(tool: &str, text: &str) -> String {
+    const END: &str = "</tool_result";
+    let name: String = tool.chars().filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).take(64).collect();
+    let lower = text.to_ascii_lowercase();
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, _) in lower.match_indices(END) {
+        kept.push_str(&text[from..at]);
+        kept.push_str("<\\/");
+        from = at + 2;
+    }
+    kept.push_str(&text[from..]);
+    format!("<tool_result tool=\"{name}\">\n{kept}\n</tool_result>")
+}
+
+fn find_tools() -> Arc<ToolSpec> {
+    let parameters = json!({"type": "object", "required": ["query"], "additionalProperties": false, "properties": {
+        "query": {"type": "string", "description": "what the tool should do, in a few English words"},
+    }});
+    let description = "Finds more tools by what they do. Those that it names can be called afterwards.".to_owned();
+    let parameters = WrittenJson::new(&parameters);
+    Arc::new(ToolSpec { name: FIND_TOOLS.to_owned(), description, parameters })
+}
+
+fn read_result() -> Arc<ToolSpec> {
+    let parameters = json!({"type": "object", "required": ["result"], "additionalProperties": false, "properties": {
+        "result": {"type": "integer", "description": "the number of the cut result"},
+        "offset": {"type": "integer", "description": "the byte at which to go on; 0 at first"},
+    }});
+    let description = "Reads a tool's result that was cut, page by page.".to_owned();
+    let parameters = WrittenJson::new(&parameters);
+    Arc::new(ToolSpec { name: READ_RESULT.to_owned(), description, parameters })
+}
+
+#[cfg(test)]
+mod tests;
