@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::Semaphore;
 
@@ -93,7 +93,7 @@ struct Inner {
     /// Held by whoever writes, from reading what there is until the rows are in memory or in the tables.
     wal: Mutex<Wal>,
     /// What is in the log and not in the tables.
-    memtable: parking_lot::RwLock<Memtable>,
+    memtable: RwLock<Memtable>,
     /// A checkpoint is on its way.
     checkpointing: AtomicBool,
     /// One permit for each read under way.
@@ -105,7 +105,7 @@ struct Inner {
 impl Embedded {
     fn new(database: Database, wal: Wal, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
         let (database, reads) = (RwLock::new(Some(database)), Arc::new(Semaphore::new(READS)));
-        let (wal, memtable, checkpointing) = (Mutex::new(wal), parking_lot::RwLock::default(), AtomicBool::default());
+        let (wal, memtable, checkpointing) = (Mutex::new(wal), RwLock::default(), AtomicBool::default());
         Self { inner: Arc::new(Inner { database, path, clock, wal, memtable, checkpointing, reads, suspect }) }
     }
 
@@ -128,7 +128,7 @@ impl Embedded {
     ) -> Result<T, BackendError> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || {
-            let guard = inner.database.read().unwrap_or_else(PoisonError::into_inner);
+            let guard = inner.database.read();
             let database = guard.as_ref().ok_or(redb::Error::DatabaseClosed)?;
             work(database, inner.clock.now())
         });
@@ -153,7 +153,7 @@ impl Embedded {
             let Some(inner) = inner.upgrade() else { return };
             inner.checkpointing.store(false, Ordering::Release);
             let moved = tokio::task::spawn_blocking(move || {
-                let guard = inner.database.read().unwrap_or_else(PoisonError::into_inner);
+                let guard = inner.database.read();
                 guard.as_ref().map_or(Ok(()), |database| inner.checkpoint(database, &mut inner.wal.lock()))
             });
             // What was not moved is still in the log, and the next batch tries again.
@@ -350,7 +350,7 @@ impl Inner {
 
     /// Waits for the calls under way; later ones fail.
     fn take(&self) -> Option<Database> {
-        self.database.write().unwrap_or_else(PoisonError::into_inner).take()
+        self.database.write().take()
     }
 
     /// Freed pages stay in the file until it is compacted.
