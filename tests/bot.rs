@@ -1,6 +1,14 @@
 //! The whole bot, read like a chat: the playground's Discord service and a scripted model over real sockets, and the real tree
 //! between them. `support` holds the world that these stories happen in.
 
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts allocations, for the story about what a turn costs.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
 #[path = "bot/model.rs"]
 mod model;
 
@@ -87,3 +95,6 @@ mod traces;
 
 #[path = "bot/tool_servers.rs"]
 mod tool_servers;
+
+#[path = "bot/counts.rs"]
+mod counts;

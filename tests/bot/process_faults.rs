@@ -111,6 +111,20 @@ fn a_stopping_process_finishes_what_it_has_begun() {
 }
 
 #[test]
+fn a_process_of_one_thread_answers_and_finishes_like_any_other() {
+    story(async {
+        let world = World::without_bot(Setup::new().set("STAFFAI_RUNTIME__THREADS", 1)).await;
+        world.crowd(10);
+        let mut process = world.process("one").await;
+        let said: Vec<Said> =
+            (0..10).map(|n| world.says(&format!("member-{n}"), "general", "@staffai hello")).collect();
+        world.all_answered(&said, SOON).await;
+        process.terminate();
+        assert_eq!(process.exit(SOON).await, 0);
+    });
+}
+
+#[test]
 fn a_hung_model_does_not_keep_the_process_and_the_answer_comes_later() {
     story(async {
         let world = World::without_bot(Setup::new().set("STAFFAI_DRAIN_SECONDS", 1)).await;
@@ -126,6 +140,29 @@ fn a_hung_model_does_not_keep_the_process_and_the_answer_comes_later() {
         let _process = world.process("second").await;
         world.all_answered(&[said], SOON).await;
         assert_eq!(world.words_to(said).await, "sorry for the wait");
+    });
+}
+
+#[test]
+fn a_question_that_was_deleted_while_the_bot_was_away_is_not_answered() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        world.model.always(Act::Hangs);
+        let process = world.process("first").await;
+        let gone = world.says("Ada", "general", "@staffai forget that I asked");
+        let kept = world.says("Ben", "general", "@staffai hello");
+        world.until("both are asked", || (world.model.calls() == 2).then_some(())).await;
+        process.kill();
+        world.service.deletes(gone.channel, gone.id);
+        world.model.always(Act::says("hello again"));
+        let _process = world.process("second").await;
+        world.all_answered(&[kept], SOON).await;
+        let looked =
+            || world.service.stats().by_route.contains_key("GET /channels/{channel}/messages/{message}").then_some(());
+        world.until("it looks for the question", looked).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.spoken(gone.channel).len(), 1, "one answer, to the question that is still there");
+        assert!(world.answers(gone).is_empty());
     });
 }
 

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::mcp::{McpMsg, ServerCall};
 use crate::actors::handle::Handle;
+use crate::domain::shed::Shed;
 use crate::domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
 use crate::ports::ProgressSink;
 use crate::ports::tools::ServerEntry;
@@ -44,7 +45,7 @@ impl ServerLine {
     /// See [`CallError`].
     pub async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            metrics::counter!("staffai_shed_total", "where" => "tools").increment(1);
+            metrics::counter!("staffai_shed_total", "where" => Shed::Tools.as_str()).increment(1);
             let message = format!("{} has {CALLS_MAX} calls under way already; try again later", self.name);
             return Err(CallError::new(CallErrorKind::RateLimited, message));
         };
