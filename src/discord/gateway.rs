@@ -4,11 +4,12 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use serenity::model::id::UserId;
 use tokio::task::JoinHandle;
 
@@ -128,7 +129,7 @@ impl Shared {
         let told = self.rest.gateway().await.map_err(refusal)?;
         let address = address::gateway(&told.url, self.access.allow_insecure)
             .map_err(|error| SourceError::Unreachable(format!("the gateway's address is unusable: {error}")))?;
-        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        *self.address.lock() = Some(address);
         let limit = told.session_start_limit;
         Ok(Advice {
             shards: told.shards.max(1),
@@ -145,12 +146,12 @@ impl Shared {
     /// The gateway's address, from Discord; asked for once. There is no other address to fall back on:
     /// a program that was pointed at another service must never reach the real one by accident.
     async fn address(&self) -> Result<String, SourceError> {
-        let known = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.address.lock().clone();
         if let Some(address) = known {
             return Ok(address);
         }
         self.ask().await?;
-        let told = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let told = self.address.lock().clone();
         told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::shed::Shed;
+
 /// How often samples are folded into their buckets when the page is not read: they take memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -68,10 +70,7 @@ pub const METRICS: &[Metric] = &[
     row("staffai_turns_doubled_total", MetricKind::ZeroCounter, "triggers that were found answered twice"),
     row(
         "staffai_shed_total",
-        MetricKind::ZeroCounters(
-            "where",
-            &["commands", "gateway", "journal", "lane", "log", "outbox", "shard", "traces"],
-        ),
+        MetricKind::ZeroCounters("where", &Shed::LABELS),
         "work that was turned away because too much was going on, by where",
     ),
     row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),

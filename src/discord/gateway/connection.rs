@@ -7,12 +7,13 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -348,14 +349,14 @@ struct Waiting(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 
 impl Waiting {
     fn take(&self) -> Option<oneshot::Sender<()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }
 
 impl Queue for Waiting {
     fn enqueue(&self, _shard: u32) -> oneshot::Receiver<()> {
         let (request, granted) = oneshot::channel();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+        *self.0.lock() = Some(request);
         granted
     }
 }
