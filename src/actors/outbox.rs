@@ -62,6 +62,7 @@ use super::turn_events::TurnEvents;
 use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
+use crate::domain::shed::Shed;
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Dice, Origin, PostError, PostRequest, PostResult, Poster, Renderer, Subject};
 
@@ -262,8 +263,12 @@ impl Outbox {
         text: String,
     ) {
         if state.notices >= NOTICES_MAX {
-            tracing::warn!(event = "turn.shed", r#where = "outbox", "too many notices wait; one was dropped");
-            metrics::counter!("staffai_shed_total", "where" => "outbox").increment(1);
+            tracing::warn!(
+                event = "turn.shed",
+                r#where = Shed::Outbox.as_str(),
+                "too many notices wait; one was dropped"
+            );
+            metrics::counter!("staffai_shed_total", "where" => Shed::Outbox.as_str()).increment(1);
             return;
         }
         state.notices += 1;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::Level;
 
+use crate::domain::shed::Shed;
 use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
@@ -114,7 +115,7 @@ impl Lines {
         if queue.lines >= QUEUED_LINES || queue.bytes.len() + line.len() > QUEUED_BYTES {
             queue.shed += 1;
             drop(queue);
-            metrics::counter!("staffai_shed_total", "where" => "log").increment(1);
+            metrics::counter!("staffai_shed_total", "where" => Shed::Log.as_str()).increment(1);
             return;
         }
         let (first, hurried) = (queue.bytes.is_empty(), queue.hurries());
@@ -186,7 +187,6 @@ fn report_shed(out: &mut dyn Write, lines: u64, clock: &dyn Clock, format: LogFo
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
@@ -211,7 +211,7 @@ mod tests {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             let _ = self.entered.send(());
             let _ = self.gate.recv();
-            self.written.lock().unwrap().extend_from_slice(bytes);
+            self.written.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -235,7 +235,7 @@ mod tests {
         }
         drop(open);
         drop(writer);
-        let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(written.lock().clone()).unwrap();
         assert_eq!(text.lines().filter(|line| *line == "next").count(), QUEUED_LINES);
         let told = text.lines().find(|line| line.contains("log.shed")).unwrap();
         let told: serde_json::Value = serde_json::from_str(told).unwrap();

@@ -124,6 +124,23 @@ async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported()
     assert_eq!(post("third").await.unwrap(), Err(Unposted::Rejected(Rejection::Forbidden, "no".to_owned())));
 }
 
+// === Questions that are gone ===
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_delivery_is_cancelled_when_its_question_was_deleted() {
+    let mut world = world().await;
+    // What stands in the channel is read, then the question itself.
+    world.poster.read_goes(Go::Leaves(5, Duration::from_secs(1)));
+    world.poster.read_goes(rejected(Rejection::MessageGone));
+    world.deliver_as("10", "42", "an answer to nobody", true);
+    assert!(matches!(world.journal.next().await, JournalMsg::Cancel(turn) if turn.id == "10"));
+    assert_eq!(world.poster.ours(&place("42")), [""; 0]);
+    world.poster.read_goes(Go::Leaves(5, Duration::from_secs(1)));
+    world.poster.read_goes(rejected(Rejection::Content));
+    world.deliver_as("11", "42", "still wanted", true);
+    assert_eq!(world.told().await, ("11".to_owned(), Ok(1)), "nothing else is taken for a deletion");
+}
+
 // === Order ===
 
 #[tokio::test(start_paused = true)]
