@@ -33,7 +33,7 @@ pub struct Metric {
     pub name: &'static str,
     /// What kind it is.
     pub kind: MetricKind,
-    /// What it tells, and its labels.
+    /// Its meaning, and its labels.
     pub help: &'static str,
 }
 
@@ -143,7 +143,7 @@ impl Metrics {
         self.0.render()
     }
 
-    /// Keeps the room that samples take bounded. Runs until told to stop.
+    /// Keeps the room that samples take bounded. Runs until it is stopped.
     pub async fn upkeep(&self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
             self.0.run_upkeep();
