@@ -37,8 +37,8 @@ pub const SOON: Duration = Duration::from_secs(30);
 /// How long a channel is watched for a second answer that must not come.
 const CALM: Duration = Duration::from_millis(150);
 
-/// The scripted model takes tools and the form of a reply together, as most models do: a plain message is one call.
-const MODELS: &str = r#"{"families": [{"pattern": "scripted", "schema_with_tools": true}], "models": {}}"#;
+/// Nothing is known of the scripted model.
+const MODELS: &str = r#"{"models": {}}"#;
 
 /// Runs one story on its own runtime, within [`STORY`].
 pub fn story(told: impl Future<Output = ()>) {

@@ -71,6 +71,7 @@ impl Thinking<'_> {
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
             used: parts.tool_use.used(),
+            built_in_always: settings.built_in_always,
         };
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
         turn.trigger.is_asked().then(|| TurnTools::new(available(), allowance, &turn.text)).flatten()
