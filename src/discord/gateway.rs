@@ -44,9 +44,9 @@ const MAX_PASSED: u32 = 64;
 pub struct Interests {
     /// Names that we listen to, compared without regard to case.
     pub names: Vec<String>,
-    /// Direct messages are asked for and told.
+    /// Direct messages are subscribed to and passed on.
     pub direct_messages: bool,
-    /// Reactions to messages of ours are asked for and told.
+    /// Reactions to messages of ours are subscribed to and passed on.
     pub reactions: bool,
     /// Draws for messages that are not for us; none never draws.
     pub lottery: Option<Lottery>,
@@ -64,7 +64,7 @@ struct Shared {
     rest: Arc<Rest>,
     access: Access,
     interests: Interests,
-    /// Where the gateway is, once Discord told it.
+    /// The gateway's address; none until Discord was asked for it.
     address: Mutex<Option<String>>,
     /// What each shard shows of us.
     displays: Arc<Displays>,
@@ -190,9 +190,9 @@ struct Stream {
     live: Option<Live>,
     /// A long frame that is being read elsewhere; whether the library below understood it.
     reading: Option<(JoinHandle<Result<Reading, Dropped>>, bool)>,
-    /// What is told next, in order. One frame at most fills it.
+    /// Events to return, in order. One frame at most fills it.
     told: VecDeque<StreamEvent>,
-    /// The last frame that was passed over and not told of, and how many there were.
+    /// The sequence of the last frame that was passed over and not reported, and how many there were.
     passed: Option<(u64, u32)>,
     end: Option<Closed>,
 }
@@ -411,7 +411,7 @@ impl Stream {
         Ok(())
     }
 
-    /// An event that is told covers those that were passed over before it.
+    /// The sequence of a returned event covers those that were passed over before it.
     fn tell_now(&mut self, event: StreamEvent) {
         self.passed = None;
         self.told.push_back(event);

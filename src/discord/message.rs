@@ -108,7 +108,7 @@ fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
     Ok(Body::Form(form))
 }
 
-/// What the JSON tells of a file; the number leads to its bytes.
+/// The JSON of a file; its number leads to its bytes.
 fn told(index: usize, file: &File) -> Value {
     let mut told = json!({"id": index, "filename": file_name(&file.name)});
     if !is_blank(&file.description) {

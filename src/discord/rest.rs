@@ -62,13 +62,13 @@ pub struct Rest {
     /// Counts requests that went well, which most do.
     fine: Fine,
     authorization: HeaderValue,
-    /// Our own id, once something told it.
+    /// Our own id; empty until it is known.
     me: OnceLock<UserId>,
-    /// The id of our application, once something told it.
+    /// The id of our application; empty until it is known.
     application: OnceLock<String>,
-    /// What we may do where, as far as that was told.
+    /// Our permissions, as far as they are known.
     pub(super) rights: Rights,
-    /// What was told of places and guilds, and messages do not say.
+    /// What is known of threads and guilds, and messages do not have.
     pub(super) threads: Threads,
     pings: AllowedMentions,
 }
@@ -141,12 +141,12 @@ impl Rest {
         Ok(*self.me.get_or_init(|| told.id))
     }
 
-    /// Our own id, if anybody told it yet.
+    /// Our own id; none until it is known.
     pub(super) fn known_me(&self) -> Option<UserId> {
         self.me.get().copied()
     }
 
-    /// Takes note of our own id, which the gateway tells too.
+    /// Keeps our own id, which READY has too.
     pub(super) fn know_me(&self, me: UserId) {
         // The first answer stays: a token belongs to one account for good.
         self.me.get_or_init(|| me);

@@ -43,7 +43,7 @@ pub struct Guild {
     id: u64,
     /// We own it.
     owned: bool,
-    /// None when nothing told what we are there.
+    /// We as a member of it; none while that is unknown.
     ourselves: Option<Ourselves>,
     /// What each role allows, by id.
     roles: Vec<(u64, u8)>,
@@ -152,7 +152,7 @@ impl Rights {
         }
     }
 
-    /// Whether anything was told of a community.
+    /// Whether anything is known of a community.
     #[must_use]
     pub fn knows(&self, guild: &str) -> bool {
         let guilds = self.0.lock();

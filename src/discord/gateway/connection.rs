@@ -47,7 +47,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const ASKS: u32 = 6;
 /// Half of the first such rest; each is twice as long as the one before, up to some seconds.
 const REST: Duration = Duration::from_millis(25);
-/// The longest reason of a failed connection that is told, in characters.
+/// The longest reason of a failed connection, in characters.
 const MAX_REASON: usize = 200;
 
 /// Where and how to connect.
@@ -204,7 +204,7 @@ impl Connection {
         self.library.send(payload);
     }
 
-    /// The peer spoke first, as it must, and told its heartbeat interval.
+    /// HELLO came, with the heartbeat interval.
     pub(super) fn hello(&mut self, interval: Duration) {
         self.greeted = true;
         self.patience = interval.min(MAX_HEARTBEAT) * 2 + GRACE;

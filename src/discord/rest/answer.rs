@@ -48,7 +48,7 @@ pub(super) struct Refused {
 }
 
 impl RestError {
-    /// Discord's error code, when it told one.
+    /// Discord's error code; none when the body has none.
     pub(super) fn code(&self) -> Option<u32> {
         match self {
             Self::Refused(refused) => refused.code,

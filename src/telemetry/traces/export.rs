@@ -68,7 +68,7 @@ impl Exporter {
         Self { waiting, resource, scope, post, stop, failing: false }
     }
 
-    /// Sends batches until told to stop and nothing waits any more.
+    /// Sends batches until it is stopped and the queue is empty.
     pub async fn run(mut self) {
         loop {
             let batch = self.batch().await;
