@@ -45,6 +45,7 @@ use self::begun::Begun;
 use crate::actors::running::Exit;
 use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
+use crate::config::edges::Threads;
 use crate::mcp;
 use crate::ports::Store;
 
@@ -165,32 +166,51 @@ pub fn main(cli: &Cli) -> ExitCode {
         eprintln!("a cryptography provider was installed twice; this is a defect of the program");
         return ExitCode::from(exit::GAVE_UP);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let code = match &cli.command {
+        // How many threads it has is a setting.
+        Command::Run(_) => commands::run(cli),
+        _ => on_threads(Threads::Auto, others(cli)),
+    };
+    ExitCode::from(code)
+}
+
+/// Runs a command that has nothing set about its threads.
+async fn others(cli: &Cli) -> u8 {
+    match &cli.command {
+        Command::Chat(_) => chat::run(cli).await,
+        Command::Playground(_) => playground(cli).await,
+        Command::Check { offline, models, .. } => {
+            check::run(cli, check::Scope { offline: *offline, models: *models }).await
+        }
+        Command::Health(_) => commands::health(cli).await,
+        Command::Tree { markdown, .. } => commands::tree(*markdown),
+        Command::Config(_) => commands::config(cli),
+        Command::Tools { action } => tools::run(action).await,
+        // They have runtimes of their own.
+        Command::Run(_) | Command::Guard { .. } => exit::USAGE,
+    }
+}
+
+/// Runs a command to its end on so many threads. A single one is this thread.
+fn on_threads(threads: Threads, command: impl Future<Output = u8>) -> u8 {
+    let mut builder = match threads {
+        Threads::Count(1) => tokio::runtime::Builder::new_current_thread(),
+        Threads::Auto | Threads::Count(_) => tokio::runtime::Builder::new_multi_thread(),
+    };
+    if let Threads::Count(count @ 2..) = threads {
+        builder.worker_threads(count);
+    }
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("the asynchronous runtime cannot start: {error}");
-            return ExitCode::from(exit::GAVE_UP);
+            return exit::GAVE_UP;
         }
     };
-    let code = runtime.block_on(async {
-        match &cli.command {
-            Command::Run(_) => commands::run(cli).await,
-            Command::Chat(_) => chat::run(cli).await,
-            Command::Playground(_) => playground(cli).await,
-            Command::Check { offline, models, .. } => {
-                check::run(cli, check::Scope { offline: *offline, models: *models }).await
-            }
-            Command::Health(_) => commands::health(cli).await,
-            Command::Tree { markdown, .. } => commands::tree(*markdown),
-            Command::Config(_) => commands::config(cli),
-            Command::Tools { action } => tools::run(action).await,
-            // It was run above, without a runtime of many threads.
-            Command::Guard { .. } => exit::USAGE,
-        }
-    });
+    let code = runtime.block_on(command);
     // Blocking work that is still under way (a file that hangs) must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    ExitCode::from(code)
+    code
 }
 
 /// Guards one tool server.

@@ -43,6 +43,7 @@ pub struct Settings {
     pub history: community::History,
     pub prompts: edges::Prompts,
     pub http: edges::Http,
+    pub runtime: edges::Runtime,
     pub store: edges::Store,
     pub redis: edges::Redis,
     pub log: edges::Log,

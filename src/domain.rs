@@ -55,6 +55,8 @@ pub(crate) mod presence;
 
 pub(crate) mod schedule;
 
+pub(crate) mod shed;
+
 pub(crate) mod model;
 
 pub mod keys;

@@ -40,7 +40,7 @@ pub mod store;
 
 pub mod terminal;
 
-pub(crate) mod tools;
+pub mod tools;
 
 pub(crate) mod api;
 

@@ -65,7 +65,7 @@ pub trait Faults: Send + Sync {
 /// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers. Every wait
 /// ends within a deadline of the store's own, also while the backend hangs.
 pub trait Store: Send + Sync {
-    /// The value of a live key. While the backend is away a counter tells only what was added since.
+    /// The value of a live key. While the backend is away a counter has only what was added since.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
 
     /// All live keys that begin with `prefix` and their values, by key; at most `limit`.
@@ -106,8 +106,8 @@ pub trait Models: Send + Sync {
     /// See [`ModelError`].
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError>;
 
-    /// The same, telling of the answer as it grows where the row and its provider can stream. What was told before a
-    /// failure is not taken back; what was told is the beginning of the completion's content.
+    /// The same, with the deltas of the answer where the row and its provider can stream. Deltas before a failure are not
+    /// taken back; together they are the beginning of the completion's content.
     ///
     /// # Errors
     /// See [`ModelError`].
@@ -116,7 +116,7 @@ pub trait Models: Send + Sync {
     }
 }
 
-/// Who is told of a growing answer, piece by piece and in order. Called between two reads from the network, so it must not take
+/// The sink of the deltas of a growing answer, in order. Called between two reads from the network, so it must not take
 /// long.
 pub type DeltaSink = Arc<dyn Fn(Delta<'_>) + Send + Sync>;
 
@@ -187,7 +187,7 @@ pub trait ToolServer: Send + Sync {
     async fn close(&self);
 }
 
-/// Who is told how far a call is. Called between two reads, so it must not take long.
+/// The sink of the progress of a call. Called between two reads, so it must not take long.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 // === Events in ===
@@ -247,7 +247,7 @@ pub trait EventStream: Send {
 
 // === Requests in ===
 
-/// The way in for doors that are asked, instead of being told by a platform.
+/// The way in for doors that serve requests, instead of reading events of a platform.
 #[async_trait]
 pub trait Intake: Send + Sync {
     /// Hands an event on; `us` is our own account at that door. Resolves when the event is durably taken or needs no owner.
@@ -282,7 +282,7 @@ pub trait Poster: Send + Sync {
 /// Where the files that came with messages are read from.
 #[async_trait]
 pub trait Attachments: Send + Sync {
-    /// The file behind an address that a door told, if it is at most this many bytes long. One attempt, bounded by a timeout
+    /// The file behind an address that came over a door, if it is at most this many bytes long. One attempt, bounded by a timeout
     /// of its own; only servers that the door itself keeps files on are ever asked.
     ///
     /// # Errors
@@ -304,7 +304,7 @@ pub trait Renderer: Send + Sync {
 /// Something that listens for HTTP.
 #[async_trait]
 pub trait Listener: Send + Sync {
-    /// Serves until told to stop.
+    /// Serves until `stop` is cancelled.
     ///
     /// # Errors
     /// The address could not be bound, or the listener broke.
@@ -313,7 +313,7 @@ pub trait Listener: Send + Sync {
 
 // === Health ===
 
-/// What is told about the whole program. Each call answers at once from what is known; none of them waits.
+/// The state of the whole program. Each call returns at once what is known; none of them waits.
 pub trait Vitals: Send + Sync {
     /// The root supervisor lives.
     fn alive(&self) -> bool;
@@ -327,12 +327,12 @@ pub trait Vitals: Send + Sync {
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
 
-    /// Memory in use by this process, in bytes; none where the system does not tell.
+    /// Memory in use by this process, in bytes; none where the system does not say.
     fn memory(&self) -> Option<u64> {
         None
     }
 
-    /// Processor time that this process used so far; none where the system does not tell.
+    /// Processor time that this process used so far; none where the system does not say.
     fn cpu(&self) -> Option<Duration> {
         None
     }

@@ -38,7 +38,7 @@ pub trait Backend: Send + Sync + 'static {
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError>;
 
     /// All live keys that begin with `prefix` and their values, by key; at most `limit`. A backend that has to look at much else
-    /// does that in steps, and tells of each.
+    /// does that in steps, and counts each.
     ///
     /// # Errors
     /// See [`BackendError`].
@@ -51,7 +51,7 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
 
-    /// Decides one step about a member's limits, after it was told what changed elsewhere. `known` is the version of what the
+    /// Decides one step about a member's limits, after the changes from elsewhere are applied. `known` is the version of what the
     /// caller knows it to have, zero for none. Only asked where [`Self::SHARED`].
     ///
     /// # Errors
@@ -74,7 +74,7 @@ pub trait Backend: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Removes a bounded number of keys whose life is over, and tells whether more are left. A backend that does this by
+    /// Removes a bounded number of keys whose life is over. Returns whether more are left. A backend that does this by
     /// itself has nothing to do.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ mod writer;
 use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Registry;
@@ -31,6 +32,9 @@ use crate::ports::Clock;
 use crate::telemetry::line::{LineLayer, Style};
 pub use crate::telemetry::redact::Redaction;
 use crate::telemetry::writer::Writer;
+
+/// How long a panic waits until its line is written. It may be the last one: a panic within a panic ends the process.
+const PANIC_WITHIN: Duration = Duration::from_millis(100);
 
 /// Libraries that may log, at warnings and above. All others are silent: several of them print bodies and headers.
 const LIBRARIES: [&str; 5] = ["ractor", "redb", "redis", "rustls", "async_nats"];
@@ -81,12 +85,11 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     let filter = targets(&options.filter)?;
     let writer = Writer::start(options.out, options.clock.clone(), options.format)?;
     let lines = writer.lines();
-    let layer = LineLayer::new(
-        Style { format: options.format, content: options.content },
-        options.redact,
-        options.clock,
-        move |line| lines.send(line),
-    );
+    let layer =
+        LineLayer::new(Style { format: options.format, content: options.content }, options.redact, options.clock, {
+            let lines = lines.clone();
+            move |line, level| lines.send(line, level)
+        });
     let registry = tracing_subscriber::registry();
     match options.extra {
         None => tracing::subscriber::set_global_default(registry.with(filter).with(layer)),
@@ -94,7 +97,10 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     }
     .map_err(|_| "a log was already started in this process".to_owned())?;
     let content = options.content;
-    std::panic::set_hook(Box::new(move |info| panics::log(info, content)));
+    std::panic::set_hook(Box::new(move |info| {
+        panics::log(info, content);
+        lines.flush(PANIC_WITHIN);
+    }));
     Ok(LogGuard(writer))
 }
 

@@ -1,6 +1,14 @@
 //! The whole bot, read like a chat: the playground's Discord service and a scripted model over real sockets, and the real tree
 //! between them. `support` holds the world that these stories happen in.
 
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts allocations, for the story about what a turn costs.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
 #[path = "bot/model.rs"]
 mod model;
 
@@ -84,3 +92,6 @@ mod python_bot;
 
 #[path = "bot/traces.rs"]
 mod traces;
+
+#[path = "bot/counts.rs"]
+mod counts;

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use staffai::app::exit;
@@ -205,7 +207,7 @@ fn somebody_else() -> (String, Arc<Mutex<String>>) {
         for mut stream in listener.incoming().flatten() {
             let mut buffer = [0; 8192];
             let read = stream.read(&mut buffer).unwrap_or(0);
-            ears.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
+            ears.lock().push_str(&String::from_utf8_lossy(&buffer[..read]));
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
         }
     });
@@ -223,7 +225,7 @@ async fn whatever_else_answers_at_our_address_is_not_taken_for_the_service() {
     };
     ended(end_of(asked("health")).await, exit::NEGATIVE, "is not staffai");
     ended(end_of(asked("chat")).await, exit::FINE, "no service runs here");
-    let heard = heard.lock().unwrap().clone();
+    let heard = heard.lock().clone();
     assert!(heard.contains("GET /healthz") && !heard.contains("the-key-of-the-house"), "{heard}");
 }
 

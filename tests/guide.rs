@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use staffai::config::defaults::{Entry, entries};
+use staffai::config::defaults::{Entry, offered};
 use staffai::config::env::{VARIABLES, general_name};
 use staffai::domain::keys::{self, ledger};
 use staffai::telemetry::events::EVENTS;
@@ -51,7 +51,7 @@ fn names(entry: &Entry) -> String {
 fn the_settings_are_those_of_the_default_file() {
     let mut text = String::new();
     let mut section = String::new();
-    for entry in entries() {
+    for entry in offered() {
         if entry.section() != section {
             section = entry.section().to_owned();
             write!(text, "\n**`[{section}]`**\n\n").unwrap();

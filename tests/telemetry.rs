@@ -1,7 +1,9 @@
 //! The log of a whole process: it can be started once, so this has a program of its own.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use staffai::domain::ids::Timestamp;
 use staffai::ports::Clock;
@@ -20,7 +22,7 @@ struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Page {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -54,7 +56,7 @@ fn panics_and_events_reach_the_output_before_the_guard_is_gone() {
     assert!(thread.unwrap().join().is_err());
     drop(guard);
 
-    let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(page.0.lock().clone()).unwrap();
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2, "{text}");
     assert_eq!(lines[0]["event"], "drain.started");

@@ -208,6 +208,23 @@ fn every_actor_of_the_tree_is_explained_in_actors_md() {
     staffai::actors::tree::TREE.children.iter().for_each(|row| check(row, page));
 }
 
+#[test]
+fn every_file_that_the_readme_and_actors_md_name_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut missing = Vec::new();
+    for page in ["README.md", "actors.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        // Whole paths; those with a name to fill in, such as `src/<door>/`, stand for many.
+        let quoted = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+        let paths = quoted.filter(|word| {
+            ["src/", "docs/", "config/", "prompts/", "deploy/"].iter().any(|room| word.starts_with(room))
+                && !word.contains('<')
+        });
+        missing.extend(paths.filter(|path| !root.join(path).exists()).map(|path| format!("{page}: {path}")));
+    }
+    assert!(missing.is_empty(), "these are not there: {missing:#?}");
+}
+
 /// What `docs/proofs.md` names are tests.
 #[test]
 fn every_proof_is_a_test() {

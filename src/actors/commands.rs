@@ -9,6 +9,7 @@
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
 //! once, so it is also what keeps a command that arrives twice from being run twice. Without it nothing is done.
 
+mod cleaning;
 mod desk;
 mod handlers;
 mod kept;
@@ -22,9 +23,10 @@ use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::cleaning::{CLEAN_EVERY, Cleanings};
 use self::desk::Desk;
 use super::bounded_set::BoundedSet;
-use super::forgotten::Forgotten;
+use super::forgotten::{Forgotten, Wished};
 use super::handle::Handle;
 use super::messages::commands::CommandsMsg;
 use super::messages::config_watcher::ConfigWatcherMsg;
@@ -37,11 +39,12 @@ use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::InFlight;
 use super::turn_events::TurnEvents;
-use crate::domain::command::{self, Command, Offer, Spec, Tooling, Typing};
+use crate::domain::command::{self, Command, CommandKind, Offer, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
+use crate::domain::shed::Shed;
 use crate::domain::triage::Rules;
 use crate::ports::{Clock, Dice, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
@@ -121,6 +124,10 @@ pub enum CommandsEvent {
     Panicked(Box<Command>, String),
     /// Time to offer the commands, where they are not offered as they should be.
     Register,
+    /// A task: wishes to be forgotten that were noted before this life began.
+    Noted(Vec<Wished>),
+    /// Time to clean up after such wishes.
+    Clean,
     /// A task: what came of offering these.
     Registered(Vec<Spec>, Result<PostResult, PostError>),
 }
@@ -140,6 +147,8 @@ pub struct CommandsState {
     offered: Option<Vec<Spec>>,
     /// Tries to offer that failed in a row.
     failures: u32,
+    /// Wishes to be forgotten that are cleaned up after.
+    cleanings: Cleanings,
 }
 
 impl Actor for Commands {
@@ -149,12 +158,19 @@ impl Actor for Commands {
 
     fn start(&self, ctx: &mut ActorContext<Commands>) -> Result<CommandsState, Crash> {
         ctx.after(REGISTER_AFTER, CommandsEvent::Register);
+        let parts = Arc::clone(&self.parts);
+        // What cannot be read is left to the process that noted it.
+        ctx.task(async move { CommandsEvent::Noted(cleaning::noted(&parts).await) }, |_| {
+            CommandsEvent::Noted(Vec::new())
+        });
+        ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
         Ok(CommandsState {
             seen: BoundedSet::default(),
             running: HashMap::new(),
             aside: Arc::new(Semaphore::new(ASIDE_MAX)),
             offered: None,
             failures: 0,
+            cleanings: Cleanings::default(),
         })
     }
 
@@ -174,7 +190,10 @@ impl Actor for Commands {
     fn origin(event: &CommandsEvent) -> Origin {
         match event {
             CommandsEvent::Ended(..) | CommandsEvent::Panicked(..) => Origin::Outside(None),
-            CommandsEvent::Register | CommandsEvent::Registered(..) => Origin::Own,
+            CommandsEvent::Register
+            | CommandsEvent::Registered(..)
+            | CommandsEvent::Noted(_)
+            | CommandsEvent::Clean => Origin::Own,
         }
     }
 
@@ -198,6 +217,19 @@ impl Actor for Commands {
                     Desk::new(&parts, &command).respond(Piece::text(words::broken(command.caller.locale()))).await;
                 });
             }
+            CommandsEvent::Noted(wishes) => {
+                let due = Instant::now() + Wished::holds_for(&self.parts.live.now());
+                wishes.into_iter().for_each(|wished| state.cleanings.add(wished, due));
+            }
+            CommandsEvent::Clean => {
+                let (due, parts) = (state.cleanings.due(), Arc::clone(&self.parts));
+                ctx.background(async move {
+                    for wished in due {
+                        cleaning::clean(&parts, &wished).await;
+                    }
+                });
+                ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
+            }
             CommandsEvent::Register => self.register(ctx, state),
             CommandsEvent::Registered(specs, result) => self.registered(ctx, state, specs, result),
         }
@@ -214,13 +246,14 @@ impl Commands {
         let person = command.caller.person.clone();
         let own = state.running.get(&person).is_some_and(|many| *many >= OWN_MAX);
         if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
-            tracing::warn!(event = "turn.shed", r#where = "commands", "too many commands run");
-            metrics::counter!("staffai_shed_total", "where" => "commands").increment(1);
+            tracing::warn!(event = "turn.shed", r#where = Shed::Commands.as_str(), "too many commands run");
+            metrics::counter!("staffai_shed_total", "where" => Shed::Commands.as_str()).increment(1);
             let locale = command.caller.locale();
             let sentence = if own { words::still_running(locale) } else { words::busy(locale) };
             return self.refuse(ctx, state, command, sentence);
         }
         *state.running.entry(person.clone()).or_default() += 1;
+        self.clean_after(state, &command);
         let parts = Arc::clone(&self.parts);
         let (name, kept) = (known(&command), command.clone());
         let begun = Instant::now();
@@ -231,6 +264,18 @@ impl Commands {
             },
             move |panic| CommandsEvent::Panicked(kept, panic),
         );
+    }
+
+    /// A command that forgets is cleaned up after when no turn from before can be left.
+    fn clean_after(&self, state: &mut CommandsState, command: &Command) {
+        let place = match CommandKind::named(&command.name) {
+            Some(CommandKind::Forget) => None,
+            Some(CommandKind::New) => Some(command.place.clone()),
+            _ => return,
+        };
+        let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.clock.now());
+        let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.live.now());
+        state.cleanings.add(Wished { person, place, cut, noted }, due);
     }
 
     /// Says why a command is not run, if there is room for that.
@@ -354,7 +399,7 @@ async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
 
 /// The command's name as it may stand in labels.
 fn known(command: &Command) -> &'static str {
-    command::CommandKind::named(&command.name).map_or("unknown", command::CommandKind::name)
+    CommandKind::named(&command.name).map_or("unknown", CommandKind::name)
 }
 
 fn report(name: &'static str, outcome: &'static str, took: Duration) {

@@ -25,6 +25,7 @@ use super::turn::{self, Flight, Started, Tally, TurnParts};
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
+use crate::domain::shed::Shed;
 use crate::domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
 use crate::domain::turn_event::TurnUpdate;
 
@@ -152,8 +153,8 @@ impl Conversation {
         let busy = lane.running.is_some();
         let full = lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && turn.policy.lane == LaneRule::Refuse) {
-            tracing::warn!(event = "turn.shed", r#where = "lane", turn = %turn.id, "the lane is full");
-            metrics::counter!("staffai_shed_total", "where" => "lane").increment(1);
+            tracing::warn!(event = "turn.shed", r#where = Shed::Lane.as_str(), turn = %turn.id, "the lane is full");
+            metrics::counter!("staffai_shed_total", "where" => Shed::Lane.as_str()).increment(1);
             // Who may not queue waits for each answer; who may is told once in a while.
             if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&turn.person) {
                 // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.

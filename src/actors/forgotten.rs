@@ -2,14 +2,26 @@
 //!
 //! A turn that is being answered holds what it recalled, and saves it when it ends. Whoever saves holds this record meanwhile,
 //! and leaves out what was to be forgotten; whoever forgets notes it here first and deletes then. So nothing comes back.
+//!
+//! Other processes on the same store learn of a wish from a record there ([`Wished`]): a turn reads it before it saves. Between that
+//! read and the write lies a moment in which a wish can still be missed, so the process that forgot cleans again once no turn from
+//! before can be left (`commands/cleaning.rs`).
 
 use std::collections::{HashMap, VecDeque};
 
-use parking_lot::{Mutex, MutexGuard};
+use std::time::Duration;
 
+use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::running::Running;
 use crate::domain::history::History;
-use crate::domain::ids::{Person, Place, Timestamp};
+use crate::domain::ids::{self, Person, Place, Timestamp};
+use crate::domain::keys;
 use crate::domain::turn::Turn;
+use crate::ports::{Store, Write};
 
 /// The most wishes remembered, the oldest forgotten first. Each matters for as long as a turn may take.
 const WISHES_MAX: usize = 10_000;
@@ -21,9 +33,87 @@ pub struct Forgotten(Mutex<Wishes>);
 /// The record, held: nobody forgets or saves meanwhile.
 pub struct Saving<'a>(MutexGuard<'a, Wishes>);
 
-/// A place in the order of wishes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Moment(u64);
+/// A place in the order of wishes, and when that was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment(u64, Instant);
+
+/// How long after the last deadline of a turn something of it may still be written.
+const GRACE: Duration = Duration::from_secs(60);
+/// How far the clocks of two processes may differ for a wish to count as later than what a turn read.
+const SKEW: Duration = Duration::from_secs(2);
+
+/// A wish as it stands in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wished {
+    /// Whose.
+    pub person: Person,
+    /// The place of the one conversation; none means everything.
+    pub place: Option<Place>,
+    /// Everything up to then is to be forgotten.
+    pub cut: Timestamp,
+    /// When it was noted.
+    pub noted: Timestamp,
+}
+
+impl Wished {
+    /// The record, which lives for some time longer than any turn that may hold what it is about.
+    pub(super) fn record(&self, running: &Running) -> Write {
+        let key = keys::forgotten(&self.person, self.place.as_ref());
+        let ttl = Some(Self::holds_for(running) * 2);
+        // Plain data with string keys always serialises.
+        Write::Put { key, value: serde_json::to_string(self).unwrap_or_default(), ttl }
+    }
+
+    /// How long after it was noted a turn from before may still save something.
+    pub(super) fn holds_for(running: &Running) -> Duration {
+        running.settings.turn.queue + running.settings.turn.deadline + GRACE
+    }
+}
+
+/// What the store says that a turn may not save.
+pub(super) struct StoredWishes {
+    /// Nothing may be kept of this turn.
+    pub covers: bool,
+    own: Option<Timestamp>,
+    others: Vec<(Person, Timestamp)>,
+}
+
+impl StoredWishes {
+    /// Reads the wishes that concern a turn and the history that it read at `read`.
+    pub(super) async fn of(
+        store: &dyn Store,
+        now: Timestamp,
+        turn: &Turn,
+        (history, read): (&History, Moment),
+    ) -> Self {
+        let read_at = Timestamp(now.0.saturating_sub(ids::millis(read.1.elapsed() + SKEW)));
+        let later = |wish: &Wished| wish.noted >= read_at;
+        let get = |key: String| async move {
+            let stored = store.get(&key).await?;
+            serde_json::from_str::<Wished>(&stored).ok()
+        };
+        let person = |id: &str| Person::new(turn.person.door.clone(), id);
+        let others = join_all(history.others().map(|id| get(keys::forgotten(&person(id), None))));
+        let own = [None, Some(&turn.place)].map(|place| get(keys::forgotten(&turn.person, place)));
+        let (own, others) = tokio::join!(join_all(own), others);
+        let own: Vec<Wished> = own.into_iter().flatten().collect();
+        Self {
+            covers: own.iter().any(|wish| turn.at <= wish.cut),
+            own: own.iter().filter(|wish| later(wish)).map(|wish| wish.cut).max(),
+            others: others.into_iter().flatten().filter(later).map(|wish| (wish.person, wish.cut)).collect(),
+        }
+    }
+
+    /// Takes out what is to be forgotten.
+    pub(super) fn clean(&self, history: &mut History) {
+        if let Some(cut) = self.own {
+            history.forget_until(cut);
+        }
+        for (person, cut) in &self.others {
+            history.forget_asked_by(person, *cut);
+        }
+    }
+}
 
 #[derive(Default)]
 struct Wishes {
@@ -61,7 +151,7 @@ impl Forgotten {
     /// The present moment in the order of wishes; to be taken before memory is read.
     #[must_use]
     pub fn now(&self) -> Moment {
-        Moment(self.0.lock().count)
+        Moment(self.0.lock().count, Instant::now())
     }
 
     /// Holds the record while something is saved. Nobody else gets at it meanwhile, whoever holds it included.
@@ -117,8 +207,8 @@ mod tests {
         Exchange { person: person.clone(), asked, asked_at, answered: "aye".to_owned(), answered_at: asked_at }
     }
 
-    #[test]
-    fn what_was_read_before_the_wish_is_cleaned_when_it_is_saved() {
+    #[tokio::test]
+    async fn what_was_read_before_the_wish_is_cleaned_when_it_is_saved() {
         let forgotten = Forgotten::default();
         let turn = Turn { at: at(20), ..turn("9", "7", "42") };
         let mut history = History::default();
@@ -144,8 +234,8 @@ mod tests {
         assert!(!forgotten.saving().covers(&Turn { at: Timestamp(turn.at.0 + 1), ..turn }));
     }
 
-    #[test]
-    fn words_in_the_histories_of_others_are_cleaned_too() {
+    #[tokio::test]
+    async fn words_in_the_histories_of_others_are_cleaned_too() {
         let forgotten = Forgotten::default();
         let (mine, other) = (turn("9", "7", "42"), turn("8", "70", "42"));
         let mut history = History::default();

@@ -28,14 +28,17 @@ use super::receipt::Receipt;
 use super::restricted::Restricted;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::turn_events::TurnEvents;
 use super::vitals;
 use crate::domain::ids::{Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
 use crate::domain::notice;
 use crate::domain::pairs::Pairs;
+use crate::domain::shed::Shed;
 use crate::domain::triage::{self, Reason, Rules, TriageDecision};
 use crate::domain::turn::{Answer, Effort, Outcome, Turn};
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::vitals::Status;
 use crate::ports::{Clock, Store, Subject};
 
@@ -76,6 +79,8 @@ pub struct Gateway {
     pub(crate) restricted: Arc<Restricted>,
     /// Who runs commands.
     pub commands: Handle<CommandsMsg>,
+    /// Where those who read along learn of turns that were not accepted.
+    pub events: TurnEvents,
 }
 
 /// What the gateway holds.
@@ -251,13 +256,16 @@ impl Gateway {
 
     fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            tracing::warn!(event = "turn.shed", r#where = "gateway", turn = %turn.id, "too many open turns");
-            metrics::counter!("staffai_shed_total", "where" => "gateway").increment(1);
-            if self.busy.may_tell(&turn.person) {
+            tracing::warn!(event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %turn.id, "too many open turns");
+            metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
+            let tells = self.busy.may_tell(&turn.person) && {
                 let text = notice::busy(turn.locale()).to_owned();
-                let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place, text };
-                // Nobody waits for this notice.
-                let _ = self.outboxes.of(&turn.id.door).cast(notify);
+                let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
+                self.outboxes.of(&turn.id.door).cast(notify).is_ok()
+            };
+            if !tells {
+                // The notice would end it for those who read along.
+                self.events.publish(&turn.place, &turn.id, || TurnUpdate::Done);
             }
             receipt.settle();
             return;

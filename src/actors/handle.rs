@@ -15,8 +15,8 @@ use parking_lot::RwLock;
 use ractor::MessagingErr;
 use tokio::sync::oneshot;
 
-pub use self::stats::{Handling, Life, LifeState, Stats};
 pub(super) use self::stats::{Hung, Next};
+pub use self::stats::{LifeState, Stats};
 use super::tree::{Row, Scope};
 
 /// Where an answer goes. Dropping it answers "nobody".

@@ -35,7 +35,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::entry::{Entry, Stage, record};
+use self::entry::{Entry, HandOver, Stage, record};
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
@@ -48,6 +48,7 @@ use super::timeline::Timeline;
 use super::turn_events::TurnEvents;
 use crate::domain::ending::Dropped;
 use crate::domain::ids::TurnId;
+use crate::domain::shed::Shed;
 use crate::ports::{Clock, Store, StoreStatus, Subject};
 
 /// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
@@ -130,8 +131,8 @@ impl Phase {
             message if early.len() < EARLY_MAX || matches!(message, JournalMsg::Drain) => early.push(message),
             _ => {
                 let reason = "too much came before the records were read";
-                tracing::warn!(event = "turn.shed", r#where = "journal", "{reason}");
-                metrics::counter!("staffai_shed_total", "where" => "journal").increment(1);
+                tracing::warn!(event = "turn.shed", r#where = Shed::Journal.as_str(), "{reason}");
+                metrics::counter!("staffai_shed_total", "where" => Shed::Journal.as_str()).increment(1);
             }
         }
         None
@@ -256,8 +257,8 @@ impl Journal {
                 let _ = reply.send(many);
             }
             JournalMsg::Undelivered(id) => {
-                if let Some(Entry { stage: Stage::Open { offers }, retry, .. }) = state.open.get_mut(&id) {
-                    *retry = true;
+                if let Some(Entry { stage: Stage::Open { offers }, hand_over, .. }) = state.open.get_mut(&id) {
+                    *hand_over = HandOver::Refused;
                     *offers = offers.saturating_sub(1);
                 }
             }

@@ -50,6 +50,7 @@ use self::job::{Job, Task};
 use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
+use self::typing::Thinking;
 use super::bounded_set::BoundedSet;
 use super::handle::{Handle, Reply};
 use super::messages::journal::JournalMsg;
@@ -61,6 +62,7 @@ use super::turn_events::TurnEvents;
 use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
+use crate::domain::shed::Shed;
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Dice, Origin, PostError, PostRequest, PostResult, Poster, Renderer, Subject};
 
@@ -70,6 +72,8 @@ const NOTICES_MAX: usize = 1000;
 const POSTS_MAX: usize = 100;
 /// How often typing is shown again; the platform shows it for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
+/// The shortest pause between two looks for turns that think long enough for typing to be shown.
+const TYPING_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often drafts are looked at; each place is changed less often.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// The most answered turns remembered, to pass over drafts that come late: more than can be open at once by default.
@@ -85,6 +89,8 @@ pub enum OutboxEvent {
     Drew(drawing::Drew),
     /// Time to look at drafts.
     Sample,
+    /// A turn may think long enough now for typing to be shown.
+    TypingDue,
     /// Time to show typing again.
     ShowTyping,
     /// Typing may not be shown in this place before then.
@@ -121,7 +127,9 @@ pub struct OutboxState {
     drafts: Drafts,
     /// The timer of samples runs.
     sampling: bool,
-    typing: HashMap<Place, HashMap<TurnId, Instant>>,
+    typing: HashMap<Place, Thinking>,
+    /// The timer of [`OutboxEvent::TypingDue`] runs.
+    typing_due: bool,
     /// Places that refused us, or have shown it often enough: no typing is shown there until then.
     mute: HashMap<Place, Instant>,
     /// Turns whose answer came: nothing is drafted for them any more.
@@ -157,13 +165,7 @@ impl Actor for Outbox {
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),
-            OutboxMsg::Typing { place, turn, until } => {
-                let turns = state.typing.entry(place.clone()).or_default();
-                turns.insert(turn, until);
-                if turns.len() == 1 {
-                    self.show_typing(ctx, state, place);
-                }
-            }
+            OutboxMsg::Typing { place, turn, until } => self.thinks(ctx, state, place, turn, until),
             // Nothing may be drawn over an answer.
             OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
             OutboxMsg::Draft(draft) => {
@@ -203,9 +205,11 @@ impl Actor for Outbox {
                 Origin::Outside(Some(job::subject(&returned.job.task, &returned.job.outgoing)))
             }
             OutboxEvent::Drew(_) => Origin::Outside(None),
-            OutboxEvent::Probe(_) | OutboxEvent::Sample | OutboxEvent::ShowTyping | OutboxEvent::NoTyping(..) => {
-                Origin::Own
-            }
+            OutboxEvent::Probe(_)
+            | OutboxEvent::Sample
+            | OutboxEvent::TypingDue
+            | OutboxEvent::ShowTyping
+            | OutboxEvent::NoTyping(..) => Origin::Own,
         }
     }
 
@@ -233,6 +237,7 @@ impl Actor for Outbox {
                     ctx.after(SAMPLE_EVERY, OutboxEvent::Sample);
                 }
             }
+            OutboxEvent::TypingDue => self.typing_due(ctx, state),
             OutboxEvent::ShowTyping => {
                 let now = Instant::now();
                 state.tidy(now);
@@ -258,8 +263,12 @@ impl Outbox {
         text: String,
     ) {
         if state.notices >= NOTICES_MAX {
-            tracing::warn!(event = "turn.shed", r#where = "outbox", "too many notices wait; one was dropped");
-            metrics::counter!("staffai_shed_total", "where" => "outbox").increment(1);
+            tracing::warn!(
+                event = "turn.shed",
+                r#where = Shed::Outbox.as_str(),
+                "too many notices wait; one was dropped"
+            );
+            metrics::counter!("staffai_shed_total", "where" => Shed::Outbox.as_str()).increment(1);
             return;
         }
         state.notices += 1;

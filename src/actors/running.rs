@@ -130,6 +130,7 @@ impl Running {
             ("http.addr", new.http.addr != old.http.addr),
             ("http.health_addr", new.http.health_addr != old.http.health_addr),
             ("http.api_keys", differ(&new.http.api_keys, &old.http.api_keys)),
+            ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),
             ("redis.host", new.redis.host != old.redis.host),

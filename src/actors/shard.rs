@@ -81,8 +81,8 @@ pub enum ShardEvent {
     Loaded(Option<Session>),
     /// Time to connect.
     Connect,
-    /// The connection of this generation brought something.
-    Happened(u64, StreamEvent),
+    /// The connection brought something. Its end is the last that it brings, and the next one begins after that.
+    Happened(StreamEvent),
     /// An event is safely taken.
     Settled(u64),
     /// An event was lost on the way.
@@ -113,7 +113,6 @@ pub struct ShardState {
     session: Option<Session>,
     /// The session is of an earlier life, and nobody knows yet whether it can go on.
     inherited: bool,
-    generation: u64,
     failures: u32,
     /// When the present connection began or resumed the session.
     up_since: Option<Instant>,
@@ -195,7 +194,7 @@ impl Actor for ShardActor {
     /// What members wrote is read again by the next life: the session resumes before it, and gaps are read back anew.
     fn origin(event: &ShardEvent) -> Origin {
         match event {
-            ShardEvent::Happened(_, StreamEvent::Incoming { sequence, incoming }) => {
+            ShardEvent::Happened(StreamEvent::Incoming { sequence, incoming }) => {
                 Origin::Outside(Some(Subject::of(&(sequence, incoming.subject()))))
             }
             ShardEvent::CaughtUp(_, CatchUp::Read { place, messages, .. }) => {
@@ -227,11 +226,7 @@ impl Actor for ShardActor {
                 self.connect(ctx, state);
             }
             ShardEvent::Connect => self.connect(ctx, state),
-            ShardEvent::Happened(generation, event) if generation == state.generation => {
-                self.happened(ctx, state, event);
-            }
-            // A connection that was already given up may still have had a word on the way.
-            ShardEvent::Happened(..) => {}
+            ShardEvent::Happened(event) => self.happened(ctx, state, event),
             ShardEvent::Settled(ticket) => state.settle(ticket),
             ShardEvent::Returned(ticket) => state.returned(ctx, ticket),
             ShardEvent::HandOn(ticket) => self.hand_on(ctx, state, ticket),

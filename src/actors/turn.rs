@@ -195,7 +195,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     {
         let read = parts.forgotten.now();
         let history = memory::load(parts, &turn).await;
-        memory::remember(parts, &running, &turn, exchange, (history, read));
+        memory::remember(parts, &running, &turn, exchange, (history, read)).await;
     }
     if !turn.trigger.is_asked() {
         let usage = answer.effort.usage;
@@ -349,18 +349,18 @@ impl Thinking<'_> {
                     if repairs > 0 {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
-                    return self.finish(&reply, history);
+                    return self.finish(&reply, history).await;
                 }
                 Step::GiveUp(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
             }
         }
     }
 
-    fn finish(&self, reply: &Reply, history: (History, Moment)) -> Answer {
+    async fn finish(&self, reply: &Reply, history: (History, Moment)) -> Answer {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {
-            memory::remember(parts, running, turn, &exchange, history);
+            memory::remember(parts, running, turn, &exchange, history).await;
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);

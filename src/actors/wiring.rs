@@ -423,6 +423,7 @@ impl Wiring {
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),
             commands: self.handles.commands.clone(),
+            events: self.parts.events.clone(),
             board: Arc::clone(&self.parts.board),
             store: Arc::clone(&self.parts.store),
             interjections: Arc::clone(&self.turn_parts.interjections),

@@ -34,7 +34,7 @@ const RESERVED_HEADER: Duration = Duration::from_secs(2);
 /// The pause after a connection could not be taken: the usual cause is that no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until told to stop, then as long as answers that have begun need, within the grace.
+/// Serves until it is stopped, then as long as answers that have begun need, within the grace.
 pub async fn serve(listener: TcpListener, router: &Router, limits: Limits, stop: &CancellationToken) {
     let mut open = JoinSet::new();
     let places = Places::new(limits.capacity);

@@ -83,7 +83,7 @@ async fn tree(State(pages): State<Pages>) -> Json<TreeNode> {
     Json(pages.vitals.tree())
 }
 
-/// How many turns are wanted, the newest; all that are remembered unless told.
+/// The number of turns to show, the newest first; absent for all that are remembered.
 #[derive(Deserialize)]
 struct Wanted {
     limit: Option<usize>,

@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::routing::get;
@@ -24,7 +24,7 @@ struct Known {
 
 impl Vitals for Known {
     fn alive(&self) -> bool {
-        *self.alive.lock().unwrap()
+        *self.alive.lock()
     }
 
     fn readiness(&self) -> Readiness {
@@ -37,7 +37,7 @@ impl Vitals for Known {
             last_error: Some("closed".to_owned()),
         };
         Readiness {
-            status: *self.status.lock().unwrap(),
+            status: *self.status.lock(),
             version: "0.1.0".to_owned(),
             configuration: Configuration { version: "1".to_owned(), rejected: None },
             parts: vec![part],
@@ -137,7 +137,7 @@ async fn readiness_has_a_status_for_every_state_and_names_the_parts() {
         (Status::Draining, "draining", 503),
         (Status::Down, "down", 503),
     ] {
-        *served.known.status.lock().unwrap() = status;
+        *served.known.status.lock() = status;
         let (found, body) = served.get("/readyz", &[]).await;
         assert_eq!(found.as_u16(), code);
         let part = json!({"kind": "door", "name": "discord", "status": "ready", "since": "1970-01-01T00:00:01.500Z",
@@ -153,7 +153,7 @@ async fn readiness_has_a_status_for_every_state_and_names_the_parts() {
 async fn health_is_that_of_the_root_supervisor() {
     let served = Served::plain().await;
     assert_eq!(served.get("/healthz", &[]).await, (StatusCode::OK, "{\"status\":\"ok\"}".to_owned()));
-    *served.known.alive.lock().unwrap() = false;
+    *served.known.alive.lock() = false;
     assert_eq!(served.get("/healthz", &[]).await.0, StatusCode::SERVICE_UNAVAILABLE);
 }
 

@@ -28,13 +28,15 @@ use crate::telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction};
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service.
-pub async fn run(cli: &Cli) -> u8 {
+pub fn run(cli: &Cli) -> u8 {
     let reading = Reading::new(cli, |sources| sources);
     let Ok(loaded) = reading.load_with(Settings::require_for_run) else { return exit::USAGE };
-    let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
-    let code = serve(launch(loaded, reading, None)).await;
-    log.close().await;
-    code
+    super::on_threads(loaded.settings.runtime.threads, async {
+        let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
+        let code = serve(launch(loaded, reading, None)).await;
+        log.close().await;
+        code
+    })
 }
 
 /// Asks the running service how it is.

@@ -10,6 +10,7 @@ use secrecy::ExposeSecret;
 
 use super::Settings;
 use super::address::{is_loopback, is_remote};
+use super::defaults::WITHOUT_EFFECT;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
@@ -41,6 +42,7 @@ pub fn check(
     checks.times(settings);
     checks.paths(settings, files);
     checks.redis(settings);
+    checks.without_effect();
     checks.notices(settings);
     checks.log_level(settings);
     checks.found
@@ -153,6 +155,13 @@ impl Checks<'_> {
             && files.probe(path).is_err()
         {
             self.warn(format!("tools.mcp_config: {} cannot be read; no MCP server comes from it", path.display()));
+        }
+    }
+
+    /// What is set and does nothing is named.
+    fn without_effect(&mut self) {
+        for key in WITHOUT_EFFECT.into_iter().filter(|key| self.is_set(key)).collect::<Vec<_>>() {
+            self.warn(format!("{key} is set and has no effect in this version; leave it out"));
         }
     }
 

@@ -58,6 +58,9 @@ pub struct Turn {
     /// Time a turn may wait in its lane.
     #[serde(deserialize_with = "read::some_duration")]
     pub queue: Duration,
+    /// Time a turn thinks before typing is shown; zero shows it at once.
+    #[serde(deserialize_with = "read::duration")]
+    pub typing_after: Duration,
 }
 
 /// `[streaming]`: when a growing answer is first shown. The earlier of the two counts.

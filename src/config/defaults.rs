@@ -29,6 +29,14 @@ impl Entry {
     }
 }
 
+/// Keys that are accepted, since files and environments may have them, and that nothing acts on yet. They are offered nowhere.
+pub const WITHOUT_EFFECT: [&str; 2] = ["tools.nats_url", "gates.expiry"];
+
+/// The keys that are offered to operators, in the order of the file.
+pub fn offered() -> impl Iterator<Item = Entry> {
+    entries().into_iter().filter(|entry| !WITHOUT_EFFECT.contains(&entry.key.as_str()))
+}
+
 /// All keys in the order of the file.
 ///
 /// The file is ours, so it is read line by line: a comment line, then the key it is about. A test

@@ -211,6 +211,41 @@ pub struct Http {
     pub api_keys: Vec<SecretString>,
 }
 
+/// `[runtime]`: what the service runs on.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runtime {
+    /// How many threads do its work.
+    #[serde(deserialize_with = "read::word")]
+    pub threads: Threads,
+}
+
+/// How many threads do the work that does not block; files, pictures and the log have threads of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// One for each processor.
+    Auto,
+    /// Exactly this many, 1 to [`THREADS_MAX`].
+    Count(usize),
+}
+
+/// More threads than any machine has a use for.
+const THREADS_MAX: usize = 256;
+
+impl FromStr for Threads {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        if word == "auto" {
+            return Ok(Self::Auto);
+        }
+        match word.parse() {
+            Ok(count @ 1..=THREADS_MAX) => Ok(Self::Count(count)),
+            Ok(_) | Err(_) => Err("auto, or a number of threads from 1 to 256"),
+        }
+    }
+}
+
 /// `[store]`: the embedded store.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,7 +2,7 @@
 
 use crate::ports::{AfterClose, Closed};
 
-/// The longest text of a peer that is told, in characters; a close frame holds at most 123 bytes.
+/// The longest text of a peer that is kept, in characters; a close frame holds at most 123 bytes.
 const MAX_TEXT: usize = 123;
 
 /// What a close by the peer means. No code means that the connection broke or the peer named none. `text` is what the peer said

@@ -20,10 +20,13 @@ const MAX_FILE_NAME: usize = 2_048;
 /// The longest address of a file, in bytes; a signed one has some 300.
 const MAX_FILE_ADDRESS: usize = 4_096;
 
+/// The most messages of one bulk deletion that count; Discord deletes at most 100 at once.
+const BULK_MAX: usize = 1_000;
+
 /// The longest tag of a language, in bytes.
 const MAX_LOCALE: usize = 16;
 
-/// A message as the gateway or the request API tells it. Messages of the request API name no guild and no member:
+/// A message of the gateway or of the request API. Messages of the request API name no guild and no member:
 /// `guild` is what the caller knows of it.
 ///
 /// # Errors
@@ -42,7 +45,7 @@ pub fn deleted(json: &str) -> Result<MessageId, serde_json::Error> {
     Ok(message_id(wire.id))
 }
 
-/// The messages that `MESSAGE_DELETE_BULK` names, in order.
+/// The messages that `MESSAGE_DELETE_BULK` names, in order, at most [`BULK_MAX`].
 ///
 /// # Errors
 /// It names none.
@@ -52,7 +55,7 @@ pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
         ids: Vec<WireMessageId>,
     }
     let wire: Bulk = serde_json::from_str(json)?;
-    Ok(wire.ids.into_iter().map(message_id).collect())
+    Ok(wire.ids.into_iter().take(BULK_MAX).map(message_id).collect())
 }
 
 /// The place of a reaction to a message of ours, read from `MESSAGE_REACTION_ADD`; none when it is about the message of another
@@ -111,7 +114,7 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     Ok(Some(places))
 }
 
-/// The thread that `THREAD_CREATE` tells, and the channel it belongs to. None when that is left out.
+/// The thread of a `THREAD_CREATE`, and the channel it belongs to. None when that is left out.
 ///
 /// # Errors
 /// It is no channel.
@@ -119,7 +122,7 @@ pub fn thread(json: &str) -> Result<Option<(Place, Place)>, serde_json::Error> {
     serde_json::from_str::<Channel>(json).map(|channel| channel.thread())
 }
 
-/// The threads that `THREAD_LIST_SYNC` tells, each with the channel it belongs to. Those that cannot be read are left out.
+/// The threads of a `THREAD_LIST_SYNC`, each with the channel it belongs to. Those that cannot be read are left out.
 ///
 /// # Errors
 /// It lists none.
@@ -152,7 +155,7 @@ impl Channel {
     }
 }
 
-/// What is told of a guild's places.
+/// A guild's places.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GuildPlaces {
     /// The guild's id.
@@ -165,7 +168,7 @@ pub struct GuildPlaces {
     pub threads: Vec<(Place, Place)>,
 }
 
-/// What `READY` tells.
+/// The fields of `READY` that are used.
 #[derive(Debug, Deserialize)]
 pub struct Ready {
     /// The id to resume by.
@@ -182,14 +185,6 @@ pub struct Ready {
 pub struct Me {
     /// Our id.
     pub id: UserId,
-}
-
-/// The id of the message that an answer of the request API holds.
-///
-/// # Errors
-/// It holds none.
-pub fn id_of(json: &str) -> Result<MessageId, serde_json::Error> {
-    deleted(json)
 }
 
 pub(super) fn message_id(id: WireMessageId) -> MessageId {
@@ -371,7 +366,7 @@ impl WireMessage<'_> {
         }
     }
 
-    /// Pins, crossposts and forwards carry references too; only replies are told.
+    /// Pins, crossposts and forwards carry references too; only replies count.
     fn quoted(&self, me: UserId) -> Option<Quoted> {
         if !matches!(self.kind, MessageType::Regular | MessageType::InlineReply) {
             return None;

@@ -4,11 +4,12 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use serenity::model::id::UserId;
 use tokio::task::JoinHandle;
 
@@ -43,9 +44,9 @@ const MAX_PASSED: u32 = 64;
 pub struct Interests {
     /// Names that we listen to, compared without regard to case.
     pub names: Vec<String>,
-    /// Direct messages are asked for and told.
+    /// Direct messages are subscribed to and passed on.
     pub direct_messages: bool,
-    /// Reactions to messages of ours are asked for and told.
+    /// Reactions to messages of ours are subscribed to and passed on.
     pub reactions: bool,
     /// Draws for messages that are not for us; none never draws.
     pub lottery: Option<Lottery>,
@@ -63,7 +64,7 @@ struct Shared {
     rest: Arc<Rest>,
     access: Access,
     interests: Interests,
-    /// Where the gateway is, once Discord told it.
+    /// The gateway's address; none until Discord was asked for it.
     address: Mutex<Option<String>>,
     /// What each shard shows of us.
     displays: Arc<Displays>,
@@ -128,7 +129,7 @@ impl Shared {
         let told = self.rest.gateway().await.map_err(refusal)?;
         let address = address::gateway(&told.url, self.access.allow_insecure)
             .map_err(|error| SourceError::Unreachable(format!("the gateway's address is unusable: {error}")))?;
-        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        *self.address.lock() = Some(address);
         let limit = told.session_start_limit;
         Ok(Advice {
             shards: told.shards.max(1),
@@ -145,12 +146,12 @@ impl Shared {
     /// The gateway's address, from Discord; asked for once. There is no other address to fall back on:
     /// a program that was pointed at another service must never reach the real one by accident.
     async fn address(&self) -> Result<String, SourceError> {
-        let known = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.address.lock().clone();
         if let Some(address) = known {
             return Ok(address);
         }
         self.ask().await?;
-        let told = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let told = self.address.lock().clone();
         told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
     }
 
@@ -189,9 +190,9 @@ struct Stream {
     live: Option<Live>,
     /// A long frame that is being read elsewhere; whether the library below understood it.
     reading: Option<(JoinHandle<Result<Reading, Dropped>>, bool)>,
-    /// What is told next, in order. One frame at most fills it.
+    /// Events to return, in order. One frame at most fills it.
     told: VecDeque<StreamEvent>,
-    /// The last frame that was passed over and not told of, and how many there were.
+    /// The sequence of the last frame that was passed over and not reported, and how many there were.
     passed: Option<(u64, u32)>,
     end: Option<Closed>,
 }
@@ -410,7 +411,7 @@ impl Stream {
         Ok(())
     }
 
-    /// An event that is told covers those that were passed over before it.
+    /// The sequence of a returned event covers those that were passed over before it.
     fn tell_now(&mut self, event: StreamEvent) {
         self.passed = None;
         self.told.push_back(event);

@@ -27,7 +27,7 @@ pub enum Interaction {
     Typing(Box<Typing>),
 }
 
-/// An interaction as the gateway tells it. None for kinds without a meaning for us.
+/// An interaction of the gateway. None for kinds without a meaning for us.
 ///
 /// # Errors
 /// It is no interaction. The error names the field.

@@ -4,7 +4,7 @@
 use reqwest::multipart::{Form, Part};
 use serde::Serialize;
 use serde_json::{Value, json};
-use serenity::builder::{CreateAllowedMentions, CreateEmbed, CreateMessage, EditMessage};
+use serenity::builder::{CreateAllowedMentions, CreateEmbed, CreateMessage, EditAttachments, EditMessage};
 use serenity::model::channel::{MessageReference, Nonce};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -83,19 +83,21 @@ pub(super) fn edit(piece: &Piece, pings: AllowedMentions) -> Result<Body, PostEr
     let message = EditMessage::new()
         .content(links::spelled_out(&piece.text))
         .embeds(cards(piece))
+        .attachments(EditAttachments::new())
         .allowed_mentions(allowed(pings));
     body(&message, &piece.files)
 }
 
 fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
     let failed = |error: serde_json::Error| PostError::Transient(error.to_string());
+    if files.is_empty() {
+        // The builders say so themselves.
+        return Ok(Body::Json(serde_json::to_vec(message).map_err(failed)?));
+    }
     let mut json = serde_json::to_value(message).map_err(failed)?;
     let told = files.iter().enumerate().map(|(index, file)| told(index, file));
     json["attachments"] = Value::Array(told.collect());
     let json = serde_json::to_vec(&json).map_err(failed)?;
-    if files.is_empty() {
-        return Ok(Body::Json(json));
-    }
     let json = Part::bytes(json).mime_str("application/json").map_err(super::rest::unsendable)?;
     let mut form = Form::new().part("payload_json", json);
     for (index, file) in files.iter().enumerate() {
@@ -106,7 +108,7 @@ fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
     Ok(Body::Form(form))
 }
 
-/// What the JSON tells of a file; the number leads to its bytes.
+/// The JSON of a file; its number leads to its bytes.
 fn told(index: usize, file: &File) -> Value {
     let mut told = json!({"id": index, "filename": file_name(&file.name)});
     if !is_blank(&file.description) {

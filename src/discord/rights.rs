@@ -5,7 +5,8 @@
 //! itself will tell.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::DOOR;
 use crate::domain::ids::{Place, Timestamp};
@@ -42,7 +43,7 @@ pub struct Guild {
     id: u64,
     /// We own it.
     owned: bool,
-    /// None when nothing told what we are there.
+    /// We as a member of it; none while that is unknown.
     ourselves: Option<Ourselves>,
     /// What each role allows, by id.
     roles: Vec<(u64, u8)>,
@@ -109,7 +110,7 @@ pub struct Rights(Mutex<HashMap<u64, Guild>>);
 impl Rights {
     /// Takes note of a change.
     pub fn learn(&self, change: Change) {
-        let mut guilds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guilds = self.0.lock();
         match change {
             Change::Guild(guild) => {
                 if guilds.len() < GUILDS_MAX || guilds.contains_key(&guild.id) {
@@ -151,10 +152,10 @@ impl Rights {
         }
     }
 
-    /// Whether anything was told of a community.
+    /// Whether anything is known of a community.
     #[must_use]
     pub fn knows(&self, guild: &str) -> bool {
-        let guilds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let guilds = self.0.lock();
         guild.parse().is_ok_and(|guild: u64| guilds.contains_key(&guild))
     }
 
@@ -165,7 +166,7 @@ impl Rights {
         let (Some(guild), Some(channel)) = (guild.and_then(number), number(&parent.unwrap_or(place).id)) else {
             return true;
         };
-        let guilds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let guilds = self.0.lock();
         let allowed = guilds.get(&guild).and_then(|guild| guild.allows(channel, parent.is_some(), at));
         allowed.unwrap_or(true)
     }

@@ -2,7 +2,8 @@
 //! language a guild prefers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::domain::ids::Place;
 
@@ -28,7 +29,7 @@ struct Known {
 impl Threads {
     /// Takes note of the language that a guild prefers.
     pub fn prefers(&self, guild: &str, locale: Option<String>) {
-        let mut locales = self.locales.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locales = self.locales.lock();
         match locale {
             Some(locale) if locales.len() < GUILDS || locales.contains_key(guild) => {
                 locales.insert(guild.to_owned(), locale);
@@ -42,12 +43,12 @@ impl Threads {
     /// The tag of the language that a guild prefers.
     #[must_use]
     pub fn locale(&self, guild: &str) -> Option<String> {
-        self.locales.lock().unwrap_or_else(PoisonError::into_inner).get(guild).cloned()
+        self.locales.lock().get(guild).cloned()
     }
 
     /// Takes note of a thread and the channel it belongs to.
     pub fn learn(&self, thread: Place, parent: Place) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.parents.insert(thread.clone(), parent).is_some() {
             return;
         }
@@ -62,7 +63,7 @@ impl Threads {
     /// The channel that a place belongs to, when it is a known thread.
     #[must_use]
     pub fn parent(&self, place: &Place) -> Option<Place> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).parents.get(place).cloned()
+        self.known.lock().parents.get(place).cloned()
     }
 }
 

@@ -47,6 +47,9 @@ pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
 
+/// How all wishes to be forgotten begin.
+pub const FORGOTTEN_PREFIX: &str = "staffai:forgotten:";
+
 /// How all choices of members begin.
 pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
 
@@ -121,6 +124,14 @@ pub fn histories_of(person: &Person) -> String {
 #[must_use]
 pub fn preferences(person: &Person) -> String {
     format!("{PREFERENCES_PREFIX}{person}")
+}
+
+/// The wish of a person that everything about them, or the conversation in one place, be forgotten. It lives a little longer than
+/// any turn that may hold what it is about.
+#[must_use]
+pub fn forgotten(person: &Person, place: Option<&Place>) -> String {
+    let place = place.map(|place| format!(":{place}")).unwrap_or_default();
+    format!("{FORGOTTEN_PREFIX}{person}{place}")
 }
 
 /// Says that this message of ours answered this person. It lives as long as [`answered`].

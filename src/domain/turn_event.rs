@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
 
@@ -73,7 +75,8 @@ pub enum TurnUpdate {
 }
 
 /// How a call of a tool is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolState {
     /// It runs.
     Running,
@@ -84,13 +87,14 @@ pub enum ToolState {
 }
 
 /// What was decided about a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GateDecision {
     /// The call may run.
     Approved,
     /// It may not.
     Refused,
-    /// Nobody decided in time.
+    /// No decision came in time.
     Expired,
 }
 

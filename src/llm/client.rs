@@ -32,7 +32,7 @@ pub struct Client {
 /// How long a part of requests is left out after the provider refused it.
 const LEFT_OUT_FOR: Duration = Duration::from_secs(600);
 
-/// A part of a request that we can do without: the form of a reply is also told in words, and checked.
+/// A part of a request that we can do without: the form of a reply is also in the prompt, and checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OptionalFeature {
     Stream,

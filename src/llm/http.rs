@@ -152,7 +152,7 @@ impl Transport {
 pub(super) struct Call {
     transport: Transport,
     wire: &'static dyn Wire,
-    /// Who is told of a streamed answer; none when the answer is asked for in one piece.
+    /// The sink of a streamed answer; none when the answer is asked for in one piece.
     heard: Option<DeltaSink>,
     answer: Arc<Mutex<Option<Value>>>,
 }

@@ -33,7 +33,7 @@ const FILTER_WORDS: [&str; 5] = [
     "responsibleaipolicyviolation",
 ];
 
-/// Words by which they say that the key or the model is wrong with a status that does not, and the name that is told for each:
+/// Words by which they say that the key or the model is wrong with a status that does not, and the name that is logged for each:
 /// the words themselves may quote what was asked.
 const REFUSAL_WORDS: [(&str, &str); 9] = [
     ("no_db_connection", "no_db_connection"),
@@ -111,7 +111,7 @@ pub fn kind_of_words(text: &str) -> Option<ModelErrorKind> {
     }
 }
 
-/// A failure that the provider told of. Its words may quote what members wrote, so the safe message has at most its name.
+/// The error for a failure that the provider reports. Its words may quote what members wrote, so the safe message has at most its name.
 #[must_use]
 pub fn model_error(kind: ModelErrorKind, what: &str, provider_error: &ProviderError) -> ModelError {
     let name = provider_error.name().map_or_else(String::new, |name| format!(": {name}"));

@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
 use crate::llm::provider_error::{self, ProviderError};
@@ -100,16 +100,24 @@ where
         Reading { heard, frames: Frames::default(), assembly: wire.assembly(), blanks: Blanks::default(), slice: 0 };
     let mut read = begun.len();
     let mut done = reading.take(begun).await?;
+    // When the wait for what follows the finish reason ends, whatever keeps coming.
+    let mut over: Option<Instant> = None;
     while !done {
-        let wait = if reading.assembly.is_quiet() { TAIL } else { IDLE };
-        let failed = match timeout(wait, source.next()).await {
+        let now = Instant::now();
+        if over.is_none() && reading.assembly.is_finished() {
+            over = Some(now + if reading.assembly.is_quiet() { TAIL } else { IDLE });
+        }
+        if over.is_some_and(|over| over <= now) {
+            break;
+        }
+        let failed = match timeout_at(over.unwrap_or(now + IDLE), source.next()).await {
             Ok(Some(Ok(bytes))) => {
                 read += bytes.len();
-                if read > STREAM_BYTES {
-                    return Err(too_large());
+                if read <= STREAM_BYTES {
+                    done = reading.take(&bytes).await?;
+                    continue;
                 }
-                done = reading.take(&bytes).await?;
-                continue;
+                too_large()
             }
             Ok(Some(Err(error))) => error,
             Ok(None) => {
@@ -189,7 +197,7 @@ impl Reading<'_> {
     }
 }
 
-/// Names the failure that a frame of a stream tells.
+/// The error for the error object in a frame of a stream.
 fn broken_off(provider_error: &ProviderError) -> ModelError {
     let kind = match provider_error.code.as_deref() {
         Some("429" | "rate_limit_error" | "rate_limit_exceeded") => ModelErrorKind::RateLimited,

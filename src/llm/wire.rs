@@ -57,7 +57,7 @@ pub trait Wire: Send + Sync {
     /// Begins to put a streamed answer together.
     fn assembly(&self) -> Box<dyn Assembly>;
 
-    /// Reads an answer. `prompt_chars` measures what was sent, for the case that the answer does not tell its tokens.
+    /// Reads an answer. `prompt_chars` measures what was sent, for an answer without usage.
     ///
     /// # Errors
     /// There is no message in it.

@@ -76,7 +76,7 @@ pub enum StreamEvent {
         /// The last of them.
         sequence: u64,
     },
-    /// The places of one community and the newest message in each, told after a fresh session began.
+    /// The places of one community and the newest message in each, sent after a fresh session began.
     Places {
         /// Its place in the session's order.
         sequence: u64,

@@ -19,7 +19,7 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// A failure that is told in our own words.
+    /// A failure in our own words.
     #[must_use]
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();

@@ -60,7 +60,7 @@ pub enum PostRequest {
         /// Which.
         message: MessageId,
     },
-    /// Reads what the beginning of a session tells of a community, for [`ShardedSource::complete`](super::ShardedSource::complete).
+    /// Reads what the beginning of a session has of a community, for [`ShardedSource::complete`](super::ShardedSource::complete).
     FetchGuild {
         /// The community.
         community: String,
@@ -124,7 +124,7 @@ pub enum GuildField {
 pub struct PostReply {
     /// What came back.
     pub result: PostResult,
-    /// The rate-limit bucket as the response's headers tell it.
+    /// The rate-limit bucket of the response's headers; none without them.
     pub bucket: Option<Bucket>,
 }
 
@@ -145,10 +145,10 @@ pub enum PostResult {
     Absent,
 }
 
-/// A rate-limit bucket as the platform tells it.
+/// A rate-limit bucket of the platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// The platform's name for it: requests of the same place with the same name share what is left. None where it tells none.
+    /// The platform's name for it: requests of the same place with the same name share what is left. None where the platform has none.
     pub id: Option<String>,
     /// Requests left in it.
     pub remaining: u32,

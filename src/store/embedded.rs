@@ -8,10 +8,11 @@ use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use parking_lot::RwLock;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition};
 use tokio::sync::Semaphore;
 
@@ -93,7 +94,7 @@ impl Embedded {
     ) -> Result<T, BackendError> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || {
-            let guard = inner.database.read().unwrap_or_else(PoisonError::into_inner);
+            let guard = inner.database.read();
             let database = guard.as_ref().ok_or(redb::Error::DatabaseClosed)?;
             work(database, inner.clock.now())
         });
@@ -198,7 +199,7 @@ impl Inner {
 
     /// Waits for the calls under way; later ones fail.
     fn take(&self) -> Option<Database> {
-        self.database.write().unwrap_or_else(PoisonError::into_inner).take()
+        self.database.write().take()
     }
 
     /// Freed pages stay in the file until it is compacted.

@@ -7,12 +7,13 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use metrics::{counter, gauge};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -336,7 +337,7 @@ impl<B: Backend> Store for Resilient<B> {
         Box::pin(async move {
             let deadline = Instant::now() + within;
             self.shared.closing.cancel();
-            let task = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let task = self.writer.lock().take();
             if let Some(mut task) = task
                 && timeout_at(deadline, &mut task).await.is_err()
             {

@@ -38,7 +38,7 @@ impl Clock for TestClock {
 pub struct Bench {
     /// Lets time pass, for the stores and for what is behind them.
     pub pass: Box<dyn Fn(Duration)>,
-    /// How long before its end a key is certainly there: nothing where time only passes when it is told to.
+    /// How long before its end a key is certainly there: zero where the test moves the time.
     pub edge: Duration,
     /// Opens a store on the same data as the last one.
     pub open: Box<dyn Fn() -> BoxFuture<'static, Box<dyn Store>>>,
@@ -197,7 +197,7 @@ pub async fn increments_add_up(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// A counter vanishes at the end of the life that was told last, and begins anew after that.
+/// A counter vanishes at the end of the life that was set last, and begins anew after that.
 pub async fn counters_vanish_at_the_end_of_their_life(bench: Bench) {
     let store = (bench.open)().await;
     assert!(store.write(vec![add_for("a", 1, 16), put_for("b", "1", 16), put("c", "1")]).await);

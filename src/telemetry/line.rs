@@ -1,15 +1,18 @@
-//! Makes one line of an event.
+//! Makes one line of an event, as the bytes that are written: values are gathered in one buffer that each thread keeps.
+
+mod values;
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
+use self::values::{Buffers, Values, bounded, json_text};
 use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
@@ -29,6 +32,9 @@ const VALUES_BYTES: usize = MAX_LINE_BYTES - 4 * 1024;
 
 /// Fields that hold what members, prompts, models and tools say.
 const CONTENT_FIELDS: [&str; 5] = ["content", "prompt", "text", "arguments", "result"];
+
+/// What stands before the other values in a line for eyes.
+const FRONT: [&str; 3] = ["actor", "event", "message"];
 
 /// Who speaks where no actor does: the program itself, which is the root of the tree.
 pub(super) const ROOT: &str = "staffai";
@@ -50,47 +56,45 @@ pub struct LineLayer<F> {
     send: F,
 }
 
-impl<F: Fn(String)> LineLayer<F> {
-    /// Hands each line, with its line break, to `send`.
+impl<F: Fn(&str, Level)> LineLayer<F> {
+    /// Hands each line, with its line break, and its level to `send`.
     pub fn new(style: Style, redaction: Redaction, clock: Arc<dyn Clock>, send: F) -> Self {
         Self { style, redaction, clock, send }
     }
 
-    fn fields<'a>(&self, redactor: &'a Redactor) -> Fields<'a> {
-        Fields { redactor, content: self.style.content, left: VALUES_BYTES, map: Map::new() }
-    }
-
-    fn json(&self, event: &Event<'_>, mut fields: Map<String, Value>) -> String {
+    fn json(&self, level: Level, values: &Values, line: &mut String) {
         // By hand, because eyes look for the time, the level and the message in front.
-        let message = fields.remove("message").unwrap_or_else(|| Value::String(String::new()));
-        let mut line = format!(
-            r#"{{"timestamp":"{}","level":"{}","message":{message}"#,
-            rfc3339(self.clock.now()),
-            event.metadata().level()
-        );
-        for (name, value) in fields {
-            let _ = write!(line, ",{}:{value}", Value::String(name));
+        let _ = write!(line, r#"{{"timestamp":"{}","level":"{level}","message":"#, rfc3339(self.clock.now()));
+        values.json("message", line);
+        for slot in values.all().iter().filter(|slot| slot.name != "message") {
+            line.push(',');
+            json_text(line, &*slot.full_name());
+            line.push(':');
+            values.write_json(slot, line);
         }
         line.push_str("}\n");
-        line
     }
 
-    fn pretty(&self, event: &Event<'_>, mut fields: Map<String, Value>, color: bool) -> String {
-        let level = event.metadata().level();
-        let mut take = |name: &str| fields.remove(name).map(|value| plain(&value)).filter(|text| !text.is_empty());
-        let (message, name, actor) = (take("message"), take("event"), take("actor"));
-        let mut parts = vec![rfc3339(self.clock.now()).split_off("1970-01-01T".len())];
-        parts.push(if color { format!("\x1b[{}m{level:>5}\x1b[0m", hue(*level)) } else { format!("{level:>5}") });
-        parts.extend([actor, name, message].into_iter().flatten());
-        parts.extend(fields.iter().map(|(name, value)| format!("{name}={}", plain(value))));
-        parts.join(" ") + "\n"
+    fn pretty(&self, level: Level, values: &Values, color: bool, line: &mut String) {
+        line.push_str(&rfc3339(self.clock.now())["1970-01-01T".len()..]);
+        let _ =
+            if color { write!(line, " \x1b[{}m{level:>5}\x1b[0m", hue(level)) } else { write!(line, " {level:>5}") };
+        for slot in FRONT.iter().filter_map(|name| values.find(name)).filter(|slot| !values.text(slot).is_empty()) {
+            line.push(' ');
+            plain(values.text(slot), line);
+        }
+        for slot in values.all().iter().filter(|slot| slot.is_reserved || !FRONT.contains(&slot.name)) {
+            let _ = write!(line, " {}=", slot.full_name());
+            plain(values.text(slot), line);
+        }
+        line.push('\n');
     }
 }
 
 impl<S, F> Layer<S> for LineLayer<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    F: Fn(String) + 'static,
+    F: Fn(&str, Level) + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
@@ -108,29 +112,35 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut buffers = Buffers::take();
+        let Buffers { values, scratch, line } = &mut buffers;
         let redactor = self.redaction.now();
-        let mut fields = self.fields(&redactor);
-        event.record(&mut fields);
-        let mut map = fields.map;
+        let content = self.style.content;
+        event.record(&mut Fields { redactor: &redactor, content, left: VALUES_BYTES, values, scratch });
         for span in context.event_scope(event).into_iter().flatten() {
             let extensions = span.extensions();
             let Some(names) = extensions.get::<Names>() else { continue };
             for (name, value) in [("actor", &names.actor), ("turn", &names.turn)] {
-                if let (Some(value), false) = (value, map.contains_key(name)) {
-                    map.insert(name.to_owned(), Value::String(value.clone()));
+                let known = values.find(name).is_some();
+                if let (Some(value), false) = (value, known) {
+                    values.put_text(name, value);
                 }
             }
         }
         let target = event.metadata().target();
-        if super::is_own(target) {
-            map.entry("actor").or_insert_with(|| Value::String(ROOT.to_owned()));
-        } else {
-            map.insert("target".to_owned(), Value::String(target.to_owned()));
+        if !super::is_own(target) {
+            values.put_text("target", target);
+        } else if values.find("actor").is_none() {
+            values.put_text("actor", ROOT);
         }
-        (self.send)(match self.style.format {
-            LogFormat::Json => self.json(event, map),
-            LogFormat::Pretty { color } => self.pretty(event, map, color),
-        });
+        values.sort();
+        let level = *event.metadata().level();
+        match self.style.format {
+            LogFormat::Json => self.json(level, values, line),
+            LogFormat::Pretty { color } => self.pretty(level, values, color, line),
+        }
+        (self.send)(line, level);
+        buffers.give_back();
     }
 }
 
@@ -146,7 +156,8 @@ struct Fields<'a> {
     redactor: &'a Redactor,
     content: bool,
     left: usize,
-    map: Map<String, Value>,
+    values: &'a mut Values,
+    scratch: &'a mut String,
 }
 
 impl Fields<'_> {
@@ -157,17 +168,16 @@ impl Fields<'_> {
         }
         let own_share = matches!(name, "event" | "actor" | "turn");
         let most = if own_share { MAX_NAME_BYTES } else { MAX_VALUE_BYTES.min(self.left) };
-        let (text, cost) = bounded(value, most, self.redactor);
+        let cost = bounded(value, most, self.redactor, self.scratch);
         if !own_share {
             self.left -= cost;
         }
-        self.put(name, Value::String(text));
+        self.values.put(name, is_reserved(name), false, |out| out.push_str(self.scratch));
     }
 
-    fn put(&mut self, name: &str, value: Value) {
-        // Nothing may pass for what only this layer knows.
-        let reserved = matches!(name, "timestamp" | "level" | "target");
-        self.map.insert(if reserved { format!("field.{name}") } else { name.to_owned() }, value);
+    fn json(&mut self, field: &Field, value: &impl Serialize) {
+        let name = name_of(field);
+        self.values.put(name, is_reserved(name), true, |out| json_text(out, value));
     }
 }
 
@@ -181,20 +191,25 @@ impl Visit for Fields<'_> {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(name_of(field), Value::from(value));
+        self.json(field, &value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(name_of(field), Value::from(value));
+        self.json(field, &value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(name_of(field), Value::from(value));
+        self.json(field, &value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(name_of(field), Value::from(value));
+        self.json(field, &value);
     }
+}
+
+/// Nothing may pass for what only this layer knows.
+fn is_reserved(name: &str) -> bool {
+    matches!(name, "timestamp" | "level" | "target")
 }
 
 /// Collects what a span gives to its events.
@@ -210,7 +225,9 @@ impl Visit for NameFields<'_> {
             "turn" => &mut self.names.turn,
             _ => return,
         };
-        *place = Some(bounded(&format_args!("{value:?}"), MAX_NAME_BYTES, self.redactor).0);
+        let mut text = String::new();
+        bounded(&format_args!("{value:?}"), MAX_NAME_BYTES, self.redactor, &mut text);
+        *place = Some(text);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -222,94 +239,15 @@ fn name_of(field: &Field) -> &'static str {
     field.name().trim_start_matches("r#")
 }
 
-/// The text of a value without secrets, cut so that it takes at most `most` bytes of a JSON string, and the bytes it takes.
-fn bounded(value: &dyn fmt::Display, most: usize, redactor: &Redactor) -> (String, usize) {
-    let mut gathered = Gathered { text: String::new(), most: most + redactor.longest(), full: false };
-    // The only error is the one that ends the formatting of a value that is too long.
-    let _ = write!(gathered, "{value}");
-    let Gathered { mut text, full, .. } = gathered;
-    redactor.clean(&mut text);
-    if full {
-        // What was cut may end with the beginning of a secret.
-        let sure = text.len().saturating_sub(redactor.longest());
-        text.truncate(floor(&text, sure));
-    }
-    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') || byte == b' ';
-    if !full && text.len() <= most && text.bytes().all(plain) {
-        let cost = text.len();
-        return (text, cost);
-    }
-    let (mut end, mut cost, mut fits) = (0, 0, !full);
-    let ellipsis = '…'.len_utf8();
-    for (at, character) in text.char_indices() {
-        let next = cost + json_cost(character);
-        if next > most {
-            fits = false;
-            break;
-        }
-        if next + ellipsis <= most {
-            end = at + character.len_utf8();
-        }
-        cost = next;
-    }
-    if fits {
-        return (text, cost);
-    }
-    text.truncate(end);
-    let cost = text.chars().map(json_cost).sum::<usize>();
-    if cost + ellipsis > most {
-        return (text, cost);
-    }
-    text.push('…');
-    (text, cost + ellipsis)
-}
-
-/// How many bytes a character takes in a JSON string.
-fn json_cost(character: char) -> usize {
-    match character {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        '\0'..='\u{1f}' => 6,
-        _ => character.len_utf8(),
-    }
-}
-
-/// The nearest border between characters at or below `at`.
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-/// Formats no more than is kept.
-struct Gathered {
-    text: String,
-    most: usize,
-    full: bool,
-}
-
-impl fmt::Write for Gathered {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        let room = self.most - self.text.len();
-        if part.len() <= room {
-            self.text.push_str(part);
-            return Ok(());
-        }
-        self.text.push_str(&part[..floor(part, room)]);
-        self.full = true;
-        Err(fmt::Error)
-    }
-}
-
 /// A value for eyes: nothing in it may steer a terminal or pass for another line.
-fn plain(value: &Value) -> String {
-    let Value::String(text) = value else { return value.to_string() };
-    let mut out = String::with_capacity(text.len());
+fn plain(text: &str, line: &mut String) {
     for character in text.chars() {
         if character.is_control() {
-            out.extend(character.escape_default());
+            line.extend(character.escape_default());
         } else {
-            out.push(character);
+            line.push(character);
         }
     }
-    out
 }
 
 fn hue(level: Level) -> u8 {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::shed::Shed;
+
 /// How often samples are folded into their buckets when the page is not read: they take memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -31,7 +33,7 @@ pub struct Metric {
     pub name: &'static str,
     /// What kind it is.
     pub kind: MetricKind,
-    /// What it tells, and its labels.
+    /// Its meaning, and its labels.
     pub help: &'static str,
 }
 
@@ -68,10 +70,7 @@ pub const METRICS: &[Metric] = &[
     row("staffai_turns_doubled_total", MetricKind::ZeroCounter, "triggers that were found answered twice"),
     row(
         "staffai_shed_total",
-        MetricKind::ZeroCounters(
-            "where",
-            &["commands", "gateway", "journal", "lane", "log", "outbox", "shard", "traces"],
-        ),
+        MetricKind::ZeroCounters("where", &Shed::LABELS),
         "work that was turned away because too much was going on, by where",
     ),
     row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
@@ -144,7 +143,7 @@ impl Metrics {
         self.0.render()
     }
 
-    /// Keeps the room that samples take bounded. Runs until told to stop.
+    /// Keeps the room that samples take bounded. Runs until it is stopped.
     pub async fn upkeep(&self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
             self.0.run_upkeep();

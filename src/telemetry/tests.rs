@@ -1,5 +1,5 @@
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use tracing::{debug, error, info, info_span, warn};
@@ -25,11 +25,12 @@ fn lines(style: Style, filter: &str, secrets: &[&str], act: impl FnOnce()) -> Ve
     let written = Arc::new(Mutex::new(Vec::new()));
     let sink = written.clone();
     let secrets: Vec<SecretString> = secrets.iter().map(|secret| SecretString::from(*secret)).collect();
-    let layer =
-        LineLayer::new(style, Redaction::from(secrets), Arc::new(Noon), move |line| sink.lock().unwrap().push(line));
+    let layer = LineLayer::new(style, Redaction::from(secrets), Arc::new(Noon), move |line, _| {
+        sink.lock().push(line.to_owned())
+    });
     let subscriber = tracing_subscriber::registry().with(targets(filter).unwrap()).with(layer);
     tracing::subscriber::with_default(subscriber, act);
-    std::mem::take(&mut *written.lock().unwrap())
+    std::mem::take(&mut *written.lock())
 }
 
 fn objects(act: impl FnOnce()) -> Vec<Value> {
@@ -197,7 +198,7 @@ fn secrets_that_come_later_are_masked_from_then_on_and_old_ones_stay_masked() {
     let redaction = Redaction::from(vec![SecretString::from("first-key")]);
     let written = Arc::new(Mutex::new(Vec::new()));
     let (sink, known) = (written.clone(), redaction.clone());
-    let layer = LineLayer::new(JSON, known, Arc::new(Noon), move |line| sink.lock().unwrap().push(line));
+    let layer = LineLayer::new(JSON, known, Arc::new(Noon), move |line, _| sink.lock().push(line.to_owned()));
     let subscriber = tracing_subscriber::registry().with(targets("info").unwrap()).with(layer);
     tracing::subscriber::with_default(subscriber, || {
         info!(reason = "first-key second-key", "before");
@@ -205,6 +206,6 @@ fn secrets_that_come_later_are_masked_from_then_on_and_old_ones_stay_masked() {
         info!(reason = "first-key second-key abc", "after");
     });
     let reason = |line: &String| serde_json::from_str::<Value>(line).unwrap()["reason"].as_str().unwrap().to_owned();
-    let reasons: Vec<String> = written.lock().unwrap().iter().map(reason).collect();
+    let reasons: Vec<String> = written.lock().iter().map(reason).collect();
     assert_eq!(reasons, ["*** second-key", "*** *** abc"]);
 }

@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Shows the events of the turn that this message began, until it is over. A stream that ends before is read on, as often
-    /// as it told something.
+    /// as it brought an event.
     async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
         let mut shown = Shown::default();
         loop {

@@ -98,29 +98,11 @@ impl Sessions {
         }
         let mut inner = self.inner.lock();
         let id = inner.next_id(self.clock.now());
-        let author = Author {
-            joined: None,
-            person: Person::new(DOOR, session),
-            name: "you".to_owned(),
-            roles: Vec::new(),
-            kind: AuthorKind::Member,
-        };
-        let posted = Posted {
-            id: MessageId::new(DOOR, id),
-            place: Place::new(DOOR, session),
-            parent: None,
-            // A session is no direct message: all who may reach this door are answered.
-            guild: Some(DOOR.as_str().to_owned()),
-            author,
-            text: text.to_owned(),
-            mentions_us: true,
-            reply_to: None,
-            attachments: Vec::new(),
-            locale: None,
-            may_answer: true,
-            at: self.clock.now(),
-            draw: None,
-        };
+        let person = Person::new(DOOR, session);
+        let author =
+            Author { person, name: "you".to_owned(), roles: Vec::new(), joined: None, kind: AuthorKind::Member };
+        let id = MessageId::new(DOOR, id);
+        let posted = Posted { mentions_us: true, ..self.posted(id, Place::new(DOOR, session), author, text) };
         inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
         inner.make_room();
         Ok(posted)
@@ -153,6 +135,25 @@ impl Sessions {
         })
     }
 
+    fn posted(&self, id: MessageId, place: Place, author: Author, text: &str) -> Posted {
+        Posted {
+            id,
+            place,
+            parent: None,
+            // A session is no direct message: all who may reach this door are answered.
+            guild: Some(DOOR.as_str().to_owned()),
+            author,
+            text: text.to_owned(),
+            mentions_us: false,
+            reply_to: None,
+            attachments: Vec::new(),
+            locale: None,
+            may_answer: true,
+            at: self.clock.now(),
+            draw: None,
+        }
+    }
+
     fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
         let mut inner = self.inner.lock();
         let known = |kept: &&Kept| kept.nonce.as_deref() == Some(nonce);
@@ -162,28 +163,9 @@ impl Sessions {
         let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
         let session = inner.session(&place.id);
         let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
-        let author = Author {
-            person: Self::us(),
-            name: US.to_owned(),
-            roles: Vec::new(),
-            joined: None,
-            kind: AuthorKind::Ourselves,
-        };
-        let posted = Posted {
-            id: id.clone(),
-            place: place.clone(),
-            parent: None,
-            guild: Some(DOOR.as_str().to_owned()),
-            author,
-            text: text.to_owned(),
-            mentions_us: false,
-            reply_to,
-            attachments: Vec::new(),
-            locale: None,
-            may_answer: true,
-            at: self.clock.now(),
-            draw: None,
-        };
+        let (person, name) = (Self::us(), US.to_owned());
+        let author = Author { person, name, roles: Vec::new(), joined: None, kind: AuthorKind::Ourselves };
+        let posted = Posted { reply_to, ..self.posted(id.clone(), place.clone(), author, text) };
         session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
         inner.make_room();
         id

@@ -7,7 +7,7 @@ use crate::domain::ids::Timestamp;
 use crate::domain::layout::lay_out;
 use crate::domain::notice::template;
 use crate::domain::outgoing::{Capabilities, Part};
-use crate::domain::turn_event::{self, TurnEvent, TurnUpdate};
+use crate::domain::turn_event::{GateDecision, ToolState, TurnEvent, TurnUpdate};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,24 +77,6 @@ pub enum Update {
     Missed,
 }
 
-/// How a call of a tool is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolState {
-    Running,
-    Succeeded,
-    Failed,
-}
-
-/// What was decided about a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GateDecision {
-    Approved,
-    Refused,
-    Expired,
-}
-
 impl Event {
     /// The event as it is sent at this moment.
     #[must_use]
@@ -104,13 +86,13 @@ impl Event {
             TurnUpdate::Queued { ahead } => Update::Queued { ahead: *ahead },
             TurnUpdate::Draft { text, anew } => Update::Draft { text: text.clone(), anew: *anew },
             TurnUpdate::Tool { call, name, state } => {
-                Update::Tool { call: call.clone(), name: name.clone(), state: (*state).into() }
+                Update::Tool { call: call.clone(), name: name.clone(), state: *state }
             }
             TurnUpdate::Gate { id, question, expires_at, decision } => Update::Gate {
                 id: id.clone(),
                 question: question.clone(),
                 expires_at: expires_at.0,
-                decision: decision.map(GateDecision::from),
+                decision: *decision,
             },
             TurnUpdate::Final { parts } => Update::Final { text: in_words(parts, now) },
             TurnUpdate::Apology { parts } => Update::Apology { text: in_words(parts, now) },
@@ -123,26 +105,6 @@ impl Event {
     #[must_use]
     pub const fn missed(number: u64) -> Self {
         Self { number, turn: String::new(), update: Update::Missed }
-    }
-}
-
-impl From<turn_event::ToolState> for ToolState {
-    fn from(state: turn_event::ToolState) -> Self {
-        match state {
-            turn_event::ToolState::Running => Self::Running,
-            turn_event::ToolState::Succeeded => Self::Succeeded,
-            turn_event::ToolState::Failed => Self::Failed,
-        }
-    }
-}
-
-impl From<turn_event::GateDecision> for GateDecision {
-    fn from(decision: turn_event::GateDecision) -> Self {
-        match decision {
-            turn_event::GateDecision::Approved => Self::Approved,
-            turn_event::GateDecision::Refused => Self::Refused,
-            turn_event::GateDecision::Expired => Self::Expired,
-        }
     }
 }
 
@@ -172,7 +134,7 @@ mod tests {
         let parts = [Part::Text { text }].as_slice().into();
         let expires_at = Timestamp(5);
         let gate = TurnUpdate::Gate { id: "g".to_owned(), question: "May it?".to_owned(), expires_at, decision: None };
-        let tool = turn_event::ToolState::Running;
+        let tool = ToolState::Running;
         for (update, expected) in [
             (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
             (TurnUpdate::Queued { ahead: 2 }, r#"{"number":3,"turn":"9","event":"queued","ahead":2}"#),

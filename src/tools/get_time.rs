@@ -15,7 +15,7 @@ pub(crate) enum Format {
     Date,
     /// `05:10:00 UTC`.
     Time,
-    /// `2026-11-22T05:10:00+00:00`.
+    /// `2026-11-22T05:10:00.250000+00:00`, without a fraction on a full second.
     Iso,
 }
 
@@ -42,7 +42,8 @@ pub(crate) fn tell(now: Timestamp, zone: &str, format: Format) -> Result<String,
         Format::Full => "%A, %B %d, %Y at %I:%M %p %Z",
         Format::Date => "%Y-%m-%d",
         Format::Time => "%H:%M:%S %Z",
-        Format::Iso => "%Y-%m-%dT%H:%M:%S%:z",
+        Format::Iso if moment.subsec_nanosecond() == 0 => "%Y-%m-%dT%H:%M:%S%:z",
+        Format::Iso => "%Y-%m-%dT%H:%M:%S.%6f%:z",
     };
     Ok(moment.strftime(pattern).to_string())
 }
@@ -60,9 +61,9 @@ mod tests {
             ("UTC", Format::Full, "Thursday, February 29, 2024 at 11:05 PM UTC"),
             ("UTC", Format::Date, "2024-02-29"),
             ("UTC", Format::Time, "23:05:07 UTC"),
-            ("UTC", Format::Iso, "2024-02-29T23:05:07+00:00"),
+            ("UTC", Format::Iso, "2024-02-29T23:05:07.250000+00:00"),
             ("Asia/Tokyo", Format::Full, "Friday, March 01, 2024 at 08:05 AM JST"),
-            ("America/New_York", Format::Iso, "2024-02-29T18:05:07-05:00"),
+            ("America/New_York", Format::Iso, "2024-02-29T18:05:07.250000-05:00"),
             ("america/new_york", Format::Date, "2024-02-29"),
         ] {
             assert_eq!(tell(NOW, zone, format).as_deref(), Ok(expected), "{zone} {format:?}");

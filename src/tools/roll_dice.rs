@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+/// The longest notation, in characters that are no white space.
+const NOTATION_MAX: usize = 64;
 /// The most dice of one roll.
 pub(crate) const DICE_MAX: u32 = 100;
 /// The fewest and the most sides of a die.
@@ -34,7 +36,11 @@ enum Keep {
 /// # Errors
 /// A notation that cannot be read or is out of bounds, in words that say what is allowed.
 pub(crate) fn roll(notation: &str, mut chance: impl FnMut() -> f64) -> Result<String, String> {
-    let notation: String = notation.chars().filter(|c| !c.is_whitespace()).take(64).collect::<String>().to_lowercase();
+    let characters = notation.chars().filter(|c| !c.is_whitespace()).take(NOTATION_MAX + 1);
+    let notation = characters.collect::<String>().to_lowercase();
+    if notation.chars().count() > NOTATION_MAX {
+        return Err(format!("the notation is longer than {NOTATION_MAX} characters"));
+    }
     let parsed = parse(&notation)?;
     let rolls: Vec<i64> = (0..parsed.dice).map(|_| side(chance(), parsed.sides)).collect();
     let kept = parsed.keep.map(|keep| kept(&rolls, keep));
@@ -129,6 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cost;
 
     /// Dice that show these sides, one after the other.
     fn shows(sides: &[u32], of: u32) -> impl FnMut() -> f64 {
@@ -169,6 +176,13 @@ mod tests {
         ] {
             assert_eq!(roll(notation, || 0.0).unwrap_err(), error, "{notation}");
         }
+    }
+
+    #[test]
+    fn a_long_notation_is_refused_and_never_read_in_part() {
+        let error = roll(&format!("2d6+{}5", "0".repeat(60)), || 0.0).unwrap_err();
+        assert_eq!(error, "the notation is longer than 64 characters");
+        cost::grows_linearly(16 * 1024, |size| " ".repeat(size) + "d6", |notation| drop(roll(&notation, || 0.0)));
     }
 
     proptest! {

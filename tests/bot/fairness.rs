@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
 use crate::model::Act;
@@ -87,5 +88,81 @@ fn answers_that_fail_for_one_are_charged_to_nobody_else() {
         let (quiet, took) = asks(&world, "Ben", "general", QUIET).await;
         println!("failures: Ada's answer failed; Ben {quiet} of {QUIET}, the slowest in {} ms", longest(&took));
         assert_eq!(quiet, QUIET);
+    });
+}
+
+#[test]
+fn questions_of_one_that_make_the_provider_fail_shut_the_model_for_nobody() {
+    story(async {
+        let world = World::begin().await;
+        world.model.does(|ask| if ask.shows("Ada asks") { Act::Status(500) } else { takes(30, 20) });
+        let (_, failing) = asks(&world, "Ada", "general", 4).await;
+        let (quiet, took) = asks(&world, "Ben", "general", QUIET).await;
+        println!(
+            "breakers: {} questions of Ada failed at the provider; Ben {quiet} of {QUIET}, the slowest in {} ms",
+            failing.len(),
+            longest(&took)
+        );
+        assert_eq!(quiet, QUIET);
+    });
+}
+
+#[test]
+fn a_place_that_is_closed_to_us_costs_other_places_nothing() {
+    story(async {
+        let world = World::begin().await;
+        world.model.does(|_| takes(30, 20));
+        let alone = longest(&asks(&world, "Ben", "help", QUIET).await.1);
+        world.service.faults().forbid_channel(world.channel("general"), true);
+        let calls = world.model.calls();
+        for _ in 0..30 {
+            world.says("Ada", "general", "@staffai Ada asks");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let (quiet, took) = asks(&world, "Ben", "help", QUIET).await;
+        let refused = world.service.stats().by_status.get(&403).copied().unwrap_or_default();
+        println!(
+            "closed places: 30 questions of Ada where we may not post, {} model calls and {refused} refusals; \
+             Ben {quiet} of {QUIET}, the slowest in {} ms, {alone} ms alone",
+            world.model.calls() - calls - QUIET,
+            longest(&took)
+        );
+        assert_eq!(quiet, QUIET);
+        assert!(longest(&took) < alone + 3_000, "Ben waits for nobody");
+        assert!(world.model.calls() - calls - QUIET < 15, "a place that is known to be closed asks no model");
+    });
+}
+
+#[test]
+fn connections_of_one_leave_room_on_the_page_for_others() {
+    story(async {
+        let world = World::begin().await;
+        let alone = Instant::now();
+        assert_eq!(world.get("/healthz").await.0, 200);
+        let alone = alone.elapsed().as_millis();
+        let mut held = Vec::new();
+        for number in 0..400 {
+            let Ok(mut connection) = tokio::net::TcpStream::connect(world.http).await else { continue };
+            // Half of them say nothing, half of them begin a request and never end it.
+            if number % 2 == 0 {
+                let _ = connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: staffai\r\nX-Slow: ").await;
+            }
+            held.push(connection);
+        }
+        let begun = Instant::now();
+        let (mut health, mut metrics) = (0, 0);
+        for _ in 0..QUIET {
+            health += usize::from(world.get("/healthz").await.0 == 200);
+            metrics += usize::from(world.get("/metrics").await.0 == 200);
+        }
+        let took = begun.elapsed().as_millis() / (2 * QUIET as u128);
+        println!(
+            "connections: {} held open by one; health answered {health} of {QUIET}, metrics {metrics} of {QUIET}, in {took} ms each, \
+             {alone} ms alone",
+            held.len()
+        );
+        assert_eq!((health, metrics), (QUIET, QUIET));
+        let said = world.says("Ben", "general", "@staffai still there?");
+        world.answer_to(said).await;
     });
 }

@@ -130,6 +130,29 @@ fn a_hung_model_does_not_keep_the_process_and_the_answer_comes_later() {
 }
 
 #[test]
+fn a_question_that_was_deleted_while_the_bot_was_away_is_not_answered() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        world.model.always(Act::Hangs);
+        let process = world.process("first").await;
+        let gone = world.says("Ada", "general", "@staffai forget that I asked");
+        let kept = world.says("Ben", "general", "@staffai hello");
+        world.until("both are asked", || (world.model.calls() == 2).then_some(())).await;
+        process.kill();
+        world.service.deletes(gone.channel, gone.id);
+        world.model.always(Act::says("hello again"));
+        let _process = world.process("second").await;
+        world.all_answered(&[kept], SOON).await;
+        let looked =
+            || world.service.stats().by_route.contains_key("GET /channels/{channel}/messages/{message}").then_some(());
+        world.until("it looks for the question", looked).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.spoken(gone.channel).len(), 1, "one answer, to the question that is still there");
+        assert!(world.answers(gone).is_empty());
+    });
+}
+
+#[test]
 fn an_answer_that_was_not_posted_before_a_kill_is_remembered_once() {
     story(async {
         let world = World::without_bot(Setup::new()).await;

@@ -294,6 +294,11 @@ impl World {
 
     /// The same with other variables; an empty value removes one.
     pub fn spawn_with(&self, name: &str, changes: &[(&str, &str)]) -> Process {
+        Process::start(self.dir.path(), name, &self.variables(changes))
+    }
+
+    /// The variables of the bot with these changes; an empty value removes one.
+    pub fn variables(&self, changes: &[(&str, &str)]) -> BTreeMap<String, String> {
         let mut env = self.env.clone();
         for (name, value) in changes {
             if value.is_empty() {
@@ -302,7 +307,7 @@ impl World {
                 env.insert((*name).to_owned(), (*value).to_owned());
             }
         }
-        Process::start(self.dir.path(), name, &env)
+        env
     }
 
     // === Who is there ===

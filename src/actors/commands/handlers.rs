@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CommandParts, kept, overview};
+use super::{CommandParts, cleaning, kept, overview};
 use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
 use crate::actors::messages::presence_scheduler::PresenceMsg;
@@ -92,11 +92,13 @@ pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
 async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
     let (person, place) = (&command.caller.person, &command.place);
     parts.forgotten.wish(person, Some(place), command.at);
+    let noted = cleaning::note(parts, person, Some(place), command.at).await;
     let key = keys::history(person, place);
     let remembered = parts.store.get(&key).await.is_some();
     let durable = parts.store.write(vec![Write::Delete { key }]);
     parts.forgotten.wish(person, Some(place), command.at);
-    words::new_conversation(remembered, durable.await && kept::is_sound(parts), command.caller.locale()).to_owned()
+    words::new_conversation(remembered, durable.await && noted && kept::is_sound(parts), command.caller.locale())
+        .to_owned()
 }
 
 /// Shows or takes the caller's choice of a model.

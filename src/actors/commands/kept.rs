@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::CommandParts;
+use super::{CommandParts, cleaning};
 use crate::actors::messages::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
@@ -32,6 +32,7 @@ pub(super) fn is_sound(parts: &CommandParts) -> bool {
 pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let person = &command.caller.person;
     parts.forgotten.wish(person, None, command.at);
+    let noted = cleaning::note(parts, person, None, command.at).await;
     let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
     let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
     let kept = find(parts, command).await;
@@ -39,21 +40,14 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     // What cannot be seen while the store fails goes too, as far as its name is known.
     writes.push(Write::Delete { key: keys::history(person, &command.place) });
     writes.push(Write::Delete { key: keys::preferences(person) });
-    let ttl = parts.live.now().settings.history.ttl;
-    let ttl = (!ttl.is_zero()).then_some(ttl);
-    let mut rewritten = Vec::new();
-    for (key, _) in &kept.quotes {
-        // Read again, and written at once: its owner may go on talking meanwhile.
-        let Some(mut history) = parts.store.get(key).await.and_then(|stored| readable(&stored)) else { continue };
-        history.forget_asked_by(person, command.at);
-        rewritten.push(parts.store.write(vec![match history.entries() {
-            [] => Write::Delete { key: key.clone() },
-            _ => Write::Put { key: key.clone(), value: history.to_json(), ttl },
-        }]));
-    }
-    rewritten.push(parts.store.write(writes));
+    let rewritten = kept
+        .quotes
+        .iter()
+        .map(|(key, _)| cleaning::rewrite(parts, key, |history| history.forget_asked_by(person, command.at)));
+    let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
+    let deleted = parts.store.write(writes);
     parts.forgotten.wish(person, None, command.at);
-    let durable = join_all(rewritten).await.into_iter().all(|durable| durable);
+    let durable = noted && rewritten && deleted.await;
     let sound = durable && is_sound(parts) && in_flight.is_ok();
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
     words::forgotten(&wiped, sound, command.caller.locale())

@@ -472,6 +472,27 @@ async fn what_was_streamed_until_the_deadline_is_paid_and_no_fault_of_the_model(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_comes_all_at_once_and_is_cut_off_costs_its_prompt_at_least() {
+    let mut world = world(&[]).await;
+    world.models.takes(Duration::from_secs(1_000));
+    world.offer(turn("10", "7", "42"));
+    let answer = loop {
+        if let JournalMsg::Answered(_, answer) = world.journal.next().await {
+            break *answer;
+        }
+    };
+    assert_eq!(answer.outcome, Outcome::Apologised(Ending::Deadline));
+    let usage = answer.effort.usage;
+    assert!(usage.estimated && usage.completion == 0 && usage.prompt > 0, "{usage:?}");
+    assert_eq!(charge(&answer), Charge::Settle);
+    world.offer(turn("11", "8", "42"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("11"))).unwrap();
+    let RateLimiterMsg::Settle { turn, effort } = world.rate_limiter.next().await else { panic!("it is settled") };
+    assert!(turn.id == turn_id("11") && effort.usage.prompt > 0, "{:?}", effort.usage);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_streamed_until_a_turn_was_cancelled_is_counted() {
     let mut world = world(&[]).await;
     world.models.say(Say::Flows(HIDDEN));

@@ -9,6 +9,7 @@ use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedModels};
 use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
 use crate::domain::locale::Locale;
 use crate::domain::restriction::Member;
+use crate::ports::TurnEventLog;
 
 struct World {
     gateway: Handle<GatewayMsg>,
@@ -17,6 +18,7 @@ struct World {
     board: Arc<Board>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
+    events: TurnEvents,
     _tree: Tree,
 }
 
@@ -26,11 +28,11 @@ async fn world(permits: usize) -> World {
     let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(permits));
     let actor = gateway_with(permits, journal, outbox);
-    let board = Arc::clone(&actor.board);
+    let (board, events) = (Arc::clone(&actor.board), actor.events.clone());
     stage.actor(row(LEAF), &gateway, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
-    World { gateway, journal: accepted, outbox: heard, board, told, receipts, _tree: tree }
+    World { gateway, journal: accepted, outbox: heard, board, events, told, receipts, _tree: tree }
 }
 
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
@@ -44,6 +46,7 @@ fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Ha
         sweeper,
         outboxes,
         commands: at("commands"),
+        events: TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _),
         busy: Arc::default(),
         clock,
         board: Arc::default(),
@@ -137,6 +140,19 @@ async fn above_the_bound_turns_are_shed_with_one_notice_a_minute_for_each_person
     world.receive(Incoming::Posted(mention("13", "7", "42")));
     assert!(world.outbox.now().await.is_some());
     assert!(world.journal.now().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_along_learns_of_a_turn_that_was_shed_without_a_notice() {
+    let mut world = world(0).await;
+    for id in ["10", "11"] {
+        world.receive(Incoming::Posted(mention(id, "7", "42")));
+        settle().await;
+    }
+    assert!(world.outbox.now().await.is_some(), "the notice about the first one, which the outbox publishes");
+    let told = world.events.read(&crate::actors::testing::place("42"), 0).unwrap().events;
+    let told: Vec<_> = told.iter().map(|event| (event.turn.id.as_str(), event.update.clone())).collect();
+    assert_eq!(told, [("11", TurnUpdate::Done)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::actors::handle::Reply;
+use crate::actors::handle::{Reply, Undelivered};
 use crate::domain::ids::TurnId;
 use crate::domain::keys;
 use crate::domain::turn::{Answer, Custody, Turn};
@@ -19,16 +19,36 @@ pub(super) struct Entry {
     pub taken: Instant,
     /// Something of the answer may be visible in the channel: an earlier life, an outbox that crashed, or a delivery that was
     /// handed out may have posted it. The next delivery looks first.
-    pub maybe_posted: bool,
+    pub visible: Visible,
     /// A tool that changes something may have run for it: it is not handed out a second time.
     pub acted: bool,
     /// The last hand-over was refused, because its receiver was down: it is repeated with the next sweep.
-    pub retry: bool,
+    pub hand_over: HandOver,
     /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
     /// written; bounded by the turns that reply to its answer.
     pub waiting: Vec<Reply<()>>,
     /// Its place among all open turns; those of earlier lives have none.
     _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// What of an answer can be seen in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visible {
+    Nothing,
+    Perhaps,
+}
+
+/// What became of handing a turn to the actor that has to do its next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HandOver {
+    Taken,
+    Refused,
+}
+
+impl HandOver {
+    pub(super) const fn of<M>(cast: &Result<(), Undelivered<M>>) -> Self {
+        if cast.is_ok() { Self::Taken } else { Self::Refused }
+    }
 }
 
 /// How far a turn is.
@@ -56,7 +76,7 @@ impl Entry {
 
     /// One that an earlier life accepted and may have answered.
     pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>, acted: bool) -> Self {
-        Self { maybe_posted: true, acted, ..Self::taken(turn, answer) }
+        Self { visible: Visible::Perhaps, acted, ..Self::taken(turn, answer) }
     }
 
     fn taken(turn: Turn, answer: Option<Answer>) -> Self {
@@ -65,7 +85,16 @@ impl Entry {
             Some(answer) => Stage::Answered { answer, since: taken },
             None => Stage::Open { offers: 0 },
         };
-        Self { turn, stage, taken, maybe_posted: false, acted: false, retry: false, waiting: Vec::new(), _permit: None }
+        Self {
+            turn,
+            stage,
+            taken,
+            visible: Visible::Nothing,
+            acted: false,
+            hand_over: HandOver::Taken,
+            waiting: Vec::new(),
+            _permit: None,
+        }
     }
 
     /// Its answer, once it is known.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::entry::{Entry, Stage, oldest_first};
+use super::entry::{Entry, HandOver, Stage, Visible, oldest_first};
 use super::{Journal, JournalState, Recovered};
 use crate::actors::messages::conversations::Offered;
 use crate::actors::messages::outbox::OutboxMsg;
@@ -29,10 +29,12 @@ impl Journal {
     /// it. What that actor got already it passes over.
     pub(super) fn offer(&self, state: &mut JournalState, id: &TurnId) {
         let Some(entry) = state.open.get_mut(id) else { return };
-        let (turn, again) = (&entry.turn, entry.maybe_posted);
+        let (turn, again) = (&entry.turn, entry.visible == Visible::Perhaps);
         match &mut entry.stage {
             Stage::Open { .. } if !state.phase.offers() => {}
-            Stage::Open { offers } if !turn.trigger.is_asked() && (again || *offers > 0) && !entry.retry => {
+            Stage::Open { offers }
+                if !turn.trigger.is_asked() && (again || *offers > 0) && entry.hand_over == HandOver::Taken =>
+            {
                 self.withdraw(state, id, Dropped::NotRepeated);
             }
             Stage::Open { .. } if entry.acted => {
@@ -48,19 +50,19 @@ impl Journal {
             // first time, with the next sweep.
             Stage::Open { offers } => {
                 let offered = Offered { turn: turn.clone(), again: again || *offers > 0 };
-                entry.retry = self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).is_err();
-                *offers += u32::from(!entry.retry);
+                entry.hand_over = HandOver::of(&self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))));
+                *offers += u32::from(entry.hand_over == HandOver::Taken);
             }
-            Stage::Answered { .. } if !turn.trigger.is_asked() && again && !entry.retry => {
+            Stage::Answered { .. } if !turn.trigger.is_asked() && again && entry.hand_over == HandOver::Taken => {
                 self.withdraw(state, id, Dropped::NotRepeated);
             }
             Stage::Answered { answer, .. } => {
                 let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
                 // Readers of events are shown drafts there, and never in the channel.
                 let drafted = drafted && !self.events.streams(&id.door);
-                entry.maybe_posted = true;
+                entry.visible = Visible::Perhaps;
                 let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check: again, drafted };
-                entry.retry = self.outboxes.of(&id.door).cast(deliver).is_err();
+                entry.hand_over = HandOver::of(&self.outboxes.of(&id.door).cast(deliver));
             }
         }
     }
@@ -94,7 +96,7 @@ impl Journal {
         if answered {
             // Drafts of turns without an answer may stand in their channels, and the new outbox does not know of them.
             let drafted = state.open.values_mut().filter(|entry| concerns(&entry.turn));
-            drafted.for_each(|entry| entry.maybe_posted = true);
+            drafted.for_each(|entry| entry.visible = Visible::Perhaps);
         }
         let concerned = |entry: &&Entry| entry.answer().is_some() == answered && concerns(&entry.turn);
         for id in oldest_first(state.open.values().filter(concerned)) {
@@ -105,7 +107,7 @@ impl Journal {
 
     /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.
     pub(super) fn sweep(&self, state: &mut JournalState) {
-        for id in oldest_first(state.open.values().filter(|entry| entry.retry)) {
+        for id in oldest_first(state.open.values().filter(|entry| entry.hand_over == HandOver::Refused)) {
             self.offer(state, &id);
         }
         let turn = &self.live.now().settings.turn;

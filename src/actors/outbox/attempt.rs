@@ -29,6 +29,8 @@ pub(super) enum PostFailure {
     Request(Unposted),
     /// The cards or files of this request are refused; words may be taken.
     Extras(Unposted),
+    /// The message that it answers was deleted before any of it was posted.
+    TriggerGone,
     /// Nothing failed: the edits are done, and the rest is to be posted in its turn.
     Begun,
 }

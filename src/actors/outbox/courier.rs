@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::attempt::PostFailure;
 use super::drafts::Drawn;
 use super::found::{Found, Shown};
-use super::job::{End, Job, Returned};
+use super::job::{End, Job, Returned, Task};
 use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::actors::messages::outbox::Delivery;
@@ -73,6 +73,7 @@ impl Courier {
                 job.edited = true;
                 End::Begun
             }
+            Err(PostFailure::TriggerGone) => End::TriggerGone,
             Err(PostFailure::Place(reason, words)) => End::Closed(reason, words),
             Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => End::Failed(reason),
         };
@@ -94,6 +95,9 @@ impl Courier {
         }
         if progress.found.pieces.is_empty() && (job.check || progress.doubtful) {
             progress.found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
+            if progress.found.pieces.is_empty() && job.check && self.trigger_is_gone(job).await {
+                return Err(PostFailure::TriggerGone);
+            }
         }
         let mut result = self.bring(job, &pieces, (track, progress), until).await;
         if let Err(PostFailure::Extras(reason)) = &result {
@@ -104,6 +108,14 @@ impl Courier {
         result?;
         self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
         Ok(())
+    }
+
+    /// Whether the message that an answer is for was deleted, which nobody told us while we were away.
+    async fn trigger_is_gone(&mut self, job: &Job) -> bool {
+        let (Task::Turn(_), Some(trigger)) = (&job.task, &job.outgoing.reply_to) else { return false };
+        let request = PostRequest::Fetch { place: job.outgoing.place.clone(), message: trigger.clone() };
+        // Whatever else the platform says, the answer is worth a try.
+        self.read(&request).await.is_err_and(|error| error.is_message_gone())
     }
 
     /// The parts with their formulas drawn, where the door takes pictures. What cannot be drawn stays as it is.

@@ -20,7 +20,7 @@ impl Outboxes {
     #[must_use]
     pub fn new(known: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
         let row: &Row = TREE.find(ActorKind::Outbox).unwrap_or(&TREE);
-        Self { known: known.into(), none: Handle::new(row, ROOT, Scope::One) }
+        Self { known: known.into(), none: Handle::new(row, ROOT, Scope::Door(Door::new("unknown"))) }
     }
 
     /// The outbox of a door. A door that is not there has an address that is down for ever, so nothing is ever posted

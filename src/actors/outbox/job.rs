@@ -83,6 +83,8 @@ pub(super) enum End {
     Posted(Delivery),
     /// Every message that stands there is finished; the job knows them, and the rest is still to be posted.
     Begun,
+    /// The message that it answers was deleted, and nothing of it was posted.
+    TriggerGone,
     /// It cannot be posted, for this reason.
     Failed(Unposted),
     /// The place is closed to us, in the platform's words; the job knows what was posted before.

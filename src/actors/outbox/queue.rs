@@ -151,6 +151,13 @@ impl Outbox {
                 self.opened(state, place);
                 self.report(state, job.task, Ok(delivery));
             }
+            End::TriggerGone => {
+                self.opened(state, place);
+                if let Task::Turn(turn) = job.task {
+                    // A journal that is down delivers it again, and this is found out again.
+                    let _ = self.journal.cast(JournalMsg::Cancel(turn));
+                }
+            }
             End::Begun => queue.posts.jobs.push_front(job),
             End::Failed(reason) => {
                 self.opened(state, place);

@@ -31,6 +31,11 @@ async fn world() -> World {
 }
 
 async fn world_of(pacer: Pacer) -> World {
+    world_with(pacer, "0").await
+}
+
+/// A world that shows typing after this time.
+async fn world_with(pacer: Pacer, after: &str) -> World {
     let (outbox, journal) = (at("outbox:discord"), at("journal"));
     let (poster, pacer) = (Arc::new(ScriptedPoster::new()), Arc::new(Mutex::new(pacer)));
     let mut stage = Stage::new();
@@ -43,7 +48,10 @@ async fn world_of(pacer: Pacer) -> World {
         poster: Arc::clone(&poster) as _,
         pacer: Arc::clone(&pacer),
         closed: Arc::clone(&closed),
-        live: live(&[("STAFFAI_STREAMING__HOLD", "0")], Arc::new(ScriptedModels::new(&["main"]))),
+        live: live(
+            &[("STAFFAI_STREAMING__HOLD", "0"), ("STAFFAI_TURN__TYPING_AFTER", after)],
+            Arc::new(ScriptedModels::new(&["main"])),
+        ),
         dice,
         renderer,
         journal,
@@ -114,6 +122,23 @@ async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported()
         world.poster.post_goes(rejected(Rejection::Forbidden));
     }
     assert_eq!(post("third").await.unwrap(), Err(Unposted::Rejected(Rejection::Forbidden, "no".to_owned())));
+}
+
+// === Questions that are gone ===
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_delivery_is_cancelled_when_its_question_was_deleted() {
+    let mut world = world().await;
+    // What stands in the channel is read, then the question itself.
+    world.poster.read_goes(Go::Leaves(5, Duration::from_secs(1)));
+    world.poster.read_goes(rejected(Rejection::MessageGone));
+    world.deliver_as("10", "42", "an answer to nobody", true);
+    assert!(matches!(world.journal.next().await, JournalMsg::Cancel(turn) if turn.id == "10"));
+    assert_eq!(world.poster.ours(&place("42")), [""; 0]);
+    world.poster.read_goes(Go::Leaves(5, Duration::from_secs(1)));
+    world.poster.read_goes(rejected(Rejection::Content));
+    world.deliver_as("11", "42", "still wanted", true);
+    assert_eq!(world.told().await, ("11".to_owned(), Ok(1)), "nothing else is taken for a deletion");
 }
 
 // === Order ===
@@ -496,6 +521,27 @@ async fn typing_is_shown_only_while_a_turn_thinks() {
     world.outbox.cast(OutboxMsg::Quiet(place("42"), turn_id("10"))).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.typing(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_answer_shows_no_typing_and_a_slow_one_shows_it_in_time() {
+    let world = world_with(Pacer::new(50, 1000), "300ms").await;
+    let until = Instant::now() + Duration::from_secs(120);
+    let thinks = |turn: &str, to: &str| OutboxMsg::Typing { place: place(to), turn: turn_id(turn), until };
+    for turn in 10..20 {
+        world.outbox.cast(thinks(&turn.to_string(), "42")).unwrap();
+        tokio::time::sleep(Duration::from_millis(290)).await;
+        world.outbox.cast(OutboxMsg::Quiet(place("42"), turn_id(&turn.to_string()))).unwrap();
+    }
+    assert_eq!(world.typing(), 0);
+    world.outbox.cast(thinks("20", "42")).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    world.outbox.cast(thinks("21", "43")).unwrap();
+    world.outbox.cast(thinks("22", "42")).unwrap();
+    tokio::time::sleep(Duration::from_millis(151)).await;
+    assert_eq!(world.typing(), 1, "the first thinks long enough");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.typing(), 2, "once in each place");
 }
 
 #[tokio::test(start_paused = true)]

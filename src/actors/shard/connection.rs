@@ -30,8 +30,6 @@ const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 impl ShardActor {
     /// Begins a connection, with the stored session if there is one.
     pub(super) fn connect(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
-        state.generation += 1;
-        let generation = state.generation;
         let session =
             state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
         let mut stream = self.parts.source.connect(self.shard, session, self.permit(), self.parts.presence.clone());
@@ -41,21 +39,21 @@ impl ShardActor {
                 loop {
                     match stream.next().await {
                         StreamEvent::Closed(closed) => {
-                            return ShardEvent::Happened(generation, StreamEvent::Closed(closed));
+                            return ShardEvent::Happened(StreamEvent::Closed(closed));
                         }
                         event => {
-                            if events.send(ShardEvent::Happened(generation, event)).is_err() {
+                            if events.send(ShardEvent::Happened(event)).is_err() {
                                 let closed =
                                     Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
-                                return ShardEvent::Happened(generation, StreamEvent::Closed(closed));
+                                return ShardEvent::Happened(StreamEvent::Closed(closed));
                             }
                         }
                     }
                 }
             },
-            move |panic| {
+            |panic| {
                 let closed = Closed { reason: format!("the reader panicked: {panic}"), next: AfterClose::Resume };
-                ShardEvent::Happened(generation, StreamEvent::Closed(closed))
+                ShardEvent::Happened(StreamEvent::Closed(closed))
             },
         );
     }

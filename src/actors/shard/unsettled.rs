@@ -10,6 +10,7 @@ use crate::actors::receipt::{Outcome, Receipt};
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{MessageId, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::shed::Shed;
 
 /// The most events that are handed on and not settled; further ones are dropped and counted.
 const UNSETTLED_MAX: usize = 10_000;
@@ -42,8 +43,12 @@ impl ShardActor {
         sequence: Option<u64>,
     ) {
         if state.unsettled.len() >= UNSETTLED_MAX {
-            tracing::warn!(event = "turn.shed", r#where = "shard", "too many unsettled events; one was dropped");
-            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
+            tracing::warn!(
+                event = "turn.shed",
+                r#where = Shed::Shard.as_str(),
+                "too many unsettled events; one was dropped"
+            );
+            metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
             return;
         }
         if let Incoming::Deleted(message) = &incoming {
@@ -115,8 +120,12 @@ impl ShardState {
     pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
-            tracing::error!(event = "turn.shed", r#where = "shard", "an event came back too often; it was dropped");
-            metrics::counter!("staffai_shed_total", "where" => "shard").increment(1);
+            tracing::error!(
+                event = "turn.shed",
+                r#where = Shed::Shard.as_str(),
+                "an event came back too often; it was dropped"
+            );
+            metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
             metrics::counter!("staffai_turns_lost_total").increment(1);
             self.unsettled.remove(&ticket);
             return;

@@ -250,6 +250,11 @@ impl Drop for Underway<'_> {
             return;
         }
         let streamed = self.cut_off();
+        if streamed.is_none() && !(self.row.stream && self.thinking.turn.trigger.is_asked()) {
+            // What comes all at once may have been written already: the prompt at least was read.
+            let prompt = Usage::of_streamed(self.request.chars(self.row.vision), 0);
+            self.thinking.tally.cut_off(self.row, prompt);
+        }
         if Instant::now() >= self.thinking.deadline {
             let late = ModelError::new(ModelErrorKind::Timeout, "the turn's deadline came first");
             self.report(Err(late), streamed);

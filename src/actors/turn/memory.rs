@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::TurnParts;
-use crate::actors::forgotten::Moment;
+use crate::actors::forgotten::{Moment, StoredWishes};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
@@ -88,7 +88,7 @@ async fn answered(parts: &TurnParts, place: &Place, message: &MessageId, seen: &
 
 /// Adds a completed exchange to the history as it was read. It is visible at once, so that the lane's next turn sees it. What
 /// was to be forgotten meanwhile is left out.
-pub(super) fn remember(
+pub(super) async fn remember(
     parts: &TurnParts,
     running: &Running,
     turn: &Turn,
@@ -96,11 +96,13 @@ pub(super) fn remember(
     (mut history, read): (History, Moment),
 ) {
     let settings = &running.settings.history;
+    let wished = StoredWishes::of(&*parts.store, parts.clock.now(), turn, (&history, read)).await;
     let saving = parts.forgotten.saving();
-    if saving.covers(turn) {
+    if saving.covers(turn) || wished.covers {
         return;
     }
     saving.clean(turn, read, &mut history);
+    wished.clean(&mut history);
     history.add(exchange, settings.max_messages);
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
     let key = keys::history(&turn.person, &turn.place);

@@ -3,6 +3,7 @@
 mod failures;
 mod simulation;
 mod third_door;
+mod two_processes;
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -354,7 +354,7 @@ fn any_file_costs_in_proportion_to_its_length() {
             format!("{}x = 1", "a.".repeat(size / 2)),
         ]
     };
-    crate::cost::grows_linearly(2 * 1024, files, |files| {
+    crate::cost::grows_linearly(1024, files, |files| {
         for file in &files {
             drop(gather(&sources(&[], &[("staffai.toml", file)])));
         }

@@ -9,7 +9,7 @@ use super::super::env::{self, VARIABLES, Variable};
 pub fn text() -> String {
     let mut text = String::from(HEAD);
     let mut section = String::new();
-    for entry in defaults::entries() {
+    for entry in defaults::offered() {
         if entry.section() != section {
             entry.section().clone_into(&mut section);
             push(&mut text, &format!("\n# [{section}]"));

@@ -251,3 +251,9 @@ fn a_page_of_messages_costs_in_proportion_to_its_length() {
         }
     });
 }
+
+#[test]
+fn a_bulk_deletion_is_bounded() {
+    let ids: Vec<String> = (1..=2 * BULK_MAX).map(|id| id.to_string()).collect();
+    assert_eq!(deleted_bulk(&json!({"ids": ids, "channel_id": "5"}).to_string()).unwrap().len(), BULK_MAX);
+}

@@ -7,12 +7,13 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -46,7 +47,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const ASKS: u32 = 6;
 /// Half of the first such rest; each is twice as long as the one before, up to some seconds.
 const REST: Duration = Duration::from_millis(25);
-/// The longest reason of a failed connection that is told, in characters.
+/// The longest reason of a failed connection, in characters.
 const MAX_REASON: usize = 200;
 
 /// Where and how to connect.
@@ -203,7 +204,7 @@ impl Connection {
         self.library.send(payload);
     }
 
-    /// The peer spoke first, as it must, and told its heartbeat interval.
+    /// HELLO came, with the heartbeat interval.
     pub(super) fn hello(&mut self, interval: Duration) {
         self.greeted = true;
         self.patience = interval.min(MAX_HEARTBEAT) * 2 + GRACE;
@@ -348,14 +349,14 @@ struct Waiting(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 
 impl Waiting {
     fn take(&self) -> Option<oneshot::Sender<()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }
 
 impl Queue for Waiting {
     fn enqueue(&self, _shard: u32) -> oneshot::Receiver<()> {
         let (request, granted) = oneshot::channel();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+        *self.0.lock() = Some(request);
         granted
     }
 }

@@ -2,9 +2,10 @@
 //! library below keeps these within all sends of a connection and lets heartbeats go first.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -105,7 +106,7 @@ impl Display {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Known, Duration) -> T) -> T {
-        let mut shards = self.all.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shards = self.all.shards.lock();
         change(shards.entry(self.shard).or_default(), self.all.origin.elapsed())
     }
 }

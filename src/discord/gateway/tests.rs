@@ -44,7 +44,7 @@ impl Peer {
         let me = json!({"id": "1", "username": "staffai"});
         let (base, _) = serve(vec![answer(200, "", &told.to_string()), answer(200, "", &me.to_string())]).await;
         let access = access(&base);
-        self.service.lock().unwrap().clone_from(&access.api_url);
+        self.service.lock().clone_from(&access.api_url);
         let gateway = Gateway::new(access.clone(), interests, Arc::new(Rest::new(&access).unwrap()));
         let advice = gateway.advice().await.unwrap();
         let expected = Advice { shards: 3, max_concurrency: 2, remaining: 990, reset_after: Duration::from_secs(60) };
@@ -89,7 +89,7 @@ impl Peer {
             id: "abc".to_owned(),
             sequence,
             resume_url: Some(self.address.clone()),
-            service: Some(self.service.lock().unwrap().clone()),
+            service: Some(self.service.lock().clone()),
             total: 1,
         }
     }

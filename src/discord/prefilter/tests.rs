@@ -188,16 +188,16 @@ proptest! {
 }
 
 /// Dice that show these, and then stop.
-struct Rolls(std::sync::Mutex<Vec<f64>>);
+struct Rolls(parking_lot::Mutex<Vec<f64>>);
 
 impl Dice for Rolls {
     fn roll(&self) -> f64 {
-        self.0.lock().unwrap().remove(0)
+        self.0.lock().remove(0)
     }
 }
 
 fn draws(chances: (f64, f64), rolls: &[f64]) -> Option<Draw> {
-    let dice = Arc::new(Rolls(std::sync::Mutex::new(rolls.to_vec())));
+    let dice = Arc::new(Rolls(parking_lot::Mutex::new(rolls.to_vec())));
     let lottery = Lottery { dice, chances: Arc::new(move || chances) };
     filter(&[], false).with_lottery(Some(lottery)).draw()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serenity::model::id::MessageId as WireMessageId;
 
 use super::events;
 use crate::domain::rejection::Rejection;
@@ -47,7 +48,7 @@ pub(super) struct Refused {
 }
 
 impl RestError {
-    /// Discord's error code, when it told one.
+    /// Discord's error code; none when the body has none.
     pub(super) fn code(&self) -> Option<u32> {
         match self {
             Self::Refused(refused) => refused.code,
@@ -167,9 +168,12 @@ impl RestResponse {
     /// # Errors
     /// There is none.
     pub(super) fn posted(&self) -> Result<PostReply, PostError> {
-        let raw: &RawValue = self.json()?;
-        let id = events::id_of(raw.get()).map_err(|error| undecodable(&error))?;
-        Ok(self.reply(PostResult::Message(id)))
+        #[derive(Deserialize)]
+        struct Message {
+            id: WireMessageId,
+        }
+        let Message { id } = self.json()?;
+        Ok(self.reply(PostResult::Message(events::message_id(id))))
     }
 
     /// The body, taken out.

@@ -34,7 +34,7 @@ impl Rest {
         }
     }
 
-    /// The roles of a member, which messages that are read over this API do not tell.
+    /// The roles of a member, which messages that are read over this API do not have.
     pub(super) async fn roles(&self, member: &Member) -> Result<PostReply, PostError> {
         #[derive(Deserialize)]
         struct Told {

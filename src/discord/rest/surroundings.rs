@@ -11,7 +11,7 @@ use crate::discord::rights::wire;
 use crate::ports::{GuildField, PostError, PostReply, PostResult};
 
 impl Rest {
-    /// Reads one aspect of a guild and takes note of it, as if the gateway had told it.
+    /// Reads one aspect of a guild and keeps it, as if it had come over the gateway.
     ///
     /// # Errors
     /// See [`PostError`].

@@ -75,7 +75,7 @@ fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     text.parse().map_err(serde::de::Error::custom)
 }
 
-/// What a `GUILD_CREATE` tells; `me` is our own id.
+/// Reads a `GUILD_CREATE`; `me` is our own id.
 ///
 /// # Errors
 /// It is no guild.
@@ -103,7 +103,7 @@ pub fn guild(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
     Ok(Change::Guild(guild))
 }
 
-/// What a `GUILD_UPDATE` changes, which tells neither channels nor members; `me` is our own id.
+/// What a `GUILD_UPDATE` changes, which has neither channels nor members; `me` is our own id.
 ///
 /// # Errors
 /// It is no guild.

@@ -64,7 +64,7 @@ impl<'a> Body<'a> {
 
 #[derive(Serialize)]
 struct StreamOptions {
-    /// Without it most providers do not tell the tokens of a stream.
+    /// Without it most providers leave usage out of a stream.
     include_usage: bool,
 }
 

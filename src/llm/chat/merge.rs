@@ -24,7 +24,7 @@ pub(super) struct Merged {
     message: Map<String, Value>,
     finish: Option<Value>,
     usage: Option<Value>,
-    /// A frame had an empty list of choices and told usage, as it does where a filter blocked the prompt.
+    /// A frame had an empty list of choices and usage, as it does where a filter blocked the prompt.
     blocked: bool,
     /// The chunk with the finish reason had no text: nothing of the answer follows.
     quiet: bool,
@@ -201,7 +201,7 @@ fn known(list: &[Value], item: &Map<String, Value>) -> Option<usize> {
     numbered.or_else(|| list.len().checked_sub(1).filter(fits)).or_else(|| (0..list.len()).rev().find(fits))
 }
 
-/// Whether an item goes on with one that is known: by number and id where they are told, else by kind.
+/// Whether an item goes on with one that is known: by number and id where they are present, else by kind.
 fn continues(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
     // Some servers give every call the same number.
     let differ = |name: &str| matches!((text(known, name), text(item, name)), (Some(a), Some(b)) if a != b);

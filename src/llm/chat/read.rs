@@ -19,7 +19,7 @@ const REASON_CHARS: usize = 40;
 /// The most calls that are read of one answer.
 pub(super) const CALLS_MAX: usize = 64;
 
-/// Reads an answer. `prompt_chars` measures what was sent, for the case that the answer does not tell its tokens.
+/// Reads an answer. `prompt_chars` measures what was sent, for an answer without usage.
 ///
 /// # Errors
 /// [`ModelErrorKind::Malformed`] when there is no message in it.
@@ -51,7 +51,7 @@ pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Co
     })
 }
 
-/// An empty list of choices is how a provider tells that its filter blocked the prompt.
+/// With an empty list of choices a provider says that its filter blocked the prompt.
 fn blocked(answer: &Map<String, Value>, prompt_chars: &dyn Fn() -> usize) -> Completion {
     Completion {
         content: String::new(),

@@ -357,3 +357,25 @@ fn blanks_before_an_answer_cost_in_proportion_to_their_number() {
 fn driven<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
+
+#[tokio::test(start_paused = true)]
+async fn signs_of_life_behind_a_finished_answer_are_not_waited_for() {
+    let finished = content("Hello") + STOP;
+    let begin = stream::iter([Ok(Bytes::from(finished))]);
+    let dripping = stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Some((Ok(Bytes::from(": still here\n\n")), ()))
+    });
+    let start = Instant::now();
+    let Read { result, .. } = run(Box::pin(begin.chain(dripping))).await;
+    assert_eq!(result.unwrap().content, "Hello");
+    assert!(start.elapsed() <= TAIL + Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_flood_behind_a_finished_answer_does_not_undo_it() {
+    let flood = vec![b":\n".repeat(64 * 1024); STREAM_BYTES / (128 * 1024) + 1];
+    let finished = content("Hello") + STOP;
+    let Read { result, .. } = run(pieces(std::iter::once(finished.into_bytes()).chain(flood))).await;
+    assert_eq!(result.unwrap().content, "Hello");
+}

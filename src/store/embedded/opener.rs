@@ -130,7 +130,7 @@ fn make_tables(database: &Database) -> Result<(), redb::Error> {
 }
 
 /// What is kept here is what people wrote, so no other account of the machine may read the directory. One that was there before us, or
-/// that others may read, is tightened where it is ours; where it is not, that is told and the start goes on.
+/// that others may read, is tightened where it is ours; where it is not, a warning is logged and the start goes on.
 fn make_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -14,10 +14,10 @@ use crate::domain::limits::{
 };
 use crate::store::{LimitDecision, LimitOutcome};
 
-/// The largest limit that the script is told: all entries at their most stay below it, and it is exact as a number of Lua.
+/// The largest limit that the script gets: all entries at their most stay below it, and it is exact as a number of Lua.
 const LIMIT_MAX: u64 = TOKENS_MAX * ENTRIES_MAX as u64;
 
-/// The law as the server is told it.
+/// The script of the limits, as the server gets it.
 const SCRIPT: &str =
     concat!(include_str!("limits.lua"), include_str!("limits/sum.lua"), include_str!("limits/lists.lua"));
 
@@ -28,11 +28,11 @@ const LOST: &str = "lost";
 /// tokens.
 type RawReply = (String, u64, String, i64, String, u64, u32, u64, bool, Vec<String>, Vec<String>);
 
-/// The law. A server that does not know it yet, or does no longer, is told it by the client library.
+/// The script of the limits. The client library loads it where the server does not have it, or has lost it.
 pub struct LimitScript(Script);
 
 impl LimitScript {
-    /// The law as the server is told it.
+    /// The script of the limits, as the server gets it.
     pub fn new() -> Self {
         Self(Script::new(SCRIPT))
     }

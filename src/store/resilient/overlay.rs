@@ -72,7 +72,7 @@ impl Overlay {
         Self { counts, entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
     }
 
-    /// Takes writes in order, and tells how many living entries had to be dropped to make room. A value that is larger than
+    /// Takes writes in order. Returns the number of living entries that were dropped to make room. A value that is larger than
     /// all the room is dropped itself, and the key keeps what it had.
     pub fn take(&mut self, writes: Vec<Write>, now: Timestamp) -> usize {
         let mut dropped = 0;

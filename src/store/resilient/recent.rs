@@ -16,7 +16,7 @@ const ENTRIES: usize = 10_000;
 /// How many bytes of keys and values are kept.
 const BYTES: usize = 8 * 1024 * 1024;
 
-/// How long a history is kept that was read, because what life it has left was not told.
+/// How long a history is kept that was read, because its remaining life is unknown.
 const READ_LIFE: Duration = Duration::from_secs(30 * 60);
 
 /// The histories that were seen last.

@@ -1,9 +1,10 @@
 //! What callers and the writer task share: the overlay, how the store is, and how far the writes have come.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use metrics::gauge;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +98,7 @@ impl<B: Backend> Shared<B> {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State<B>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Makes writes visible. Gives the number to wait for, or none when their durability cannot be promised.

@@ -36,12 +36,12 @@ struct Switches {
 
 impl Switches {
     fn set(&self, reads: Mood, writes: Mood) {
-        *self.reads.lock().unwrap() = reads;
-        *self.writes.lock().unwrap() = writes;
+        *self.reads.lock() = reads;
+        *self.writes.lock() = writes;
     }
 
     async fn obey(&self, which: &Mutex<Mood>) -> Result<(), BackendError> {
-        let mood = *which.lock().unwrap();
+        let mood = *which.lock();
         match mood {
             Mood::Well | Mood::LosesAnswers => Ok(()),
             Mood::Fails => Err(BackendError::Failed("injected failure".into())),
@@ -77,7 +77,7 @@ impl Backend for Faulty {
         self.switches.obey(&self.switches.writes).await?;
         self.switches.applied.fetch_add(1, Ordering::SeqCst);
         self.real.apply(batch).await?;
-        if *self.switches.writes.lock().unwrap() == Mood::LosesAnswers {
+        if *self.switches.writes.lock() == Mood::LosesAnswers {
             return Err(BackendError::Failed("injected loss of the answer".into()));
         }
         Ok(())

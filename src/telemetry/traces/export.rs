@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::spans::attribute;
 use super::{ExportError, Post, Source};
+use crate::domain::shed::Shed;
 
 /// What waits in the queue.
 pub(super) type Queued = Span;
@@ -37,7 +38,7 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// Counts dropped spans.
 pub(super) fn lost(spans: usize) {
-    metrics::counter!("staffai_shed_total", "where" => "traces").increment(spans as u64);
+    metrics::counter!("staffai_shed_total", "where" => Shed::Traces.as_str()).increment(spans as u64);
 }
 
 /// The sending task.
@@ -67,7 +68,7 @@ impl Exporter {
         Self { waiting, resource, scope, post, stop, failing: false }
     }
 
-    /// Sends batches until told to stop and nothing waits any more.
+    /// Sends batches until it is stopped and the queue is empty.
     pub async fn run(mut self) {
         loop {
             let batch = self.batch().await;

@@ -1,7 +1,10 @@
 //! Functions and constants.
 
+use std::cmp::Ordering;
+
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
+use num_integer::Integer;
+use num_traits::{FromPrimitive, ToPrimitive};
 
 use super::number::{Number, finite};
 use super::tokens::Operator;
@@ -24,8 +27,8 @@ pub(super) fn call(name: &str, arguments: &[Number]) -> Result<Number, String> {
         ("abs", [one]) => Ok(one.abs()),
         ("round", [one]) => round(one),
         ("round", [one, places]) => places_of(one, places),
-        ("min", [first, rest @ ..]) => Ok(chosen(first, rest, |one, best| one < best)),
-        ("max", [first, rest @ ..]) => Ok(chosen(first, rest, |one, best| one > best)),
+        ("min", [first, rest @ ..]) => Ok(chosen(first, rest, Number::is_less)),
+        ("max", [first, rest @ ..]) => Ok(chosen(first, rest, |one, best| best.is_less(one))),
         ("sum", all) => {
             let zero = Number::Int(BigInt::ZERO);
             all.iter().try_fold(zero, |sum, one| sum.apply(Operator::Plus, one.clone()))
@@ -35,10 +38,10 @@ pub(super) fn call(name: &str, arguments: &[Number]) -> Result<Number, String> {
         ("sin", [one]) => finite(one.float().sin()),
         ("cos", [one]) => finite(one.float().cos()),
         ("tan", [one]) => finite(one.float().tan()),
-        ("log10", [one]) => logarithm(one, f64::log10),
-        ("log", [one]) => logarithm(one, f64::ln),
+        ("log10", [one]) => logarithm(one, f64::log10, std::f64::consts::LOG10_2),
+        ("log", [one]) => natural_logarithm(one),
         ("log", [one, base]) => {
-            let (one, base) = (logarithm(one, f64::ln)?.float(), logarithm(base, f64::ln)?.float());
+            let (one, base) = (natural_logarithm(one)?.float(), natural_logarithm(base)?.float());
             if base == 0.0 { Err("a logarithm has no base 1".to_owned()) } else { finite(one / base) }
         }
         ("abs" | "round" | "min" | "max" | "pow" | "sqrt" | "sin" | "cos" | "tan" | "log10" | "log", wrong) => {
@@ -53,16 +56,32 @@ fn unknown(name: &str) -> String {
     format!("{name:?} is not known: use {KNOWN}")
 }
 
-fn logarithm(one: &Number, of: fn(f64) -> f64) -> Result<Number, String> {
-    let float = one.float();
-    if float > 0.0 { finite(of(float)) } else { Err("a logarithm needs a number above zero".to_owned()) }
+/// Bits of an integer whose logarithm is that of a floating point number.
+const FLOAT_BITS: u64 = 1_000;
+
+fn natural_logarithm(one: &Number) -> Result<Number, String> {
+    logarithm(one, f64::ln, std::f64::consts::LN_2)
+}
+
+/// A logarithm, also of integers that are too large for floating point; `of_two` is that of 2.
+fn logarithm(one: &Number, of: fn(f64) -> f64, of_two: f64) -> Result<Number, String> {
+    let (float, halved) = match one {
+        Number::Int(int) if int.bits() > FLOAT_BITS => {
+            let halved = int.bits() - FLOAT_BITS;
+            (Number::Int(int >> halved).float(), halved.to_f64().unwrap_or_default())
+        }
+        _ => (one.float(), 0.0),
+    };
+    let none = || Err("a logarithm needs a number above zero".to_owned());
+    if float > 0.0 { finite(halved.mul_add(of_two, of(float))) } else { none() }
 }
 
 /// The nearest integer; halves go to the even one, as in Python.
 fn round(one: &Number) -> Result<Number, String> {
     match one {
         Number::Int(_) => Ok(one.clone()),
-        Number::Float(float) => finite(float.round_ties_even()),
+        // An integer, as in Python, so that what is made of it is exact.
+        Number::Float(float) => Ok(Number::Int(BigInt::from_f64(float.round_ties_even()).unwrap_or_default())),
     }
 }
 
@@ -72,13 +91,34 @@ fn places_of(one: &Number, places: &Number) -> Result<Number, String> {
     let places = places.ok_or_else(|| format!("round takes -{PLACES_MAX} to {PLACES_MAX} places"))?;
     match one {
         Number::Int(_) if places >= 0 => Ok(one.clone()),
-        _ => {
-            let scale = 10_f64.powi(places);
-            finite((one.float() * scale).round_ties_even() / scale)
+        Number::Int(int) => Ok(Number::Int(to_tens(int, places.unsigned_abs()))),
+        // The decimal digits of a floating point number are exact, and so is their rounding.
+        Number::Float(float) if places >= 0 => {
+            let places = usize::try_from(places).unwrap_or_default();
+            finite(format!("{float:.places$}").parse().unwrap_or(f64::NAN))
+        }
+        Number::Float(float) => {
+            // One more digit says whether anything follows the whole number.
+            let whole = BigInt::from_f64(*float).unwrap_or_default() * 10_u8;
+            let whole =
+                if float.fract() == 0.0 { whole } else { whole + BigInt::from(if *float < 0.0 { -1 } else { 1 }) };
+            finite(Number::Int(to_tens(&whole, places.unsigned_abs() + 1) / 10_u8).float())
         }
     }
 }
 
-fn chosen(first: &Number, rest: &[Number], better: fn(f64, f64) -> bool) -> Number {
-    rest.iter().fold(first, |best, one| if better(one.float(), best.float()) { one } else { best }).clone()
+/// An integer rounded to a power of ten; halves go to the even one.
+fn to_tens(int: &BigInt, power: u32) -> BigInt {
+    let scale = BigInt::from(10).pow(power);
+    let (quotient, rest) = int.div_mod_floor(&scale);
+    let up = match (rest * 2_u8).cmp(&scale) {
+        Ordering::Greater => true,
+        Ordering::Equal => quotient.is_odd(),
+        Ordering::Less => false,
+    };
+    (if up { quotient + 1_u8 } else { quotient }) * scale
+}
+
+fn chosen(first: &Number, rest: &[Number], better: fn(&Number, &Number) -> bool) -> Number {
+    rest.iter().fold(first, |best, one| if better(one, best) { one } else { best }).clone()
 }

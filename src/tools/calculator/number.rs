@@ -8,8 +8,8 @@ use super::tokens::Operator;
 
 /// The largest integer, in bits: about 1,200 decimal digits.
 const BITS_MAX: u64 = 4_096;
-/// Whole numbers of floating point from here on are shown with six significant digits and an exponent.
-const WHOLE_MAX: f64 = 1e21;
+/// Integers of so many bits are floating point numbers without loss.
+const EXACT_BITS: u64 = 53;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Number {
@@ -47,7 +47,21 @@ impl Number {
         }
         match (self, other) {
             (Self::Int(left), Self::Int(right)) => integers(&left, operator, &right),
-            (left, right) => floats(left.float(), operator, right.float()),
+            (left, right) => floats(left.bounded_float()?, operator, right.bounded_float()?),
+        }
+    }
+
+    /// As floating point, unless it is too large for that.
+    fn bounded_float(&self) -> Result<f64, String> {
+        let float = self.float();
+        if float.is_finite() { Ok(float) } else { Err(huge()) }
+    }
+
+    /// Whether it is less than another one.
+    pub(super) fn is_less(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Int(left), Self::Int(right)) => left < right,
+            (left, right) => left.float() < right.float(),
         }
     }
 
@@ -64,7 +78,7 @@ impl Number {
             Self::Int(int) if int.bits() > BITS_MAX => Err(huge()),
             Self::Int(int) => Ok(int.to_string()),
             Self::Float(float) if !float.is_finite() => Err(huge()),
-            Self::Float(float) if float.fract() == 0.0 && float.abs() < WHOLE_MAX => Ok(format!("{:.0}", float + 0.0)),
+            Self::Float(float) if float.fract() == 0.0 => Ok(format!("{:.0}", float + 0.0)),
             Self::Float(float) => Ok(significant(*float)),
         }
     }
@@ -108,11 +122,36 @@ fn integers(left: &BigInt, operator: Operator, right: &BigInt) -> Result<Number,
             let exponent = if left.bits() <= 1 { exponent.min(2 + exponent % 2) } else { exponent };
             bounded(left.pow(u32::try_from(exponent).map_err(|_| huge())?))
         }
+        Operator::Divide if left.bits().max(right.bits()) > EXACT_BITS => finite(quotient(left, right)),
         Operator::Divide | Operator::Power => {
-            let (left, right) = (left.to_f64().unwrap_or(f64::NAN), right.to_f64().unwrap_or(f64::NAN));
+            let (left, right) =
+                (Number::Int(left.clone()).bounded_float()?, Number::Int(right.clone()).bounded_float()?);
             floats(left, operator, right)
         }
     }
+}
+
+/// The floating point number that is nearest to the quotient of two integers, of which either may be too large for one.
+fn quotient(left: &BigInt, right: &BigInt) -> f64 {
+    // Digits enough for the conversion to round, and the lowest one says whether anything follows.
+    let bits = |int: &BigInt| i64::try_from(int.bits()).unwrap_or(i64::MAX);
+    let shift = 66 - (bits(left) - bits(right));
+    let (mut over, mut under) = (left.abs(), right.abs());
+    if shift > 0 {
+        over <<= shift
+    } else {
+        under <<= -shift
+    }
+    let (mut digits, rest) = over.div_rem(&under);
+    if !rest.is_zero() {
+        digits |= BigInt::from(1);
+    }
+    let float = digits.to_f64().unwrap_or(f64::INFINITY);
+    // In two steps, as one alone may leave the range on the way to a number that is within it.
+    let half = i32::try_from(-shift / 2).unwrap_or_default();
+    let other = i32::try_from(-shift).unwrap_or_default() - half;
+    let float = float * 2_f64.powi(half) * 2_f64.powi(other);
+    if left.is_negative() == right.is_negative() { float } else { -float }
 }
 
 fn floats(left: f64, operator: Operator, right: f64) -> Result<Number, String> {
@@ -121,11 +160,23 @@ fn floats(left: f64, operator: Operator, right: f64) -> Result<Number, String> {
         Operator::Minus => left - right,
         Operator::Times => left * right,
         Operator::Divide => left / right,
-        Operator::Floor => (left / right).floor(),
-        // The sign is that of the divisor, as in Python.
-        Operator::Remainder => left - right * (left / right).floor(),
+        Operator::Floor => floor_division(left, right),
+        Operator::Remainder => remainder(left, right),
         Operator::Power => left.powf(right),
     })
+}
+
+/// The remainder with the sign of the divisor, as in Python.
+fn remainder(left: f64, right: f64) -> f64 {
+    let rest = left % right;
+    if rest != 0.0 && (rest < 0.0) != (right < 0.0) { rest + right } else { rest }
+}
+
+/// The quotient rounded down, of what the remainder leaves, as in Python.
+fn floor_division(left: f64, right: f64) -> f64 {
+    let exact = (left - remainder(left, right)) / right;
+    let floor = exact.floor();
+    if exact - floor > 0.5 { floor + 1.0 } else { floor }
 }
 
 /// Six significant digits, without zeros at the end; an exponent below 1e-4 and from 1e6 on (the `%g` of C).

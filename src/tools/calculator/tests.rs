@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cost;
 
 #[test]
 fn values_are_those_of_python() {
@@ -50,7 +51,16 @@ fn values_are_those_of_python() {
         ("(-1)**100000000000000000000", "1"),
         ("0**0", "1"),
         ("--3", "3"),
-        ("1e21 * 3", "3e+21"),
+        ("1e21 * 3", "3000000000000000000000"),
+        ("10**30 / 7", "142857142857142852444009529344"),
+        ("max(2**60, 2**60 + 1) - 2**60", "1"),
+        ("log(2**2000)", "1386.29"),
+        ("log10(10**400)", "400"),
+        ("round(1.115, 2)", "1.11"),
+        ("round(10**30 + 51, -2) - 10**30", "100"),
+        ("round(250, -2)", "200"),
+        ("round(-250.5, -2)", "-300"),
+        ("5.1 % 0.1", "0.1"),
         ("-0.0", "0"),
     ] {
         assert_eq!(evaluate(expression).as_deref(), Ok(value), "{expression}");
@@ -98,6 +108,11 @@ fn size_and_depth_are_bounded() {
     }
     let many = vec!["1"; 101].join(",");
     assert_eq!(evaluate(&format!("sum({many})")).unwrap_err(), "a function takes at most 100 arguments");
+}
+
+#[test]
+fn an_expression_costs_no_more_than_its_length() {
+    cost::grows_linearly(120, |size| "1.5+".repeat(size / 4) + "1", |expression| drop(evaluate(&expression)));
 }
 
 proptest! {
