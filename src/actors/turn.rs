@@ -178,7 +178,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Deadline),
+            Err(_) => tally.apology(&turn, Ending::Deadline),
         }),
     };
     // Whatever was under way is dropped by now, and has told what it took.
@@ -351,7 +351,7 @@ impl Thinking<'_> {
                     }
                     return self.finish(&reply, history).await;
                 }
-                Step::GiveUp(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
+                Step::GiveUp(why) => return self.tally.apology(turn, why),
             }
         }
     }
