@@ -46,9 +46,13 @@ pub(crate) mod conversations;
 
 pub(crate) mod conversation;
 
+pub(crate) mod mcp;
+pub(crate) mod tool_cache;
 pub(crate) mod tool_use;
 
 pub(crate) mod toolbox;
+pub(crate) mod tools;
+
 pub(crate) mod turn;
 
 pub(crate) mod forgotten;

@@ -18,10 +18,14 @@ mod files;
 
 mod demo;
 
+mod mcp;
+
 #[cfg(feature = "playground")]
 mod playground;
 
 pub mod reload;
+
+mod servers;
 
 mod signals;
 
@@ -46,7 +50,7 @@ use crate::actors::running::Exit;
 use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
 use crate::config::edges::Threads;
-use crate::mcp;
+use crate::mcp::guardian;
 use crate::ports::Store;
 
 /// How long the store may take to write down what is left when the process ends.
@@ -125,10 +129,15 @@ enum Command {
     },
     /// Prints the effective configuration and where each value came from, secrets masked.
     Config(Options),
-    /// The tools of an MCP server, and one call by hand.
+    /// The tools that are configured, or those of any MCP server, and one call by hand.
     Tools {
         #[command(subcommand)]
         action: tools::Action,
+    },
+    /// The file of MCP servers.
+    Mcp {
+        #[command(subcommand)]
+        action: mcp::Action,
     },
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
@@ -153,6 +162,7 @@ impl Command {
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
             Self::Tools { action } => action.options(),
+            Self::Mcp { action } => action.options(),
         }
     }
 }
@@ -185,7 +195,8 @@ async fn others(cli: &Cli) -> u8 {
         Command::Health(_) => commands::health(cli).await,
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
-        Command::Tools { action } => tools::run(action).await,
+        Command::Tools { action } => tools::run(cli, action).await,
+        Command::Mcp { action } => mcp::run(cli, action).await,
         // They have runtimes of their own.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,
     }
@@ -217,7 +228,7 @@ fn on_threads(threads: Threads, command: impl Future<Output = u8>) -> u8 {
 fn guard(program: &[OsString]) -> u8 {
     let Some((program, args)) = program.split_first() else { return exit::USAGE };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ended = runtime.and_then(|runtime| runtime.block_on(mcp::guardian::run(program, args)));
+    let ended = runtime.and_then(|runtime| runtime.block_on(guardian::run(program, args)));
     ended.unwrap_or_else(|error| {
         eprintln!("{}: {error}", program.display());
         exit::NEGATIVE

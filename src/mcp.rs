@@ -10,9 +10,11 @@
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
 //! | `lenient.rs` | what servers write that is not quite JSON |
 //! | `process.rs`, `guardian.rs` | child processes and their end |
+//! | `config.rs` | the file of servers, and the list of addresses |
 //! | `utility.rs` | resources and prompts as tools |
 //! | `failure.rs` | what goes wrong, and what it is called outside |
 
+pub mod config;
 mod connection;
 mod content;
 mod exchange;
@@ -47,6 +49,14 @@ pub struct McpServers {
     /// This program, which guards child processes when it is run with [`guardian::COMMAND`]; without it a child may outlive a
     /// bot that was killed.
     pub guardian: Option<PathBuf>,
+}
+
+impl McpServers {
+    /// Children are guarded by this program, whatever became of its file since its start.
+    #[must_use]
+    pub fn guarded() -> Self {
+        Self { guardian: Some(PathBuf::from("/proc/self/exe")) }
+    }
 }
 
 #[async_trait]

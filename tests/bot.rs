@@ -93,5 +93,8 @@ mod python_bot;
 #[path = "bot/traces.rs"]
 mod traces;
 
+#[path = "bot/tool_servers.rs"]
+mod tool_servers;
+
 #[path = "bot/counts.rs"]
 mod counts;

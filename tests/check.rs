@@ -286,3 +286,98 @@ fn a_row_over_plain_http_through_another_network_is_noted() {
     outcome.has("note", "model far", "plain http");
     assert!(outcome.code == 0 && !outcome.table.contains("model near"), "{}", outcome.table);
 }
+
+/// Writes a file of tool servers beside the bench and gives the variables that servers need.
+fn servers(bench: &Bench, entries: &str) -> [(&'static str, &'static str); 2] {
+    std::fs::write(bench.folder.path().join("mcp.json"), format!(r#"{{"mcpServers": {{{entries}}}}}"#)).unwrap();
+    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("SERVER_KEY", "sk-the-key-of-a-server")]
+}
+
+const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/servers/hostile.py");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
+    let bench = Bench::start(|_| {}).await;
+    let model = bench.model.base_url();
+    let entries = format!(
+        r#""well": {{"command": "python3", "args": ["{SERVER}", "well"], "env": {{"KEY": "${{SERVER_KEY}}"}}}},
+        "missing": {{"command": "no-such-program"}},
+        "lost": {{"command": "python3", "args": ["/no/such/file.py"]}},
+        "crash": {{"command": "python3", "args": ["{SERVER}", "crash"]}},
+        "unset": {{"command": "python3", "args": ["${{NO_SUCH_VARIABLE}}"]}},
+        "closed": {{"url": "http://127.0.0.1:1/mcp"}},
+        "other": {{"url": "{model}/nowhere"}},
+        "plain": {{"url": "http://tools.example/mcp"}},
+        "typo": {{"comand": "python3"}},
+        "off": {{"command": "python3", "enabled": false}}"#
+    );
+    let more = servers(&bench, &entries);
+    let outcome = bench.check(&[], &more).await;
+    outcome
+        .has("ok", "mcp well", "15 tools of hostile 1")
+        .has("wrong", "mcp missing", "install it, or write its whole path as command")
+        .has("wrong", "mcp lost", "mend args and env of its entry")
+        .has("wrong", "mcp crash", "API_KEY is not set")
+        .has("wrong", "mcp unset", "the variable NO_SUCH_VARIABLE is not set; set it in .env")
+        .has("wrong", "mcp closed", "start the server, or mend host and port of url")
+        .has("wrong", "mcp other", "mend")
+        .has("wrong", "mcp plain", "allow_http")
+        .has("wrong", "mcp typo", "has neither a command nor a url")
+        .has("note", "tool servers", "comand is not known")
+        .has("skipped", "mcp off", "switched off");
+    assert_eq!(outcome.code, 1);
+    assert!(!outcome.table.contains("sk-the-key"), "{}", outcome.table);
+    let offline = bench.check(&["--offline"], &more).await;
+    offline.has("skipped", "mcp well", "not contacted").has("wrong", "mcp typo", "has neither");
+}
+
+/// Runs another command beside the bench's files.
+fn run(bench: &Bench, arguments: &[&str], more: &[(&str, &str)]) -> (i32, String) {
+    let mut command = program(bench.folder.path());
+    let output = command.args(arguments).env("LITELLM_MODEL", "demo").envs(more.iter().copied()).output().unwrap();
+    (output.status.code().unwrap(), text(&output))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_listed_shown_called_and_added_by_hand() {
+    let bench = Bench::start(|_| {}).await;
+    let more = servers(&bench, "");
+    let (code, told) =
+        run(&bench, &["mcp", "add", "one", "--env", "KEY=${SERVER_KEY}", "--", "python3", SERVER, "well"], &more);
+    assert!(code == 0 && told.contains("one works") && told.contains("echo"), "{told}");
+    let file = std::fs::read_to_string(bench.folder.path().join("mcp.json")).unwrap();
+    assert!(file.contains("${SERVER_KEY}") && !file.contains("sk-the-key"), "{file}");
+    let (code, told) = run(&bench, &["mcp", "add", "one", "--url", "http://127.0.0.1:1/"], &more);
+    assert!(code == 64 && told.contains("--replace"), "{told}");
+    let (code, told) = run(&bench, &["mcp", "add", "two", "--", "no-such-program"], &more);
+    assert!(code == 1 && told.contains("install it") && told.contains("nothing was written"), "{told}");
+    let (code, told) = run(&bench, &["tools", "list"], &more);
+    assert!(
+        code == 0 && told.contains("one__echo (changes): does echo") && told.contains("roll_dice (reads)"),
+        "{told}"
+    );
+    let (code, told) = run(&bench, &["tools", "show", "one__echo"], &more);
+    assert!(code == 0 && told.contains("server one, where it is called echo") && told.contains("pin: "), "{told}");
+    let (code, told) = run(&bench, &["tools", "call", "one__echo", r#"{"text": "hello"}"#], &more);
+    assert!(code == 0 && told.contains("hello\n") && told.contains("done after"), "{told}");
+    let (code, told) = run(&bench, &["tools", "call", "echo"], &more);
+    assert!(code == 1 && told.contains("there is one__echo"), "{told}");
+
+    let rules = r#"
+        [[tools.rules]]
+        tools = "one__*"
+        roles = ["7"]
+        verdict = "auto"
+        [[tools.rules]]
+        tools = "one__echo"
+        users = ["13"]
+        verdict = "deny""#;
+    std::fs::write(bench.folder.path().join("staffai.toml"), rules).unwrap();
+    let call = ["tools", "call", "one__echo", r#"{"text": "hello"}"#, "--as"];
+    let (code, told) = run(&bench, &[&call[..], &["12", "--role", "7"]].concat(), &more);
+    assert!(code == 0 && told.contains("auto, by rule 1 about one__*") && told.contains("hello\n"), "{told}");
+    let (code, told) = run(&bench, &[&call[..], &["13", "--role", "7"]].concat(), &more);
+    assert!(code == 1 && told.contains("not called: deny, by rule 2 about one__echo"), "{told}");
+    let (_, told) = run(&bench, &["tools", "list", "--as", "13"], &more);
+    assert!(told.contains("one__echo (changes) [deny]"), "{told}");
+}

@@ -131,6 +131,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "as long as what they lead to".to_owned(),
         ),
         (
+            keys::TOOLS_PREFIX,
+            "the last list of tools of one server, and what each tool was when it was accepted",
+            format!("{} days after it was read", keys::TOOLS_TTL.as_secs() / 86_400),
+        ),
+        (
             keys::PREFERENCES_PREFIX,
             "the model that a member chose",
             format!("{} days after the last choice", keys::PREFERENCES_TTL.as_secs() / 86_400),

@@ -12,13 +12,14 @@ mod http;
 mod process;
 mod rig;
 mod scenes;
+mod tool_server;
 mod wire;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use figures::{Steal, Table};
-use scenes::{Pair, Size, idle, limits, noise, starts, stream, typed};
+use scenes::{Pair, Size, idle, limits, noise, starts, stream, tools, typed};
 
 const FULL: Size = Size {
     rounds: 11,
@@ -52,6 +53,10 @@ fn main() -> ExitCode {
         // The rig is gone, and the floor with it.
         let _ = runtime.block_on(floor::run(api, gateway));
         return ExitCode::SUCCESS;
+    }
+    if words.first().is_some_and(|word| word == tool_server::WORD) {
+        let served = runtime.block_on(tool_server::run());
+        return if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let on_core = cores > 1 && process::keep_to("1");
@@ -106,6 +111,9 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
     }
     if wanted("m7") {
         starts::recovery(on_core, size, table).await?;
+    }
+    if wanted("m10") {
+        tools::run(on_core, size, table).await?;
     }
     if wanted("m9") {
         limits::run(on_core, size, table).await?;

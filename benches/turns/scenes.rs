@@ -20,6 +20,7 @@ pub mod starts;
 
 pub mod stream;
 
+pub mod tools;
 pub mod typed;
 
 /// How long a whole stretch of turns may take to be answered.

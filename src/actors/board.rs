@@ -26,6 +26,8 @@ pub enum PartKind {
     Store,
     /// A model row.
     Model,
+    /// A tool server.
+    McpServer,
 }
 
 impl PartKind {
@@ -37,6 +39,7 @@ impl PartKind {
             Self::Shard => "shard",
             Self::Store => "store",
             Self::Model => "model",
+            Self::McpServer => "mcp_server",
         }
     }
 }
@@ -93,6 +96,11 @@ impl Board {
         if !parts.contains_key(&(kind, name.to_owned())) {
             set(&mut parts, (kind, name), true, None);
         }
+    }
+
+    /// A part is not there any more.
+    pub fn forget(&self, kind: PartKind, name: &str) {
+        self.parts.lock().remove(&(kind, name.to_owned()));
     }
 
     /// All parts.

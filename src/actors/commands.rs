@@ -3,7 +3,7 @@
 //! Supervised by: staffai (permanent).
 //! Receives: commands and what is being typed of them, from the gateway.
 //! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`,
-//! the wish for another status line to `presence_scheduler`.
+//! the wish for another status line to `presence_scheduler`, `Refresh` to tools.
 //! A restart loses: the commands that run. The platform tells their members that there was no answer, and they run them again.
 //!
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
@@ -34,9 +34,11 @@ use super::messages::journal::JournalMsg;
 use super::messages::outbox::OutboxMsg;
 use super::messages::presence_scheduler::PresenceMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
+use super::messages::tools::ToolsMsg;
 use super::outbox::Outboxes;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::toolbox::Toolbox;
 use super::turn::InFlight;
 use super::turn_events::TurnEvents;
 use crate::domain::command::{self, Command, CommandKind, Offer, Spec, Tooling, Typing};
@@ -105,8 +107,12 @@ pub struct CommandParts {
     pub forgotten: Arc<Forgotten>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
-    /// The tools that are connected.
+    /// The tool servers and how they are.
     pub tooling: Arc<RwLock<Tooling>>,
+    /// The tools that there are now.
+    pub toolbox: Arc<Toolbox>,
+    /// Who reads lists of tools again.
+    pub tools: Handle<ToolsMsg>,
 }
 
 impl CommandParts {

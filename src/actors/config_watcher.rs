@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: its own timer, and the operator's wish to reload.
-//! Sends: nothing; whoever needs settings reads what runs now.
+//! Sends: `Configured` to tools; whoever else needs settings reads what runs now.
 //! A restart loses: what it knew of the files; it reads them once more.
 //!
 //! All or nothing: settings, prompts, schema and model rows are read and checked together. A mistake anywhere leaves everything
@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::handle::Handle;
 use super::messages::config_watcher::ConfigWatcherMsg;
+use super::messages::tools::ToolsMsg;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
 
@@ -52,6 +54,8 @@ pub struct ConfigWatcher {
     pub files: Arc<dyn Files>,
     /// What runs.
     pub live: Live,
+    /// Who starts and stops tool servers.
+    pub tools: Handle<ToolsMsg>,
 }
 
 /// What the watcher holds.
@@ -159,6 +163,8 @@ impl ConfigWatcher {
             "configuration in force"
         );
         self.live.replace(running);
+        // Who is down reads what runs when it is back.
+        let _ = self.tools.cast(ToolsMsg::Configured);
     }
 }
 

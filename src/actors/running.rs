@@ -17,6 +17,7 @@ use crate::domain::tool::limits::ToolLimits;
 use crate::domain::tool::rights::Rule;
 use crate::domain::triage::Rules;
 use crate::ports::Models;
+use crate::ports::tools::ServerEntries;
 
 /// Settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -38,6 +39,8 @@ pub struct Running {
     pub fixed_prompt: u64,
     /// The models.
     pub models: Arc<dyn Models>,
+    /// The tool servers.
+    pub servers: Arc<ServerEntries>,
     /// Names this content: the same content has the same version.
     pub version: String,
 }

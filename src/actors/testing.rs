@@ -4,6 +4,7 @@
 pub mod log;
 pub mod pictures;
 pub mod ports;
+pub mod tools;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -251,6 +252,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
         schema: Arc::new(Schema::compile(&document).unwrap()),
         doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),
         models,
+        servers: Arc::default(),
         version: "1".to_owned(),
     }
 }

@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use super::messages::server_line::ServerLine;
 use crate::domain::tool::catalogue::{Catalogue, Entry};
 use crate::domain::tool::selection::Index;
 use crate::domain::tool::{CallError, CallErrorKind, Source, ToolRequest, ToolResult};
@@ -44,6 +46,8 @@ pub struct Toolset {
 pub enum Caller {
     /// It is at hand.
     Direct(Arc<dyn ToolServer>),
+    /// Through the actor of its server.
+    Server(ServerLine),
 }
 
 impl Toolset {
@@ -52,6 +56,15 @@ impl Toolset {
     pub fn new(catalogue: Arc<Catalogue>, callers: HashMap<Source, Caller>) -> Self {
         let index = Arc::new(Index::new(&catalogue));
         Self { catalogue, index, callers }
+    }
+
+    /// Time one call of a tool may take, where its source has a time of its own.
+    #[must_use]
+    pub fn timeout(&self, entry: &Entry) -> Option<Duration> {
+        match self.callers.get(&entry.tool.source)? {
+            Caller::Direct(_) => None,
+            Caller::Server(line) => line.timeout,
+        }
     }
 
     /// One call at the source of the tool, ended by its deadline whatever the source does. Dropping the future cancels it.
@@ -66,6 +79,7 @@ impl Toolset {
     ) -> Result<ToolResult, CallError> {
         match self.callers.get(&entry.tool.source) {
             Some(Caller::Direct(server)) => server.call(request, progress).await,
+            Some(Caller::Server(line)) => line.call(request, progress).await,
             None => Err(CallError::new(CallErrorKind::NotFound, format!("the source of {} is gone", entry.name))),
         }
     }

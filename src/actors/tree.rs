@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::domain::ids::{Door, Place};
 use crate::domain::restart::{Backoff, Intensity, Restart};
+use crate::domain::tool::ServerName;
 
 /// The path of the root.
 pub const ROOT: &str = "staffai";
@@ -88,6 +89,8 @@ pub enum Instances {
     Door,
     /// A place. Its actor starts and stops while the program runs.
     Place,
+    /// A configured tool server. Its actor starts and stops while the program runs.
+    Server,
     /// A number, counted from zero. How many there are is known while the program runs.
     Number,
 }
@@ -97,6 +100,7 @@ impl Instances {
         match self {
             Self::Door => "door",
             Self::Place => "channel",
+            Self::Server => "server",
             Self::Number => "n",
         }
     }
@@ -111,6 +115,8 @@ pub enum Scope {
     Door(Door),
     /// That of a place.
     Place(Place),
+    /// That of a tool server.
+    Server(ServerName),
     /// The one of this number.
     Number(u32),
 }
@@ -125,6 +131,9 @@ pub enum ActorKind {
     Outbox,
     RateLimiter,
     RestrictionSweeper,
+    Tools,
+    ToolCache,
+    Mcp,
     LlmDispatcher,
     Conversations,
     Conversation,
@@ -208,6 +217,21 @@ pub static TREE: Row = Row {
             "restriction_sweeper",
             "gives the role of restricted members; lifts it on time",
         ),
+        Row {
+            intensity: BRANCH,
+            handles_within: BRANCH_HANDLES_WITHIN,
+            stop_within: BRANCH_STOPS,
+            children: &[
+                leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),
+                template(
+                    ActorKind::Mcp,
+                    "mcp",
+                    Instances::Server,
+                    "keeps the connection to one tool server: retries, breaker, its list of tools",
+                ),
+            ],
+            ..leaf(ActorKind::Tools, "tools", "starts an actor for each configured tool server")
+        },
         leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {
             intensity: BRANCH,
@@ -298,6 +322,7 @@ impl Row {
             (Name::Template { prefix, .. }, Scope::One) => prefix.to_owned(),
             (Name::Template { prefix, .. }, Scope::Door(door)) => format!("{prefix}:{door}"),
             (Name::Template { prefix, .. }, Scope::Place(place)) => format!("{prefix}:{place}"),
+            (Name::Template { prefix, .. }, Scope::Server(server)) => format!("{prefix}:{server}"),
             (Name::Template { prefix, .. }, Scope::Number(number)) => format!("{prefix}:{number}"),
         };
         if above.is_empty() { name } else { format!("{above}/{name}") }
@@ -309,7 +334,7 @@ impl Row {
     pub fn label(&self, above: &str, scope: &Scope) -> String {
         match scope {
             Scope::Place(_) => self.path(above, &Scope::One),
-            Scope::One | Scope::Door(_) | Scope::Number(_) => self.path(above, scope),
+            Scope::One | Scope::Door(_) | Scope::Server(_) | Scope::Number(_) => self.path(above, scope),
         }
     }
 

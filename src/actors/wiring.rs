@@ -23,6 +23,7 @@ use super::forgotten::Forgotten;
 use super::gateway::Gateway;
 use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
+use super::mcp::Published;
 use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{JournalMsg, Recovered};
@@ -36,13 +37,15 @@ use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
+use super::tool_cache::{BuiltIn, ToolCache};
 use super::toolbox::Toolbox;
+use super::tools::Tools;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, Vitals};
+use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolServers, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -80,6 +83,10 @@ pub struct Parts {
     pub events: TurnEvents,
     /// The tools that there are now.
     pub toolbox: Arc<Toolbox>,
+    /// What this program offers itself.
+    pub built_in: BuiltIn,
+    /// Connects to tool servers.
+    pub servers: Arc<dyn ToolServers>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -271,6 +278,8 @@ impl Wiring {
             outboxes,
             rate_limiter,
             restriction_sweeper,
+            tools,
+            tool_cache,
             llm_dispatcher,
             conversations,
             presence_scheduler,
@@ -299,6 +308,8 @@ impl Wiring {
             ActorKind::RestrictionSweeper => {
                 ChildSpec::new(row, restriction_sweeper, self.restriction_sweeper(), below)
             }
+            ActorKind::Tools => ChildSpec::new(row, tools, self.tools(row), below),
+            ActorKind::ToolCache => ChildSpec::new(row, tool_cache, self.tool_cache(), below),
             ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
@@ -316,7 +327,7 @@ impl Wiring {
                 None => return Vec::new(),
             },
             // Their supervisors start them when they know of which there shall be one.
-            ActorKind::Conversation | ActorKind::Shard => return Vec::new(),
+            ActorKind::Conversation | ActorKind::Mcp | ActorKind::Shard => return Vec::new(),
         };
         vec![only]
     }
@@ -363,6 +374,27 @@ impl Wiring {
         }
     }
 
+    fn tools(&self, row: &'static Row) -> Tools {
+        Tools {
+            template: template(row),
+            live: self.parts.live.clone(),
+            servers: Arc::clone(&self.parts.servers),
+            cache: self.handles.tool_cache.clone(),
+            dice: Arc::clone(&self.parts.dice),
+            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.tooling) },
+        }
+    }
+
+    fn tool_cache(&self) -> ToolCache {
+        ToolCache {
+            toolbox: Arc::clone(&self.parts.toolbox),
+            built_in: self.parts.built_in.clone(),
+            store: Arc::clone(&self.parts.store),
+            tools: self.handles.tools.clone(),
+            tooling: Arc::clone(&self.tooling),
+        }
+    }
+
     fn llm_dispatcher(&self) -> LlmDispatcher {
         LlmDispatcher {
             live: self.parts.live.clone(),
@@ -394,6 +426,8 @@ impl Wiring {
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
             tooling: Arc::clone(&self.tooling),
+            toolbox: Arc::clone(&self.parts.toolbox),
+            tools: self.handles.tools.clone(),
         };
         Commands { parts: Arc::new(parts) }
     }
@@ -410,7 +444,11 @@ impl Wiring {
     }
 
     fn config_watcher(&self) -> ConfigWatcher {
-        ConfigWatcher { files: Arc::clone(&self.parts.files), live: self.parts.live.clone() }
+        ConfigWatcher {
+            files: Arc::clone(&self.parts.files),
+            live: self.parts.live.clone(),
+            tools: self.handles.tools.clone(),
+        }
     }
 
     fn gateway(&self) -> Gateway {

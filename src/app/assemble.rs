@@ -13,14 +13,16 @@ use crate::actors::door::Doors;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
+use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
-use crate::domain::tool::Source;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
+use crate::domain::tool::{Source, Tool, schema};
+use crate::mcp::McpServers;
 use crate::ports::{Clock, Dice, Faults, Store, ToolServer, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
@@ -131,10 +133,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
+    let built_in = built_in(&clock, &dice).await;
+    let toolbox = toolbox(&built_in);
     let parts = Parts {
         live,
         files: Arc::new(reread),
-        toolbox: toolbox(&clock, &dice).await,
+        toolbox,
+        built_in,
+        servers: Arc::new(McpServers::guarded()),
         clock,
         dice,
         faults,
@@ -170,7 +176,7 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-async fn toolbox(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Arc<Toolbox> {
+async fn built_in(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
     let server: Arc<dyn ToolServer> = Arc::new(BuiltIns::new(Arc::clone(clock), Arc::clone(dice)));
     let tools = server.list().await.map(|listing| listing.tools).unwrap_or_default();
     let offer = Offer {
@@ -180,9 +186,15 @@ async fn toolbox(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Arc<Toolbox> {
         trusted: true,
         asks: false,
     };
-    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+    BuiltIn { offer, caller: Caller::Direct(server) }
+}
+
+/// What there is before any tool server is connected.
+fn toolbox(built_in: &BuiltIn) -> Arc<Toolbox> {
+    let convert = |tool: &Tool| schema::convert(&tool.input_schema).schema;
+    let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), convert);
     let toolbox = Arc::new(Toolbox::default());
-    toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, Caller::Direct(server))].into()));
+    toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into()));
     toolbox
 }
 

@@ -23,6 +23,8 @@ mod places;
 
 mod report;
 
+mod servers;
+
 mod storage;
 
 mod tools;
@@ -68,6 +70,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     prompts(settings, &mut report);
     let registry = models::rows(settings, lookup, &mut report);
     secrets.extend(registry.iter().flat_map(Registry::secrets));
+    let entries = servers::read(settings, lookup, secrets, &mut report);
     if !readable {
         for part in ["store", "discord", "model"] {
             report.skipped(part, "not tried: the configuration above is wrong");
@@ -76,6 +79,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     }
     listener::check(settings, &mut report).await;
     storage::check(settings, scope.offline, &mut report).await;
+    servers::check(&entries, scope.offline, &mut report).await;
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");
         report.skipped("model", "not contacted: --offline");

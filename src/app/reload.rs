@@ -20,6 +20,7 @@ use crate::domain::prompt;
 use crate::domain::turn::ReplyContract;
 use crate::llm::client::Client;
 use crate::llm::registry::{self, DefaultRow, Registry};
+use crate::mcp;
 use crate::telemetry::Redaction;
 
 /// The most files of a folder of prompts that are watched.
@@ -93,6 +94,9 @@ fn named(settings: &Settings) -> BTreeSet<PathBuf> {
         settings.llm.models.clone(),
         settings.presence.prompt.clone(),
     ])
+    .into_iter()
+    .chain(settings.tools.mcp_config.clone())
+    .collect()
 }
 
 /// How these files look, and those in folders among them.
@@ -115,18 +119,36 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let prompts = files::prompts(&settings).map_err(|more| mistakes.extend(more)).ok();
     let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
     let models = models(&settings, &lookup, &redaction).map_err(|more| mistakes.extend(more)).ok();
-    let (Some(prompts), Some(schema), Some((models, rows))) = (prompts, schema, models) else { return Err(mistakes) };
+    let servers = servers(&settings, &lookup).map_err(|mistake| mistakes.push(mistake)).ok();
+    let (Some(prompts), Some(schema), Some((models, rows)), Some((servers, entries))) =
+        (prompts, schema, models, servers)
+    else {
+        return Err(mistakes);
+    };
+    redaction.add(&servers.secrets);
     let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
-    (format!("{settings:?}"), &prompts, format!("{:?}", schema.form()), rows).hash(&mut hasher);
+    (format!("{settings:?}"), &prompts, format!("{:?}", schema.form()), rows, entries).hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
     let limits = limits(&settings);
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
     let (tool_rules, tool_limits) = (settings.tools.table(), settings.tools.call_limits());
-    let models = Arc::new(models);
-    Ok(Running { settings, prompts, schema, doors, limits, tool_rules, tool_limits, fixed_prompt, models, version })
+    let (models, servers) = (Arc::new(models), Arc::new(servers.servers));
+    Ok(Running {
+        settings,
+        prompts,
+        schema,
+        doors,
+        limits,
+        tool_rules,
+        tool_limits,
+        fixed_prompt,
+        models,
+        servers,
+        version,
+    })
 }
 
 /// Every mistake in the files that these settings name.
@@ -134,6 +156,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
 pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     let mut mistakes = files::prompts(settings).err().unwrap_or_default();
     mistakes.extend(files::schema(settings).err());
+    mistakes.extend(servers(settings, lookup).err());
     // Without a model it is not known which rows are needed.
     if settings.llm.model.is_some() {
         mistakes.extend(rows(settings, lookup).err().unwrap_or_default());
@@ -165,6 +188,19 @@ pub(super) fn rows(settings: &Settings, lookup: &Lookup) -> Result<(Registry, St
     };
     let rows = registry::build(file, &default, lookup.as_ref())?;
     Ok((rows, text.unwrap_or_default()))
+}
+
+/// The configured tool servers, and the text of their file.
+///
+/// # Errors
+/// The file cannot be read, or is none of tool servers.
+pub(super) fn servers(settings: &Settings, lookup: &Lookup) -> Result<(mcp::config::Configured, String), String> {
+    let tools = &settings.tools;
+    let text = tools.mcp_config.as_ref().map(|path| files::read(path)).transpose()?.flatten();
+    let path = tools.mcp_config.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let file = text.as_deref().map(|text| mcp::config::File { path: &path, text });
+    let servers = mcp::config::read(file, &tools.mcp_servers, lookup.as_ref())?;
+    Ok((servers, text.unwrap_or_default()))
 }
 
 /// What is allowed to whom.

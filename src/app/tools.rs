@@ -1,130 +1,163 @@
-//! `staffai tools`: the tools of one server, and one call by hand. It needs no configuration, so that any server can be tried.
+//! `staffai tools`: what the catalogue holds and for whom, and one call by hand. With the address of a server it needs no
+//! configuration, so that any server can be tried.
+
+mod configured;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::{Options, exit};
-use crate::domain::tool::{Effect, ResultLimits, ServerName, ToolRequest};
-use crate::mcp::McpServers;
+use self::configured::Catalogued;
+use super::servers;
+use super::{Cli, Options, exit};
+use crate::domain::tool::{CallError, Effect, ResultLimits, ServerName, ToolRequest, ToolResult};
 use crate::ports::tools::{Endpoint, HttpProtocol, ServerEntry, Transport};
-use crate::ports::{ToolServer, ToolServers};
 
-/// How long the server may take to connect.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long the call may take.
+/// How long the call may take when nothing else is configured.
 const CALL_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Action {
-    /// The tools of a server, one a line.
+    /// All tools, one a line.
     List {
-        /// Address of the server.
-        #[arg(long, value_name = "URL")]
-        server: String,
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// One tool with all that is known of it.
+    Show {
+        /// The tool's name.
+        name: String,
+        #[command(flatten)]
+        of: Of,
         #[command(flatten)]
         options: Options,
     },
     /// Calls one tool and prints its result.
     Call {
-        /// The tool's name at its server.
+        /// The tool's name.
         name: String,
         /// The arguments, a JSON object.
         #[arg(default_value = "{}")]
         arguments: String,
-        /// Address of the server.
-        #[arg(long, value_name = "URL")]
-        server: String,
+        #[command(flatten)]
+        of: Of,
         #[command(flatten)]
         options: Options,
     },
 }
 
+/// Whose tools, and for whom.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Of {
+    /// Address of a server, in place of those that are configured; tools have their own names then.
+    #[arg(long, value_name = "URL", conflicts_with = "member")]
+    server: Option<String>,
+    /// What a member may do: the id of one. Without this no rule is asked.
+    #[arg(long = "as", value_name = "ID")]
+    member: Option<String>,
+    /// The id of a role that the member has; may be given more than once.
+    #[arg(long, value_name = "ID", requires = "member")]
+    role: Vec<String>,
+    /// The id of the channel that the member is in.
+    #[arg(long, value_name = "ID", requires = "member")]
+    channel: Option<String>,
+    /// The door that the member comes through.
+    #[arg(long, value_name = "NAME", requires = "member", default_value = "discord")]
+    door: String,
+}
+
 impl Action {
     pub(super) fn options(&self) -> &Options {
         match self {
-            Self::List { options, .. } | Self::Call { options, .. } => options,
+            Self::List { options, .. } | Self::Show { options, .. } | Self::Call { options, .. } => options,
+        }
+    }
+
+    const fn of(&self) -> &Of {
+        match self {
+            Self::List { of, .. } | Self::Show { of, .. } | Self::Call { of, .. } => of,
         }
     }
 }
 
 /// Does it.
-pub(super) async fn run(action: &Action) -> u8 {
-    match action {
-        Action::List { server, .. } => match connect(server).await {
-            Ok(server) => list(&*server).await,
-            Err(code) => code,
-        },
-        Action::Call { name, arguments, server, .. } => {
-            let arguments = match serde_json::from_str::<Map<String, Value>>(arguments) {
-                Ok(arguments) => arguments,
-                Err(error) => {
-                    eprintln!("the arguments are no JSON object: {error}; write them like '{{\"text\": \"hello\"}}'");
-                    return exit::USAGE;
-                }
-            };
-            match connect(server).await {
-                Ok(server) => call(&*server, name, arguments).await,
-                Err(code) => code,
-            }
+pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
+    let arguments = match action {
+        Action::Call { arguments, .. } => arguments.as_str(),
+        Action::List { .. } | Action::Show { .. } => "{}",
+    };
+    let arguments = match serde_json::from_str::<Map<String, Value>>(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("the arguments are no JSON object: {error}; write them like '{{\"text\": \"hello\"}}'");
+            return exit::USAGE;
         }
+    };
+    let of = action.of();
+    if let Some(url) = &of.server {
+        return alone(url, action, arguments).await;
     }
+    let catalogued = match Catalogued::read(cli, of).await {
+        Ok(catalogued) => catalogued,
+        Err(code) => return code,
+    };
+    let code = match action {
+        Action::List { .. } => catalogued.list(),
+        Action::Show { name, .. } => catalogued.show(name),
+        Action::Call { name, .. } => catalogued.call(name, arguments).await,
+    };
+    catalogued.close().await;
+    code
 }
 
-async fn connect(url: &str) -> Result<Arc<dyn ToolServer>, u8> {
+/// One server without a configuration.
+async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 {
     let endpoint =
         Endpoint { url: url.to_owned(), protocol: HttpProtocol::Either, headers: BTreeMap::new(), allow_http: false };
-    let entry = ServerEntry {
-        name: ServerName::new("server"),
-        transport: Transport::Http(endpoint),
-        timeout: None,
-        allowed_tools: Vec::new(),
-        description: None,
-        always_ask: false,
-        side_effects: None,
-        trusted: false,
-    };
-    McpServers::default().connect(&entry, CONNECT_WITHIN).await.map_err(|error| {
-        eprintln!("{url}: {error}");
-        exit::NEGATIVE
-    })
-}
-
-async fn list(server: &dyn ToolServer) -> u8 {
-    let listing = server.list().await;
-    server.close().await;
-    match listing {
-        Ok(listing) => {
-            for tool in &listing.tools {
-                println!("{}: {}", tool.name, harmless(tool.description.lines().next().unwrap_or_default()));
-            }
-            listing.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-            exit::FINE
-        }
-        Err(error) => {
-            eprintln!("{error}");
+    let entry = ServerEntry::new(ServerName::new("server"), Transport::Http(endpoint));
+    let tried = servers::try_one(&entry).await;
+    let code = match (&tried.outcome, action) {
+        (Err(mistake), _) => {
+            eprintln!("{url}: {}", harmless(mistake));
             exit::NEGATIVE
         }
-    }
+        (Ok((_, listing)), Action::List { .. }) => {
+            for tool in &listing.tools {
+                println!("{}: {}", tool.name, first_line(&tool.description));
+            }
+            listing.warnings.iter().for_each(|warning| eprintln!("warning: {}", harmless(warning)));
+            exit::FINE
+        }
+        (Ok((_, listing)), Action::Show { name, .. }) => match listing.tools.iter().find(|tool| *tool.name == **name) {
+            Some(tool) => {
+                println!("{}\n{}", tool.name, harmless(&tool.description));
+                println!("{}", pretty(&tool.input_schema));
+                exit::FINE
+            }
+            None => unknown(name, listing.tools.iter().map(|tool| &*tool.name)),
+        },
+        (Ok((server, _)), Action::Call { name, .. }) => {
+            let request = request(name, arguments, Effect::Changes, CALL_WITHIN);
+            let begun = Instant::now();
+            told(&server.call(&request, None).await, begun.elapsed())
+        }
+    };
+    servers::close(&[tried]).await;
+    code
 }
 
-async fn call(server: &dyn ToolServer, name: &str, arguments: Map<String, Value>) -> u8 {
-    let request = ToolRequest {
-        name: name.into(),
-        arguments,
-        effect: Effect::Changes,
-        deadline: CALL_WITHIN,
-        limits: ResultLimits::default(),
-        trace: None,
-    };
-    let begun = Instant::now();
-    let result = server.call(&request, None).await;
-    let took = begun.elapsed().as_millis();
-    server.close().await;
+fn request(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> ToolRequest {
+    ToolRequest { name: name.into(), arguments, effect, deadline, limits: ResultLimits::default(), trace: None }
+}
+
+/// Prints what came of a call.
+fn told(result: &Result<ToolResult, CallError>, took: Duration) -> u8 {
+    let took = took.as_millis();
     match result {
         Ok(result) => {
             println!("{}", harmless(&result.to_text()));
@@ -132,13 +165,31 @@ async fn call(server: &dyn ToolServer, name: &str, arguments: Map<String, Value>
             if result.is_error { exit::NEGATIVE } else { exit::FINE }
         }
         Err(error) => {
-            eprintln!("{}: {error} (after {took} ms)", error.kind.as_str());
+            eprintln!("{}: {} (after {took} ms)", error.kind.as_str(), harmless(&error.message));
             exit::NEGATIVE
         }
     }
 }
 
+/// Says that there is no such tool, and which are called like it.
+fn unknown<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> u8 {
+    let mut near: Vec<&str> = all.filter(|known| known.contains(name) || known.ends_with(name)).take(5).collect();
+    near.sort_unstable();
+    let hint =
+        if near.is_empty() { "see `staffai tools list`".to_owned() } else { format!("there is {}", near.join(", ")) };
+    eprintln!("there is no tool {}; {hint}", harmless(name));
+    exit::NEGATIVE
+}
+
+fn first_line(text: &str) -> String {
+    harmless(text.trim().lines().next().unwrap_or_default())
+}
+
+fn pretty(schema: &Value) -> String {
+    harmless(&serde_json::to_string_pretty(schema).unwrap_or_default())
+}
+
 /// Words from outside without what a terminal would obey.
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { ' ' } else { c }).collect()
 }

@@ -38,6 +38,9 @@ pub struct Tools {
     /// Calls in one turn; 0 offers no tools.
     #[serde(deserialize_with = "read::number")]
     pub max_calls: u32,
+    /// The built-in tools are offered also where that costs a call of the model more.
+    #[serde(deserialize_with = "read::flag")]
+    pub built_in_always: bool,
     /// How often a member may call tools of a kind, or those whose names fit.
     #[serde(deserialize_with = "read::words")]
     pub limits: Vec<ToolLimit>,

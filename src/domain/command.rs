@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::{MessageId, Person, Place, Timestamp};
 use super::locale::{InEach, Locale, in_each};
 use super::notice::commands as words;
+use super::tool::server::ServerStatus;
 
 /// The most choices that are offered while somebody types.
 pub const CHOICES_MAX: usize = 25;
@@ -360,7 +361,7 @@ pub struct Choice {
 /// Tools as far as they are connected; what the commands about tools answer from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tooling {
-    /// Tool servers and how each is.
+    /// Tool servers and how each is, by name.
     pub servers: Vec<ToolServer>,
     /// What waits for somebody's yes or no, one line each.
     pub waiting: Vec<String>,
@@ -371,10 +372,30 @@ pub struct Tooling {
 pub struct ToolServer {
     /// Its name.
     pub name: String,
-    /// How it is, such as `ready`.
-    pub state: String,
-    /// The names of its tools.
+    /// How it is.
+    pub state: ServerStatus,
+    /// The names of its tools in calls.
     pub tools: Vec<String>,
+    /// Names of tools that are not what they were, and are held back until an operator accepts them.
+    pub changed: Vec<String>,
+}
+
+impl Tooling {
+    /// The server of this name; one that is not known begins.
+    pub fn server(&mut self, name: &str) -> &mut ToolServer {
+        let at = self.servers.binary_search_by(|known| known.name.as_str().cmp(name));
+        let at = at.unwrap_or_else(|at| {
+            let begins = ToolServer {
+                name: name.to_owned(),
+                state: ServerStatus::Starting,
+                tools: Vec::new(),
+                changed: Vec::new(),
+            };
+            self.servers.insert(at, begins);
+            at
+        });
+        &mut self.servers[at]
+    }
 }
 
 #[cfg(test)]

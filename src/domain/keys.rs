@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
 use crate::domain::limits::Member;
+use crate::domain::tool::ServerName;
 
 /// How all histories begin.
 pub const HISTORY_PREFIX: &str = "discord_context:";
@@ -46,6 +47,12 @@ pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
+
+/// How all lists of tools begin.
+pub const TOOLS_PREFIX: &str = "staffai:tools:";
+
+/// The life of a server's list of tools from when it was read last.
+pub const TOOLS_TTL: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// How all wishes to be forgotten begin.
 pub const FORGOTTEN_PREFIX: &str = "staffai:forgotten:";
@@ -156,6 +163,12 @@ pub fn quote_of(person: &Person, history: &str) -> String {
 #[must_use]
 pub fn quotes_of(person: &Person) -> String {
     format!("{QUOTES_OF_PREFIX}{}:{}:", person.door, part(&person.id))
+}
+
+/// What is remembered of one tool server: its last list, and what its tools were when they were accepted.
+#[must_use]
+pub fn tools(server: &ServerName) -> String {
+    format!("{TOOLS_PREFIX}{server}")
 }
 
 /// The journal entry of one turn. It lives for [`TURN_TTL`] after each change.

@@ -171,10 +171,11 @@ fn ours(door: &Door, guild: Option<&str>, account: &Account, mut tally: Tally, n
     let today = date(now).to_string();
     let mut writes = Vec::with_capacity(2 * KINDS.len() + 2);
     for (period, ttl) in [(today.as_str(), keys::DAY_TTL), (keys::ALL, keys::ALL_TTL)] {
+        let account = keys::of_account(period, door, guild, account);
         for (kind, field) in KINDS {
             let by = whole(*field(&mut tally));
             if by > 0 {
-                let key = keys::counter(period, door, guild, account, kind);
+                let key = [account.as_str(), kind].concat();
                 writes.push(Increment { key, by, ttl: Some(ttl) });
             }
         }

@@ -17,14 +17,25 @@ pub enum Shed {
     Outbox,
     /// More events were without an owner than may be, or one came back too often.
     Shard,
+    /// More calls of a tool server were under way than may.
+    Tools,
     /// Spans could not be exported.
     Traces,
 }
 
 impl Shed {
     /// Every place.
-    pub const ALL: [Self; 8] =
-        [Self::Commands, Self::Gateway, Self::Journal, Self::Lane, Self::Log, Self::Outbox, Self::Shard, Self::Traces];
+    pub const ALL: [Self; 9] = [
+        Self::Commands,
+        Self::Gateway,
+        Self::Journal,
+        Self::Lane,
+        Self::Log,
+        Self::Outbox,
+        Self::Shard,
+        Self::Tools,
+        Self::Traces,
+    ];
 
     /// The labels of all of them, in the same order.
     pub const LABELS: [&'static str; Self::ALL.len()] = {
@@ -48,6 +59,7 @@ impl Shed {
             Self::Log => "log",
             Self::Outbox => "outbox",
             Self::Shard => "shard",
+            Self::Tools => "tools",
             Self::Traces => "traces",
         }
     }

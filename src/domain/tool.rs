@@ -8,6 +8,10 @@ pub mod name;
 
 pub mod rights;
 
+pub mod schema;
+
+pub mod server;
+
 pub mod access;
 
 pub mod catalogue;

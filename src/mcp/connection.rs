@@ -293,6 +293,9 @@ impl ToolServer for Connection {
         *self.own.write() =
             names.into_iter().map(|utility| utility.name().to_owned()).filter(|name| own.contains(name)).collect();
         self.allow(&mut listing);
+        for tool in &mut listing.tools {
+            tool.kind = self.maker.entry.kind;
+        }
         Ok(listing)
     }
 

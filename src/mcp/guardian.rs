@@ -5,11 +5,12 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_current_process_group, kill_process, wait};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 /// The hidden command that makes a process a guardian.
 pub const COMMAND: &str = "guard";

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
 
-use crate::domain::tool::{ServerName, Tool};
+use crate::domain::tool::name::hex;
+use crate::domain::tool::{ServerName, Tool, ToolKind};
 
 /// One configured tool server.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +30,68 @@ pub struct ServerEntry {
     pub side_effects: Option<bool>,
     /// The tools' own annotations are believed.
     pub trusted: bool,
+    /// What kind of work its tools do.
+    pub kind: ToolKind,
+}
+
+impl ServerEntry {
+    /// A server of which nothing else is said.
+    #[must_use]
+    pub fn new(name: ServerName, transport: Transport) -> Self {
+        Self {
+            name,
+            transport,
+            timeout: None,
+            allowed_tools: Vec::new(),
+            description: None,
+            always_ask: false,
+            side_effects: None,
+            trusted: false,
+            kind: ToolKind::default(),
+        }
+    }
+
+    /// Names what the entry leads to: another program or address has another one. Nothing in it can be read back.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut part = |text: &str| {
+            hash.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(text.as_bytes());
+        };
+        match &self.transport {
+            Transport::Stdio(command) => {
+                part(&command.program);
+                command.args.iter().for_each(|arg| part(arg.expose_secret()));
+                part(&command.cwd.as_ref().map_or_else(String::new, |cwd| cwd.display().to_string()));
+            }
+            Transport::Http(endpoint) => part(&endpoint.url),
+        }
+        hex(&hash.finalize()[..FINGERPRINT_BYTES])
+    }
+}
+
+/// Bytes of a hash that tell entries apart.
+const FINGERPRINT_BYTES: usize = 8;
+
+/// All tool servers of a configuration.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServerEntries {
+    /// Those that can be tried, by name.
+    pub entries: Vec<ServerEntry>,
+    /// Those that cannot.
+    pub off: Vec<ServerOff>,
+    /// What is odd about entries but does not stop them.
+    pub warnings: Vec<String>,
+}
+
+/// A tool server whose entry cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerOff {
+    /// Its name.
+    pub name: ServerName,
+    /// What is wrong with its entry and what would be right; none when the operator switched it off.
+    pub mistake: Option<String>,
 }
 
 /// How a tool server is reached.

@@ -1,32 +1,52 @@
-//! The backend without a server: one redb file in the data directory.
+//! The backend without a server: one redb file in the data directory, and a log in front of it.
+//!
+//! A batch is durable once its record is in the log ([`wal`]): one write and one wait for the disk, however many keys. What the log
+//! holds is also in memory, where reads look first, and moves into the tables together, at the latest after [`CHECKPOINT_AFTER`], and
+//! when the file is closed or opened. The tables know the number of the last record that they have, in the same transaction.
 //!
 //! Two tables: values by key, each with the moment its life ends, and an index by that moment for the sweep. A life that gets
 //! longer, which most do with each write, stays in the index at its earlier end; the sweep finds it there and moves it. One
 //! process at a time may hold the file. Nothing is ever deleted when the file is damaged: it is put aside under another name.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::RwLock;
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition};
+use parking_lot::{Mutex, RwLock};
+use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::Semaphore;
 
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
 use crate::store::{Backend, BackendError, Batch, Steps, Ticket, counted};
+use memtable::{Memtable, Row};
+use tables::Known;
+use wal::Wal;
 
 pub mod opener;
+
+mod memtable;
+
+mod tables;
+
+mod wal;
 
 #[cfg(test)]
 mod tests;
 
 /// The file in the data directory.
 pub const FILE: &str = "staffai.redb";
+
+/// The log in front of it, beside it.
+pub const LOG_FILE: &str = "staffai.wal";
+
+/// How long what is in the log alone waits for company before it moves into the tables.
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(1);
 
 /// How many keys one sweep removes, so that no sweep holds up the commits behind it.
 const SWEEP_ROWS: usize = 1_000;
@@ -46,8 +66,12 @@ const VALUES: TableDefinition<&str, (u64, &str)> = TableDefinition::new("values"
 /// The keys that have an end, by that end or an earlier one.
 const EXPIRY: TableDefinition<(u64, &str), ()> = TableDefinition::new("expiry");
 
-/// The store that counted here last, and the number of its last batch of increments.
+/// The store that counted here last, and the number of its last batch of increments; and by [`LOGGED`] how far the log is in the
+/// tables.
 const APPLIED: TableDefinition<&str, u64> = TableDefinition::new("applied");
+
+/// Beside the number of the last record of the log that the tables have. No store has this name.
+const LOGGED: &str = "log";
 
 /// A counter's life is only changed when its end moves by more than this part of it: the index of ends would otherwise be
 /// written with each increment.
@@ -58,11 +82,20 @@ pub struct Embedded {
     inner: Arc<Inner>,
 }
 
+/// The ticket of a record, and its rows.
+type Resolved = (Option<Ticket>, Vec<(String, Row)>);
+
 struct Inner {
     /// None once closed. Calls hold it for reading, so that closing waits for them.
     database: RwLock<Option<Database>>,
     path: PathBuf,
     clock: Arc<dyn Clock>,
+    /// Held by whoever writes, from reading what there is until the rows are in memory or in the tables.
+    wal: Mutex<Wal>,
+    /// What is in the log and not in the tables.
+    memtable: RwLock<Memtable>,
+    /// A checkpoint is on its way.
+    checkpointing: AtomicBool,
     /// One permit for each read under way.
     reads: Arc<Semaphore>,
     /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
@@ -70,9 +103,10 @@ struct Inner {
 }
 
 impl Embedded {
-    fn new(database: Database, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
+    fn new(database: Database, wal: Wal, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
         let (database, reads) = (RwLock::new(Some(database)), Arc::new(Semaphore::new(READS)));
-        Self { inner: Arc::new(Inner { database, path, clock, reads, suspect }) }
+        let (wal, memtable, checkpointing) = (Mutex::new(wal), RwLock::default(), AtomicBool::default());
+        Self { inner: Arc::new(Inner { database, path, clock, wal, memtable, checkpointing, reads, suspect }) }
     }
 
     async fn read<T: Send + 'static>(
@@ -108,6 +142,29 @@ impl Embedded {
         }
     }
 
+    /// Moves what is in the log into the tables after a while, unless that is on its way.
+    fn checkpoint_later(&self) {
+        if self.inner.checkpointing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let inner = Arc::downgrade(&self.inner);
+        tokio::spawn(async move {
+            tokio::time::sleep(CHECKPOINT_AFTER).await;
+            let Some(inner) = inner.upgrade() else { return };
+            inner.checkpointing.store(false, Ordering::Release);
+            let moved = tokio::task::spawn_blocking(move || {
+                let guard = inner.database.read();
+                guard.as_ref().map_or(Ok(()), |database| inner.checkpoint(database, &mut inner.wal.lock()))
+            });
+            // What was not moved is still in the log, and the next batch tries again.
+            match moved.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the store's log could not be moved into its tables"),
+                Err(error) => tracing::warn!(%error, "the store's log could not be moved into its tables"),
+            }
+        });
+    }
+
     /// After an input or output error the library refuses everything until the file is opened anew.
     fn judge(&self, error: &redb::Error) -> BackendError {
         let text = format!("{}: {error}", self.inner.path.display());
@@ -126,6 +183,9 @@ impl Embedded {
 #[async_trait]
 impl Backend for Embedded {
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        if let Some(row) = self.inner.memtable.read().get(key) {
+            return Ok(row.living(self.inner.clock.now()).map(|(_, text)| text.to_owned()));
+        }
         let key = key.to_owned();
         self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
@@ -137,13 +197,21 @@ impl Backend for Embedded {
     }
 
     async fn scan(&self, prefix: &str, limit: usize, _steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+        // Memory first: what leaves it meanwhile is in the tables before they are read.
+        let now = self.inner.clock.now();
+        let known: BTreeMap<String, Option<String>> = {
+            let memtable = self.inner.memtable.read();
+            let living = |row: &Row| row.living(now).map(|(_, text)| text.to_owned());
+            memtable.with_prefix(prefix).map(|(key, row)| (key.clone(), living(row))).collect()
+        };
+        let hidden = known.len();
         let prefix = prefix.to_owned();
-        self.read(move |database, now| {
+        let kept = self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
             let mut found = Vec::new();
             for row in values.range(prefix.as_str()..)? {
                 let (key, value) = row?;
-                if found.len() == limit || !key.value().starts_with(&prefix) {
+                if found.len() == limit + hidden || !key.value().starts_with(&prefix) {
                     break;
                 }
                 let (end, text) = value.value();
@@ -152,16 +220,28 @@ impl Backend for Embedded {
                 }
             }
             Ok(found)
-        })
-        .await
+        });
+        let kept = kept.await?;
+        if known.is_empty() {
+            return Ok(kept);
+        }
+        let mut rows: BTreeMap<String, Option<String>> =
+            kept.into_iter().map(|(key, text)| (key, Some(text))).collect();
+        rows.extend(known);
+        Ok(rows.into_iter().filter_map(|(key, text)| Some((key, text?))).take(limit).collect())
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
-        self.call(move |database, now| commit(database, now, &batch)).await
+        let inner = Arc::clone(&self.inner);
+        let waits = self.call(move |database, now| inner.apply(database, now, batch)).await?;
+        if waits {
+            self.checkpoint_later();
+        }
+        Ok(())
     }
 
     async fn sweep(&self) -> Result<bool, BackendError> {
-        self.call(sweep).await
+        self.call(tables::sweep).await
     }
 
     async fn close(&self) {
@@ -184,8 +264,79 @@ impl Drop for Embedded {
 }
 
 impl Inner {
+    /// Makes a batch durable; true when it is in the log and not in the tables yet.
+    fn apply(&self, database: &Database, now: Timestamp, batch: Batch) -> Result<bool, redb::Error> {
+        let mut wal = self.wal.lock();
+        let (ticket, rows) = self.resolve(database, now, batch)?;
+        let record = wal.append(ticket, rows)?;
+        let full = {
+            let mut memtable = self.memtable.write();
+            memtable.take(record);
+            memtable.is_full()
+        };
+        if full {
+            self.checkpoint(database, &mut wal)?;
+        }
+        Ok(!full)
+    }
+
+    /// What a batch makes of its keys, and its ticket when its increments are counted in that.
+    fn resolve(&self, database: &Database, now: Timestamp, batch: Batch) -> Result<Resolved, redb::Error> {
+        let memtable = self.memtable.read();
+        let mut known = Known::new(database);
+        let ticket = if batch.counts() { batch.ticket.clone() } else { None };
+        let counted_before = match &ticket {
+            Some(ticket) => known.has_counted(memtable.ticket(), ticket)?,
+            None => false,
+        };
+        let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+        for write in batch.writes {
+            match write {
+                Write::Put { key, value, ttl } => {
+                    rows.insert(key, Row { end: ttl.map_or(0, |ttl| end_of(now, ttl)), text: Some(value) });
+                }
+                Write::Delete { key } => drop(rows.insert(key, Row { end: 0, text: None })),
+                Write::Add { .. } if counted_before => {}
+                Write::Add { key, by, ttl } => {
+                    let sum = |before: Option<(u64, &str)>| {
+                        let end = counter_end(before.map(|(end, _)| end), ttl, now);
+                        Row { end, text: Some(counted(before.map(|(_, text)| text), by).to_string()) }
+                    };
+                    let row = match rows.get(&key).or_else(|| memtable.get(&key)) {
+                        Some(row) => sum(row.living(now)),
+                        None => known.row(&key, |row| sum(row.filter(|(end, _)| alive(*end, now))))?,
+                    };
+                    rows.insert(key, row);
+                }
+            }
+        }
+        Ok((ticket.filter(|_| !counted_before), rows.into_iter().collect()))
+    }
+
+    /// Moves what is in the log into the tables. The caller holds the log, so nobody writes meanwhile; reading goes on.
+    fn checkpoint(&self, database: &Database, wal: &mut Wal) -> Result<(), redb::Error> {
+        {
+            let memtable = self.memtable.read();
+            if memtable.is_empty() {
+                return Ok(());
+            }
+            tables::take(database, &memtable)?;
+        }
+        self.memtable.write().clear();
+        wal.rewind();
+        Ok(())
+    }
+
     fn close(&self) {
         let Some(mut database) = self.take() else { return };
+        let emptied = {
+            let mut wal = self.wal.lock();
+            self.checkpoint(&database, &mut wal).and_then(|()| Ok(wal.clear()?))
+        };
+        if let Err(error) = emptied {
+            // The next opening does it.
+            tracing::warn!(%error, "the store's log could not be moved into its tables");
+        }
         match self.bloated(&database) {
             Ok(false) => {}
             Ok(true) => {
@@ -215,116 +366,12 @@ impl Inner {
     }
 }
 
-fn commit(database: &Database, now: Timestamp, batch: &Batch) -> Result<(), redb::Error> {
-    let mut transaction = database.begin_write()?;
-    transaction.set_durability(Durability::Immediate)?;
-    {
-        let counts = match &batch.ticket {
-            // Opening one more table is not free.
-            Some(ticket) if batch.counts() => take_ticket(&mut transaction.open_table(APPLIED)?, ticket)?,
-            _ => true,
-        };
-        let mut values = transaction.open_table(VALUES)?;
-        let mut expiry = transaction.open_table(EXPIRY)?;
-        for write in &batch.writes {
-            if counts || !matches!(write, Write::Add { .. }) {
-                apply_one(write, now, &mut values, &mut expiry)?;
-            }
-        }
-    }
-    transaction.commit()?;
-    Ok(())
-}
-
-/// Whether the increments of this ticket are still to be counted. Only one store at a time has the file, so only the last
-/// one is remembered.
-fn take_ticket(applied: &mut Table<'_, &'static str, u64>, ticket: &Ticket) -> Result<bool, StorageError> {
-    let last = applied.get(&*ticket.writer)?.map(|last| last.value());
-    if last.is_some_and(|last| last >= ticket.number) {
-        return Ok(false);
-    }
-    if last.is_none() {
-        applied.retain(|_, _| false)?;
-    }
-    applied.insert(&*ticket.writer, ticket.number)?;
-    Ok(true)
-}
-
-fn apply_one(
-    write: &Write,
-    now: Timestamp,
-    values: &mut Table<'_, &'static str, (u64, &'static str)>,
-    expiry: &mut Table<'_, (u64, &'static str), ()>,
-) -> Result<(), StorageError> {
-    let (key, old, end) = match write {
-        Write::Put { key, value, ttl } => {
-            let end = ttl.map_or(0, |ttl| end_of(now, ttl));
-            let old = values.insert(key.as_str(), (end, value.as_str()))?.map(|old| old.value().0);
-            (key, old, end)
-        }
-        Write::Add { key, by, ttl } => {
-            let mut row = values.get_mut(key.as_str())?;
-            let before = row.as_ref().map(redb::AccessGuardMut::value);
-            let living = before.filter(|(end, _)| alive(*end, now));
-            let sum = counted(living.map(|(_, text)| text), *by).to_string();
-            let end = counter_end(living.map(|(end, _)| end), *ttl, now);
-            let old = before.map(|(end, _)| end);
-            if let Some(row) = &mut row {
-                row.insert((end, sum.as_str()))?;
-            } else {
-                drop(row);
-                values.insert(key.as_str(), (end, sum.as_str()))?;
-            }
-            (key, old, end)
-        }
-        Write::Delete { key } => (key, values.remove(key.as_str())?.map(|old| old.value().0), 0),
-    };
-    if old.is_some_and(|old| old == end || (old != 0 && old < end)) {
-        return Ok(());
-    }
-    if end != 0 {
-        expiry.insert((end, key.as_str()), ())?;
-    }
-    if let Some(old) = old.filter(|old| *old != 0) {
-        expiry.remove((old, key.as_str()))?;
-    }
-    Ok(())
-}
-
 /// When a counter's life ends after an increment.
-fn counter_end(before: Option<u64>, ttl: Option<std::time::Duration>, now: Timestamp) -> u64 {
+fn counter_end(before: Option<u64>, ttl: Option<Duration>, now: Timestamp) -> u64 {
     let Some(ttl) = ttl else { return before.unwrap_or(0) };
     let end = end_of(now, ttl);
     let near = |before: &u64| end.abs_diff(*before) <= (end - now.0.min(end)) / LIFE_SLACK;
     before.filter(near).unwrap_or(end)
-}
-
-fn sweep(database: &Database, now: Timestamp) -> Result<bool, redb::Error> {
-    let over: Vec<(u64, String)> = {
-        let expiry = database.begin_read()?.open_table(EXPIRY)?;
-        let until = (Bound::Unbounded, Bound::Excluded((now.0.saturating_add(1), "")));
-        let rows = expiry.range::<(u64, &str)>(until)?.take(SWEEP_ROWS);
-        rows.map(|row| row.map(|(at, _)| (at.value().0, at.value().1.to_owned()))).collect::<Result<_, _>>()?
-    };
-    if over.is_empty() {
-        return Ok(false);
-    }
-    let transaction = database.begin_write()?;
-    {
-        let mut values = transaction.open_table(VALUES)?;
-        let mut expiry = transaction.open_table(EXPIRY)?;
-        for (at, key) in &over {
-            expiry.remove((*at, key.as_str()))?;
-            let end = values.get(key.as_str())?.map(|row| row.value().0);
-            if end.is_some_and(|end| !alive(end, now)) {
-                values.remove(key.as_str())?;
-            } else if let Some(end) = end.filter(|end| *end != 0) {
-                expiry.insert((end, key.as_str()), ())?;
-            }
-        }
-    }
-    transaction.commit()?;
-    Ok(over.len() == SWEEP_ROWS)
 }
 
 /// Whether the content of the file is at fault, rather than the disk or the way to it.
@@ -341,7 +388,7 @@ const fn alive(end: u64, now: Timestamp) -> bool {
 }
 
 /// The moment a life that begins now ends; never 0, because that means no end.
-fn end_of(now: Timestamp, ttl: std::time::Duration) -> u64 {
+fn end_of(now: Timestamp, ttl: Duration) -> u64 {
     let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     now.0.saturating_add(millis).max(1)
 }

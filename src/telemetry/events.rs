@@ -58,6 +58,21 @@ pub const EVENTS: &[(&str, &str)] = &[
         "a provider refused a part of our requests that we can do without: `without` says which is left out for a while",
     ),
     (
+        "mcp.state",
+        "a tool server is in another state: `from` and `to` are starting, ready, degraded, open or stopped, `reason` says why",
+    ),
+    ("mcp.listed", "the list of tools of a server was read, is odd, or cannot be read"),
+    ("tools.changed", "the tools that are offered changed: how many there are, how many are refused"),
+    ("tool.refused", "a tool is not offered, because its name is ambiguous or there are too many"),
+    (
+        "tool.changed",
+        "a tool is not what it was when it was accepted: unless `accepted`, it is held back until an operator runs /refresh_tools",
+    ),
+    (
+        "tool.simplified",
+        "models are told less of a tool's arguments than its schema says, because providers refuse the rest",
+    ),
+    (
         "tool.called",
         "a tool was called, or was not let: `outcome` is `ok` or says why not; `queue_ms` behind other calls, `wait_ms` for permits and records, `run_ms` at its source",
     ),

@@ -92,6 +92,16 @@ pub const METRICS: &[Metric] = &[
         MetricKind::Gauge,
         "1 while a shard, the store, a model row or a tool server works, else 0, by kind and name",
     ),
+    row(
+        "staffai_mcp_state",
+        MetricKind::Gauge,
+        "how a tool server is, by server: 4 ready, 3 degraded, 2 open, 1 starting, 0 stopped",
+    ),
+    row(
+        "mcp_client_operation_duration_seconds",
+        MetricKind::Histogram(SECONDS),
+        "duration of requests to tool servers, by method and error",
+    ),
     row("staffai_breaker_open", MetricKind::Gauge, "1 while a failing model is left alone, else 0, by model"),
     row("staffai_bound_used", MetricKind::Gauge, "how much of a bound (open turns, model calls) is in use, by bound"),
     row("staffai_bound_max", MetricKind::Gauge, "how much a bound allows, by bound"),

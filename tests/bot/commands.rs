@@ -50,7 +50,7 @@ impl World {
     }
 
     /// The words of that answer.
-    async fn tells(&self, who: &str, name: &str, options: &[(&str, u64, &str)]) -> String {
+    pub async fn tells(&self, who: &str, name: &str, options: &[(&str, u64, &str)]) -> String {
         self.told(self.runs(who, "general", name, options)).await.content
     }
 

@@ -15,7 +15,6 @@ use staffai::app::assemble::Launch;
 use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
-use staffai::config::sources::Sources;
 use staffai::ports::NoFaults;
 use staffai::telemetry::{self, LogFormat, LogOptions, Redaction};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,19 +22,19 @@ use tokio::sync::oneshot;
 
 use crate::ALLOCATOR;
 use crate::model::{Act, End};
-use crate::support::{SOON, Said, Setup, World, story};
+use crate::support::{SOON, Said, Setup, World, settings_of, story};
 
 /// How long the bot is left alone before it is counted: all that a turn leaves behind is written and said by then.
 const QUIET: Duration = Duration::from_millis(120);
 
 /// What is counted: the name, and the most of it that a turn may cost alone, in a burst, and with a model that takes a while.
 const BOUNDS: [(&str, [f64; 3]); 9] = [
-    ("allocations", [2_600.0, 1_400.0, 3_700.0]),
+    ("allocations", [1_950.0, 1_300.0, 2_700.0]),
     ("actor messages", [27.0, 24.0, 31.0]),
     ("log lines", [3.2, 3.1, 4.0]),
-    ("log writes", [2.5, 1.0, 4.0]),
+    ("log writes", [2.0, 0.8, 4.0]),
     ("store commits", [3.2, 0.5, 4.2]),
-    ("file writes", [70.0, 14.0, 90.0]),
+    ("file writes", [25.0, 8.0, 45.0]),
     ("discord requests", [1.3, 1.5, 2.3]),
     ("discord connections", [0.2, 0.4, 0.3]),
     ("model connections", [0.2, 0.4, 0.3]),
@@ -274,10 +273,9 @@ fn child_that_runs_the_bot() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let metrics = telemetry::metrics::install().unwrap();
-        let loaded = staffai::config::load(&Sources::from_maps(env, BTreeMap::new())).unwrap();
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {
-            settings: loaded.settings,
+            settings: settings_of(&env),
             lookup,
             redaction: Redaction::default(),
             reread: None,
@@ -295,7 +293,7 @@ fn child_that_runs_the_bot() {
     });
 }
 
-/// The log's end: what comes is counted and thrown away.
+/// The log's end: what comes is counted and thrown away, except panics.
 #[derive(Clone, Default)]
 struct Sink {
     lines: Arc<AtomicU64>,
@@ -307,6 +305,8 @@ impl Write for Sink {
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
         self.lines.fetch_add(lines as u64, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
+        let text = String::from_utf8_lossy(bytes);
+        text.lines().filter(|line| line.contains(r#""event":"panic""#)).for_each(|line| eprintln!("{line}"));
         Ok(bytes.len())
     }
 

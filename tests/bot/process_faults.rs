@@ -111,6 +111,20 @@ fn a_stopping_process_finishes_what_it_has_begun() {
 }
 
 #[test]
+fn a_process_of_one_thread_answers_and_finishes_like_any_other() {
+    story(async {
+        let world = World::without_bot(Setup::new().set("STAFFAI_RUNTIME__THREADS", 1)).await;
+        world.crowd(10);
+        let mut process = world.process("one").await;
+        let said: Vec<Said> =
+            (0..10).map(|n| world.says(&format!("member-{n}"), "general", "@staffai hello")).collect();
+        world.all_answered(&said, SOON).await;
+        process.terminate();
+        assert_eq!(process.exit(SOON).await, 0);
+    });
+}
+
+#[test]
 fn a_hung_model_does_not_keep_the_process_and_the_answer_comes_later() {
     story(async {
         let world = World::without_bot(Setup::new().set("STAFFAI_DRAIN_SECONDS", 1)).await;

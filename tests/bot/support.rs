@@ -13,6 +13,7 @@ use staffai::app::assemble::Launch;
 use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
+use staffai::config::Settings;
 use staffai::config::sources::Sources;
 use staffai::playground::guild::files::File;
 use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
@@ -36,8 +37,8 @@ pub const SOON: Duration = Duration::from_secs(30);
 /// How long a channel is watched for a second answer that must not come.
 const CALM: Duration = Duration::from_millis(150);
 
-/// The scripted model takes tools and the form of a reply together, as most models do: a plain message is one call.
-const MODELS: &str = r#"{"families": [{"pattern": "scripted", "schema_with_tools": true}], "models": {}}"#;
+/// Nothing is known of the scripted model.
+const MODELS: &str = r#"{"models": {}}"#;
 
 /// Runs one story on its own runtime, within [`STORY`].
 pub fn story(told: impl Future<Output = ()>) {
@@ -218,14 +219,9 @@ impl World {
 
     /// Starts the bot in this process.
     pub async fn launch(&self) {
-        // Settings are read from maps, and a file or folder that they name must be in theirs; the bot reads its files from the disk.
-        let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].iter().filter_map(|name| self.env.get(*name));
-        let files = named.map(|path| (std::path::PathBuf::from(path), String::new())).collect();
-        let loaded = staffai::config::load(&Sources::from_maps(self.env.clone(), files));
-        let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {
-            settings: loaded.settings,
+            settings: settings_of(&self.env),
             lookup,
             redaction: Redaction::default(),
             reread: None,
@@ -560,6 +556,15 @@ impl From<&Said> for Said {
     fn from(said: &Said) -> Self {
         *said
     }
+}
+
+/// The settings that these variables make. They are read from maps, and a file or folder that they name must be in theirs; the bot
+/// reads its files from the disk.
+pub fn settings_of(env: &BTreeMap<String, String>) -> Settings {
+    let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].iter().filter_map(|name| env.get(*name));
+    let files = named.map(|path| (std::path::PathBuf::from(path), String::new())).collect();
+    let loaded = staffai::config::load(&Sources::from_maps(env.clone(), files));
+    loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings
 }
 
 fn collect(node: &Value, restarts: &mut BTreeMap<String, u64>) {

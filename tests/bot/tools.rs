@@ -20,7 +20,7 @@ impl Dice for Middle {
 
 /// A bot whose model is as its row says.
 async fn world_of(row: &str, variables: &[(&str, &str)]) -> World {
-    let mut setup = Setup::new().dice(Arc::new(Middle));
+    let mut setup = Setup::new().dice(Arc::new(Middle)).set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
     for (name, value) in variables {
         setup = setup.set(name, value);
     }
@@ -101,6 +101,19 @@ fn a_plain_message_is_one_call_where_the_row_takes_both_or_nothing_was_said_befo
         assert_eq!((asks[1].talk().as_str(), asks[1].tools().len(), asks[1].has_form()), ("user: and again", 3, false));
         let whole = "user: hello\nassistant: You said: hello\nuser: and again";
         assert_eq!((asks[2].talk().as_str(), asks[2].tools().len(), asks[2].has_form()), (whole, 0, true));
+    });
+}
+
+#[test]
+fn built_in_tools_alone_never_cost_a_model_that_cannot_take_both_a_second_call() {
+    story(async {
+        let world = world_of(BEFORE, &[("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "false")]).await;
+        for _ in 0..3 {
+            world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        }
+        let asks = world.model.asks();
+        assert_eq!(asks.len(), 3);
+        assert!(asks.iter().all(|ask| ask.has_form() && ask.tools().is_empty()));
     });
 }
 

@@ -154,22 +154,23 @@ async fn a_guardian_that_is_killed_takes_the_group_along() {
     println!("row 27: a killed guardian is noticed ({why}) and its group gone after {:?}", begun.elapsed());
 }
 
-/// What stands in for a bot that is killed: this program once more, which starts a server and waits.
-#[tokio::test]
-#[ignore = "another test runs it"]
-#[expect(clippy::disallowed_methods, reason = "the test that runs it tells it the mark")]
-async fn a_bot() {
-    let mark = std::env::var(Mark::VARIABLE).unwrap();
-    let server = connect(&hostile_with("stubborn", &[(Mark::VARIABLE, &mark)])).await;
+/// What stands in for a bot that is killed: this test in a process of its own, which starts a server and waits.
+async fn be_the_bot(mark: &str) {
+    let server = connect(&hostile_with("stubborn", &[(Mark::VARIABLE, mark)])).await;
     println!("pids: {}", serde_json::to_string(&forks(&server).await).unwrap());
     std::future::pending::<()>().await;
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the process that is the bot is told the mark by its parent")]
 async fn a_bot_that_is_killed_leaves_no_process_behind() {
+    if let Ok(mark) = std::env::var(Mark::VARIABLE) {
+        be_the_bot(&mark).await;
+    }
     let mark = Mark::new();
     let mut bot = tokio::process::Command::new(std::env::current_exe().unwrap());
-    bot.args(["--exact", "children::a_bot", "--ignored", "--nocapture"]).env(Mark::VARIABLE, mark.value());
+    let test = "children::a_bot_that_is_killed_leaves_no_process_behind";
+    bot.args(["--exact", test, "--nocapture"]).env(Mark::VARIABLE, mark.value());
     let mut bot = bot.stdout(std::process::Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(bot.stdout.take().unwrap()).lines();
     let pids: Vec<u32> = loop {

@@ -29,16 +29,7 @@ pub fn servers() -> McpServers {
 }
 
 fn entry(transport: Transport) -> ServerEntry {
-    ServerEntry {
-        name: ServerName::new("server"),
-        transport,
-        timeout: None,
-        allowed_tools: Vec::new(),
-        description: None,
-        always_ask: false,
-        side_effects: None,
-        trusted: false,
-    }
+    ServerEntry::new(ServerName::new("server"), transport)
 }
 
 pub fn stdio(program: &str, args: &[&str]) -> ServerEntry {

@@ -72,13 +72,15 @@ mod tests {
         gateway.dropped gateway.ready gateway.resumed gateway.closed
         turn.accepted turn.refused turn.replied turn.failed turn.resumed turn.shed
         limit.refused restriction.added restriction.lifted llm.called llm.repaired llm.fallback tool.called
-        breaker.opened breaker.closed store.degraded store.recovered config.reloaded config.rejected drain.started drain.finished";
+        breaker.opened breaker.closed store.degraded store.recovered config.reloaded config.rejected drain.started drain.finished
+        mcp.state";
 
     const PROMISED_METRICS: &str = "staffai_turns_total staffai_turn_seconds staffai_turn_overhead_seconds
         staffai_first_visible_seconds staffai_turns_lost_total staffai_turns_doubled_total staffai_shed_total
         staffai_actor_restarts_total staffai_mailbox_depth staffai_limit_refused_total staffai_restrictions_active
         staffai_gateway_events_total staffai_discord_requests_total gen_ai_client_token_usage gen_ai_client_operation_duration_seconds
-        gen_ai_execute_tool_duration_seconds";
+        gen_ai_execute_tool_duration_seconds
+        staffai_mcp_state mcp_client_operation_duration_seconds";
 
     #[test]
     fn what_was_promised_is_listed_once_and_explained() {

@@ -7,6 +7,7 @@ use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
 use crate::actors::messages::presence_scheduler::PresenceMsg;
 use crate::actors::messages::rate_limiter::{Asker, RateLimiterMsg};
+use crate::actors::messages::tools::ToolsMsg;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
@@ -18,6 +19,7 @@ use crate::domain::model::Row;
 use crate::domain::notice;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
+use crate::domain::tool::{Source, rights};
 use crate::ports::Write;
 
 /// How long the limiter may take to say how somebody stands.
@@ -59,10 +61,14 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Usage => return usage(parts, command).await,
         CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
         CommandKind::Export => export(parts, command).await,
-        CommandKind::Tools => Piece::text(words::tools(&parts.tooling.read(), locale)),
+        CommandKind::Tools => Piece::text(visible_tools(parts, command)),
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => Piece::text(words::approvals(&parts.tooling.read(), locale)),
-        CommandKind::RefreshTools => Piece::text(words::tools_refreshed(&parts.tooling.read(), locale)),
+        CommandKind::RefreshTools => {
+            // A supervisor that is down connects everything anew when it is back.
+            let _ = parts.tools.cast(ToolsMsg::Refresh);
+            Piece::text(words::tools_refreshed(&parts.tooling.read(), locale))
+        }
         CommandKind::RefreshStatus => {
             // A watcher that is down reads everything when it is back.
             let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
@@ -151,6 +157,21 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let usage = Usage { standing, sums };
     let whose = others.then(|| format!("<@{}>", person.id));
     (Piece::text(words::usage(&usage, whose.as_deref(), command.caller.locale())), "done")
+}
+
+/// The tools that the caller's model would be told of, and how their servers are.
+fn visible_tools(parts: &CommandParts, command: &Command) -> String {
+    let (running, now) = (parts.live.now(), parts.toolbox.now());
+    let Command { caller, place, parent, .. } = command;
+    let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref() };
+    let sees = |tool: &str| rights::is_visible(&running.tool_rules, asks, tool);
+    let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
+    let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
+    let mut tooling = parts.tooling.read().clone();
+    for server in &mut tooling.servers {
+        server.tools.retain(|tool| sees(tool));
+    }
+    words::tools(&tooling, &own, caller.locale())
 }
 
 async fn export(parts: &CommandParts, command: &Command) -> Piece {

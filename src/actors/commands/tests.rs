@@ -89,6 +89,8 @@ async fn world(takes: Duration, panics: bool) -> World {
         forgotten: Arc::default(),
         in_flight: Arc::default(),
         tooling: Arc::default(),
+        toolbox: Arc::default(),
+        tools: at("tools"),
     };
     stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
     World { commands, outbox: heard, presence: told, store, _tree: stage.go().await }

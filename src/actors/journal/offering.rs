@@ -71,7 +71,7 @@ impl Journal {
     /// the turns that have none. An actor that still holds a turn ignores a second offer.
     pub(super) fn offer_again(&self, state: &mut JournalState, recovered: &Recovered) {
         let concerns = |turn: &Turn| match &recovered.scope {
-            Scope::One | Scope::Number(_) => true,
+            Scope::One | Scope::Number(_) | Scope::Server(_) => true,
             Scope::Door(door) => turn.id.door == *door,
             Scope::Place(place) => turn.place == *place,
         };
@@ -82,6 +82,9 @@ impl Journal {
             | ActorKind::Ops
             | ActorKind::Journal
             | ActorKind::RestrictionSweeper
+            | ActorKind::Tools
+            | ActorKind::ToolCache
+            | ActorKind::Mcp
             | ActorKind::LlmDispatcher
             | ActorKind::PresenceScheduler
             | ActorKind::Commands

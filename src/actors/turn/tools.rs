@@ -69,6 +69,7 @@ impl Thinking<'_> {
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
             used: parts.tool_use.used(),
+            built_in_always: settings.built_in_always,
         };
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
         turn.trigger.is_asked().then(|| TurnTools::new(available(), allowance, &turn.text)).flatten()
@@ -160,7 +161,8 @@ impl Thinking<'_> {
         let settings = &self.running.settings;
         // Half of the time that is left is kept for the answer.
         let left = self.deadline.saturating_duration_since(Instant::now()) / 2;
-        let within = settings.tools.timeout.min(left);
+        let usual = settings.tools.timeout;
+        let within = self.tools.set.timeout(&ready.entry).unwrap_or(usual).min(left);
         let late = || CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "no result in time"));
         if within < SHORTEST {
             return late();

@@ -16,6 +16,8 @@ use crate::actors::messages::llm_dispatcher::LlmDispatcherMsg;
 use crate::actors::messages::presence_scheduler::PresenceMsg;
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::messages::restriction_sweeper::SweeperMsg;
+use crate::actors::messages::tool_cache::ToolCacheMsg;
+use crate::actors::messages::tools::ToolsMsg;
 use crate::actors::outbox::Outboxes;
 use crate::actors::tree::{ActorKind, Scope, TREE};
 
@@ -28,6 +30,8 @@ pub struct Handles {
     pub(super) outboxes: Outboxes,
     pub(super) rate_limiter: Handle<RateLimiterMsg>,
     pub(super) restriction_sweeper: Handle<SweeperMsg>,
+    pub(super) tools: Handle<ToolsMsg>,
+    pub(super) tool_cache: Handle<ToolCacheMsg>,
     pub(super) llm_dispatcher: Handle<LlmDispatcherMsg>,
     pub(super) conversations: Handle<ConversationsMsg>,
     pub(super) presence_scheduler: Handle<PresenceMsg>,
@@ -54,6 +58,8 @@ impl Handles {
             journal: one(ActorKind::Journal),
             rate_limiter: one(ActorKind::RateLimiter),
             restriction_sweeper: one(ActorKind::RestrictionSweeper),
+            tools: one(ActorKind::Tools),
+            tool_cache: one(ActorKind::ToolCache),
             llm_dispatcher: one(ActorKind::LlmDispatcher),
             conversations: one(ActorKind::Conversations),
             presence_scheduler: one(ActorKind::PresenceScheduler),

@@ -20,9 +20,11 @@ use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, NoVitals, ScriptedListener, ScriptedModels,
     ScriptedPoster, ScriptedSource,
 };
+use crate::actors::testing::tools::{ScriptedServers, entry, nothing_built_in};
 use crate::actors::testing::{DOOR, mention, place, settle};
 use crate::actors::tree::{Instances, Scope};
 use crate::domain::incoming::{Incoming, Posted};
+use crate::ports::tools::ServerEntries;
 use crate::ports::{NoFaults, Session, StreamEvent};
 
 /// Files that never change.
@@ -89,6 +91,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
     };
     let mut running = crate::actors::testing::running(variables, Arc::clone(&models) as _);
     running.doors.insert(CLUB, third_door::rules());
+    running.servers = Arc::new(ServerEntries { entries: vec![entry("time", "program")], ..ServerEntries::default() });
     let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
     let clock = Arc::new(ManualClock::new());
     let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock) as _);
@@ -97,6 +100,8 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         handles: Handles::new(&doors),
         timeline: Arc::default(),
         toolbox: Arc::default(),
+        built_in: nothing_built_in(),
+        servers: Arc::new(ScriptedServers::default()),
         events: events.clone(),
         live: Live::new(running),
         files: Arc::new(Still),
@@ -150,7 +155,7 @@ fn from_start(row: &'static Row, above: &str) -> Vec<String> {
         Name::Fixed(_) => vec![of(Scope::One)],
         Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
         Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
-        Name::Template { of: Instances::Place | Instances::Number, .. } => Vec::new(),
+        Name::Template { of: Instances::Place | Instances::Server | Instances::Number, .. } => Vec::new(),
     }
 }
 
@@ -173,7 +178,7 @@ fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
 async fn every_row_that_is_known_before_lives_after_the_start() {
     let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     settle().await;
-    let mut expected = vec!["staffai/discord/shard:0".to_owned()];
+    let mut expected = vec!["staffai/discord/shard:0".to_owned(), "staffai/tools/mcp:time".to_owned()];
     starts(&TREE, "", &mut expected);
     assert_eq!(world.paths(), expected.into_iter().collect());
 }
@@ -185,12 +190,16 @@ async fn actors_start_as_the_tree_says_and_stop_in_reverse() {
     let (mut up, mut down) = (Vec::new(), Vec::new());
     starts(&TREE, "", &mut up);
     stops(&TREE, "", &mut down);
-    assert_eq!(log.column("actor.started", "actor"), up);
+    let mut started = log.column("actor.started", "actor");
+    started.retain(|path| !path.contains("/mcp:"));
+    assert_eq!(started, up);
     settle().await;
     world.tree.stop().await;
     let stopped = log.column("actor.stopped", "actor");
-    let (shards, stopped): (Vec<String>, Vec<String>) = stopped.into_iter().partition(|path| path.contains("/shard:"));
-    assert_eq!((shards, stopped), (vec!["staffai/discord/shard:0".to_owned()], down));
+    let later = |path: &String| path.contains("/shard:") || path.contains("/mcp:");
+    let (later, stopped): (Vec<String>, Vec<String>) = stopped.into_iter().partition(later);
+    let expected = ["staffai/discord/shard:0", "staffai/tools/mcp:time"].map(str::to_owned).to_vec();
+    assert_eq!((later, stopped), (expected, down));
     let reasons = log.column("actor.stopped", "reason");
     assert!(reasons.iter().all(|reason| reason.is_empty() || reason == "stopped in order"), "{reasons:?}");
 }

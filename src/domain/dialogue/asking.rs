@@ -59,17 +59,18 @@ impl Dialogue {
     #[must_use]
     pub fn request(&self, row: &Row, takes_tools: bool) -> (Request, Asked) {
         let native = row.tools == ToolMode::Native && takes_tools;
+        let together = self.schema.is_none() || row.schema_with_tools;
         let tools = self
             .tools
             .as_ref()
-            .filter(|tools| tools.is_open() && row.max_tools > 0 && matches!(self.stage, Stage::Asking));
+            .filter(|tools| tools.is_open() && row.max_tools > 0 && matches!(self.stage, Stage::Asking))
+            .filter(|tools| together || tools.worth_a_call());
         let specs = match row.tools {
             ToolMode::Off => Vec::new(),
             ToolMode::Native if !takes_tools => Vec::new(),
             ToolMode::Native | ToolMode::Prompt => tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default(),
         };
         let form = self.schema.as_ref().map(|schema| schema.form());
-        let together = self.schema.is_none() || row.schema_with_tools;
         let (offered, mut messages) = if specs.is_empty() {
             (Offered::Nothing, self.transcript.items.clone())
         } else if together {

@@ -68,8 +68,16 @@ impl Account {
 /// One of our counters. It lives for [`DAY_TTL`] or [`ALL_TTL`].
 #[must_use]
 pub fn counter(period: &str, door: &Door, guild: Option<&str>, account: &Account, kind: &str) -> String {
+    let mut key = of_account(period, door, guild, account);
+    key.push_str(kind);
+    key
+}
+
+/// How all our counters of one account in one period begin; what is counted follows.
+#[must_use]
+pub fn of_account(period: &str, door: &Door, guild: Option<&str>, account: &Account) -> String {
     let guild = guild.map_or_else(|| NOWHERE.to_owned(), escape);
-    format!("{PREFIX}{period}:{door}:{guild}:{}:{kind}", account.written())
+    format!("{PREFIX}{period}:{door}:{guild}:{}:", account.written())
 }
 
 /// How all our counters of one period begin.

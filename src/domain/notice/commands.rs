@@ -302,17 +302,34 @@ pub fn status_facts(overview: &Overview, locale: Locale) -> Vec<(&'static str, S
 
 /// The tools that there are.
 #[must_use]
-pub fn tools(tooling: &Tooling, locale: Locale) -> String {
+pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
     let words = words(locale);
-    if tooling.servers.is_empty() {
-        return words.no_tools.to_owned();
+    let mut lines = Vec::with_capacity(tooling.servers.len() + 1);
+    if !own.is_empty() {
+        lines.push(format!("**{}**: {}", words.own_tools, some_names(own, words)));
     }
-    let mut lines = Vec::with_capacity(tooling.servers.len());
     for server in &tooling.servers {
-        let tools = if server.tools.is_empty() { words.without_tools.to_owned() } else { server.tools.join(", ") };
-        lines.push(format!("**{}** ({}): {tools}", server.name, server.state));
+        let tools =
+            if server.tools.is_empty() { words.without_tools.to_owned() } else { some_names(&server.tools, words) };
+        let mut line = format!("**{}** ({}): {tools}", server.name, server.state.as_str());
+        if !server.changed.is_empty() {
+            let _ = write!(line, "; {}", (words.held_back)(&some_names(&server.changed, words)));
+        }
+        lines.push(line);
     }
-    list(words.tools, &lines)
+    if lines.is_empty() { words.no_tools.to_owned() } else { list(words.tools, &lines) }
+}
+
+/// The first of these names, and how many more there are. Names are the servers' own words, so they stand as code.
+fn some_names(names: &[String], words: &Words) -> String {
+    const SHOWN: usize = 30;
+    let plain = |name: &String| format!("`{}`", name.replace(['`', '\n'], " "));
+    let shown: Vec<String> = names.iter().take(SHOWN).map(plain).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => (words.more_names)(&shown, more),
+    }
 }
 
 /// What came of reading the lists of tools again.

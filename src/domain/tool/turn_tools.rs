@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::Source;
 use super::access::Access;
 use super::catalogue::{Catalogue, Entry};
 use super::round::{self, Allowance, Planned, Problem};
@@ -34,12 +35,15 @@ pub struct Available {
     pub access: Arc<Access>,
     /// How often tools were called lately, by their names.
     pub used: Arc<[(Arc<str>, u32)]>,
+    /// The built-in tools alone are worth a call of the model that only offers tools.
+    pub built_in_always: bool,
 }
 
 /// The tools of one turn.
 #[derive(Debug)]
 pub struct TurnTools {
     available: Available,
+    worth_a_call: bool,
     allowance: Allowance,
     /// What was asked, by whose words tools are chosen.
     question: String,
@@ -62,10 +66,13 @@ impl TurnTools {
     /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
     #[must_use]
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
-        let any = available.catalogue.entries().iter().any(|entry| available.access.sees(entry));
+        let mut seen = available.catalogue.entries().iter().filter(|entry| available.access.sees(entry)).peekable();
+        let any = seen.peek().is_some();
+        let worth_a_call = seen.any(|entry| available.built_in_always || entry.tool.source != Source::BuiltIn);
         let question = question.to_owned();
         (any && allowance.is_open()).then_some(Self {
             available,
+            worth_a_call,
             allowance,
             question,
             found: Vec::new(),
@@ -77,6 +84,13 @@ impl TurnTools {
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.allowance.is_open()
+    }
+
+    /// Whether a model that cannot take tools and the form of the answer together is offered tools all the same, which costs a
+    /// call more for each plain message.
+    #[must_use]
+    pub const fn worth_a_call(&self) -> bool {
+        self.worth_a_call
     }
 
     /// What a model is shown that takes so many tools: all in the order of the catalogue, or else those that fit the question.

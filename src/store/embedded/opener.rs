@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::Database;
 
-use super::{APPLIED, EXPIRY, Embedded, FILE, VALUES, damaged};
+use super::memtable::Memtable;
+use super::wal::Wal;
+use super::{APPLIED, EXPIRY, Embedded, FILE, LOG_FILE, LOGGED, VALUES, damaged, tables};
 use crate::ports::Clock;
 use crate::store::OpenError;
 
@@ -57,7 +59,10 @@ impl Opener {
             other => other,
         };
         match database {
-            Ok(database) => Ok(Embedded::new(database, path, Arc::clone(&self.clock), Arc::clone(&self.suspect))),
+            Ok((database, wal)) => {
+                let (clock, suspect) = (Arc::clone(&self.clock), Arc::clone(&self.suspect));
+                Ok(Embedded::new(database, wal, path, clock, suspect))
+            }
             Err(OpenRefusal::InUse) => Err(OpenError::InUse(format!(
                 "the data directory {} is in use by another process; stop that one, or give this one a directory of its own \
                  with STAFFAI_DATA_DIR",
@@ -69,7 +74,7 @@ impl Opener {
         }
     }
 
-    fn open_file(&self, path: &Path) -> Result<Database, OpenRefusal> {
+    fn open_file(&self, path: &Path) -> Result<(Database, Wal), OpenRefusal> {
         let file = open_private(path).map_err(|error| OpenRefusal::Other(error.to_string()))?;
         // A file that was damaged with a purpose may trip an assertion of the library rather than give an error.
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -78,12 +83,13 @@ impl Opener {
                 database.check_integrity()?;
             }
             make_tables(&database)?;
-            Ok::<_, redb::Error>(database)
+            let wal = replay(&database, &self.dir.join(LOG_FILE))?;
+            Ok::<_, redb::Error>((database, wal))
         }));
         match opened {
-            Ok(Ok(database)) => {
+            Ok(Ok(opened)) => {
                 self.suspect.store(false, Ordering::Release);
-                Ok(database)
+                Ok(opened)
             }
             Ok(Err(error)) => Err(OpenRefusal::from(error)),
             Err(_) => Err(OpenRefusal::Damaged("the library panicked over it".to_owned())),
@@ -92,10 +98,15 @@ impl Opener {
 
     fn put_aside(&self, path: &Path) -> io::Result<PathBuf> {
         let now = self.clock.now().0;
-        let names = (now..now.saturating_add(ASIDE_NAMES)).map(|ms| self.dir.join(format!("{FILE}.corrupt-{ms}")));
-        for aside in names {
+        for ms in now..now.saturating_add(ASIDE_NAMES) {
+            let aside = self.dir.join(format!("{FILE}.corrupt-{ms}"));
             if !aside.try_exists()? {
                 fs::rename(path, &aside)?;
+                // What is in the log alone belongs to what was put aside.
+                let log = self.dir.join(LOG_FILE);
+                if log.try_exists()? {
+                    fs::rename(log, self.dir.join(format!("{LOG_FILE}.corrupt-{ms}")))?;
+                }
                 return Ok(aside);
             }
         }
@@ -118,6 +129,30 @@ impl From<redb::Error> for OpenRefusal {
             other => Self::Other(other.to_string()),
         }
     }
+}
+
+/// Moves what a crash left in the log into the tables, and gives the log for what comes now. A file that never had a log, or whose
+/// log an earlier version of this program ignored and went on without, takes nothing from one that lies there.
+fn replay(database: &Database, path: &Path) -> Result<Wal, redb::Error> {
+    let logged = tables::logged(database)?;
+    let is_new = !path.try_exists()?;
+    let file = open_private(path)?;
+    if is_new {
+        // The file itself has to outlive a failure of power before its first record can.
+        File::open(path.parent().unwrap_or(path))?.sync_all()?;
+    }
+    let (mut wal, records) = Wal::open(file, logged.unwrap_or(0))?;
+    if logged.is_none() {
+        wal.clear()?;
+        let transaction = database.begin_write()?;
+        transaction.open_table(APPLIED)?.insert(LOGGED, wal.last())?;
+        transaction.commit()?;
+    } else if !records.is_empty() {
+        let mut memtable = Memtable::default();
+        records.into_iter().for_each(|record| memtable.take(record));
+        tables::take(database, &memtable)?;
+    }
+    Ok(wal)
 }
 
 fn make_tables(database: &Database) -> Result<(), redb::Error> {

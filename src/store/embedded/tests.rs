@@ -61,6 +61,8 @@ async fn rows(store: &Embedded) -> (u64, u64) {
         let transaction = database.begin_read()?;
         Ok((transaction.open_table(VALUES)?.len()?, transaction.open_table(EXPIRY)?.len()?))
     };
+    let inner = Arc::clone(&store.inner);
+    store.call(move |database, _| inner.checkpoint(database, &mut inner.wal.lock())).await.unwrap();
     store.call(count).await.unwrap()
 }
 
@@ -77,6 +79,7 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
         put_for("gone", "x", 10),
     ]);
     store.apply(writes.into()).await.unwrap();
+    assert_eq!(rows(&store).await.0, SWEEP_ROWS as u64 + 9);
     store.apply(vec![put_for("changed", "y", 20), delete("gone")].into()).await.unwrap();
     let all = SWEEP_ROWS as u64 + 5;
     assert!(!store.sweep().await.unwrap());
@@ -319,4 +322,151 @@ async fn acknowledged_writes_survive_a_kill() {
     let keys = store.scan("0", 1_000_000).await;
     assert_eq!(store.get("last").await, keys.last().map(|(_, n)| n.clone()));
     store.close(CLOSING).await;
+}
+
+// === The log in front of the tables ===
+
+/// What lies on the disk at a moment, as another process would find it after this one was killed.
+struct Killed {
+    tables: Vec<u8>,
+    log: Vec<u8>,
+}
+
+impl Killed {
+    fn now(dir: &Path) -> Self {
+        Self { tables: fs::read(dir.join(FILE)).unwrap(), log: fs::read(dir.join(LOG_FILE)).unwrap() }
+    }
+
+    /// The same in a directory of its own, with the log cut to a length.
+    fn left(&self, cut: usize) -> TempDir {
+        let left = TempDir::new().unwrap();
+        fs::write(left.path().join(FILE), &self.tables).unwrap();
+        fs::write(left.path().join(LOG_FILE), &self.log[..cut]).unwrap();
+        left
+    }
+
+    fn whole(&self) -> TempDir {
+        self.left(self.log.len())
+    }
+}
+
+/// From now on nothing moves from the log into the tables by itself.
+fn hold(store: &Embedded) {
+    store.inner.checkpointing.store(true, Ordering::Release);
+}
+
+fn counting(number: u64, writes: Vec<Write>) -> Batch {
+    Batch { writes, ticket: Some(Ticket { writer: "one".into(), number }) }
+}
+
+async fn all(store: &Embedded) -> Vec<(String, String)> {
+    store.scan("", 100, &Steps::default()).await.unwrap()
+}
+
+/// Three batches, and what is there after each of them.
+async fn three_batches(store: &Embedded) -> [Vec<(String, String)>; 4] {
+    let add = |key: &str, by| Write::Add { key: key.into(), by, ttl: None };
+    let mut seen = [vec![], vec![], vec![], vec![]];
+    seen[0] = all(store).await;
+    store.apply(counting(1, vec![put("a", "1"), put("b", "ü"), add("n", 2)])).await.unwrap();
+    seen[1] = all(store).await;
+    store.apply(counting(2, vec![delete("b"), put_for("c", "3", 60), add("n", 3), add("old", 1)])).await.unwrap();
+    seen[2] = all(store).await;
+    store.apply(counting(3, vec![put("a", "4"), add("n", -1)])).await.unwrap();
+    seen[3] = all(store).await;
+    seen
+}
+
+#[tokio::test]
+async fn wherever_a_crash_cuts_the_log_the_batches_before_it_hold_whole_and_once() {
+    let dir = TempDir::new().unwrap();
+    let store = opener(dir.path()).0.open().unwrap();
+    hold(&store);
+    store.apply(vec![put("old", "7"), put("kept", "k")].into()).await.unwrap();
+    let inner = Arc::clone(&store.inner);
+    store.call(move |database, _| inner.checkpoint(database, &mut inner.wal.lock())).await.unwrap();
+    let seen = three_batches(&store).await;
+    assert_eq!(seen[3], [row("a", "4"), row("c", "3"), row("kept", "k"), row("n", "4"), row("old", "8")]);
+
+    let killed = Killed::now(dir.path());
+    let mut last = 0;
+    for cut in (0..=killed.log.len()).rev().step_by(5).collect::<Vec<_>>().into_iter().rev() {
+        let left = killed.left(cut);
+        let store = opener(left.path()).0.open().unwrap();
+        let found = all(&store).await;
+        let at = seen.iter().position(|seen| *seen == found).unwrap_or_else(|| panic!("cut at {cut}: {found:?}"));
+        assert!(at >= last, "cut at {cut}");
+        last = at;
+    }
+    assert_eq!(last, 3, "nothing is missing from a whole log");
+
+    let left = killed.whole();
+    for _ in 0..2 {
+        let store = opener(left.path()).0.open().unwrap();
+        assert_eq!(all(&store).await, seen[3], "reading the log twice changes nothing");
+        store.apply(counting(3, vec![Write::Add { key: "n".into(), by: -1, ttl: None }])).await.unwrap();
+        assert_eq!(store.get("n").await.unwrap().as_deref(), Some("4"), "a batch is counted once, over reopening too");
+        store.close().await;
+        assert_eq!(fs::metadata(left.path().join(LOG_FILE)).unwrap().len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn the_log_moves_into_the_tables_by_itself_and_is_written_from_its_beginning_again() {
+    let dir = TempDir::new().unwrap();
+    let store = opener(dir.path()).0.open().unwrap();
+    let log = || fs::read(dir.path().join(LOG_FILE)).unwrap();
+    three_batches(&store).await;
+    let before = (all(&store).await, log());
+    tokio::time::timeout(CLOSING, async {
+        while !store.inner.memtable.read().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("it moves without another write");
+    assert_eq!(all(&store).await, before.0);
+    hold(&store);
+    store.apply(vec![put("z", "9")].into()).await.unwrap();
+    let after = log();
+    assert_eq!(after.len(), before.1.len(), "the room is used again");
+    assert_ne!(after, before.1);
+    let mut expected = before.0;
+    expected.push(row("z", "9"));
+    let left = Killed::now(dir.path()).whole();
+    assert_eq!(all(&opener(left.path()).0.open().unwrap()).await, expected);
+}
+
+#[tokio::test]
+async fn a_log_that_is_large_moves_at_once() {
+    let dir = TempDir::new().unwrap();
+    let store = opener(dir.path()).0.open().unwrap();
+    store.apply(vec![put("large", &"x".repeat(5 * 1024 * 1024))].into()).await.unwrap();
+    assert!(store.inner.memtable.read().is_empty());
+    store.apply(Batch::from((0..10_000).map(|n| put(&format!("k{n}"), "")).collect::<Vec<_>>())).await.unwrap();
+    assert!(store.inner.memtable.read().is_empty());
+    assert_eq!(store.get("k9999").await.unwrap().as_deref(), Some(""));
+}
+
+#[tokio::test]
+async fn a_file_of_the_version_before_is_read_and_a_log_that_is_not_its_own_is_not() {
+    let dir = TempDir::new().unwrap();
+    let other = TempDir::new().unwrap();
+    let store = opener(other.path()).0.open().unwrap();
+    store.apply(vec![put("foreign", "x")].into()).await.unwrap();
+    fs::copy(other.path().join(LOG_FILE), dir.path().join(LOG_FILE)).unwrap();
+    {
+        let database = Database::create(dir.path().join(FILE)).unwrap();
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(VALUES).unwrap().insert("a", (0, "1")).unwrap();
+        transaction.open_table(EXPIRY).unwrap();
+        transaction.open_table(APPLIED).unwrap().insert("before", 3).unwrap();
+        transaction.commit().unwrap();
+    }
+    let store = opener(dir.path()).0.open().unwrap();
+    assert_eq!(all(&store).await, [row("a", "1")]);
+    hold(&store);
+    store.apply(vec![put("b", "2")].into()).await.unwrap();
+    let left = Killed::now(dir.path()).whole();
+    assert_eq!(all(&opener(left.path()).0.open().unwrap()).await, [row("a", "1"), row("b", "2")]);
 }

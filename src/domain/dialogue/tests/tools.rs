@@ -53,7 +53,7 @@ fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
     let catalogue = Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone()));
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(Vec::new()));
-    let available = Available { catalogue, index, access, used: Arc::from([]) };
+    let available = Available { catalogue, index, access, used: Arc::from([]), built_in_always: false };
     TurnTools::new(available, Allowance::new(rounds, calls), "hi")
 }
 

@@ -117,6 +117,9 @@ pub(super) const WORDS: Words = Words {
     no_tools: "No tool server is connected, so I answer from what I know and what we said.",
     tools: "**Tools**",
     without_tools: "no tools",
+    own_tools: "my own",
+    held_back: |tools| format!("changed, and held back until an operator runs `/refresh_tools`: {tools}"),
+    more_names: |tools, more| format!("{tools} and {more} more"),
     no_lists: "No tool server is connected, so there is no list to read again.",
     reading_lists: |servers| {
         format!("Reading again, {}: `/tools` shows what comes of it.", many(servers, "tool server", "tool servers"))

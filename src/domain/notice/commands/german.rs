@@ -124,6 +124,9 @@ pub(super) const WORDS: Words = Words {
     no_tools: "Kein Werkzeugserver ist verbunden; ich antworte also aus dem, was ich weiß und was wir gesagt haben.",
     tools: "**Werkzeuge**",
     without_tools: "keine Werkzeuge",
+    own_tools: "meine eigenen",
+    held_back: |tools| format!("verändert und zurückgehalten, bis ein Betreiber `/refresh_tools` ausführt: {tools}"),
+    more_names: |tools, more| format!("{tools} und {more} weitere"),
     no_lists: "Kein Werkzeugserver ist verbunden; es gibt also keine Liste, die neu zu lesen wäre.",
     reading_lists: |servers| {
         format!("Ich lese neu, {}: `/tools` zeigt, was daraus wird.", many(servers, "Werkzeugserver", "Werkzeugserver"))

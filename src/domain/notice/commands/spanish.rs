@@ -127,6 +127,9 @@ pub(super) const WORDS: Words = Words {
     no_tools: "Ningún servidor de herramientas está conectado, así que respondo con lo que sé y lo que hemos dicho.",
     tools: "**Herramientas**",
     without_tools: "sin herramientas",
+    own_tools: "las mías",
+    held_back: |tools| format!("cambiadas y retenidas hasta que un operador ejecute `/refresh_tools`: {tools}"),
+    more_names: |tools, more| format!("{tools} y {more} más"),
     no_lists: "Ningún servidor de herramientas está conectado, así que no hay lista que leer de nuevo.",
     reading_lists: |servers| {
         format!(

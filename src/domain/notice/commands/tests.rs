@@ -3,6 +3,7 @@ use crate::domain::command::ToolServer;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger::Sums;
 use crate::domain::limits::Standing;
+use crate::domain::tool::server::ServerStatus;
 
 const EN: Locale = Locale::English;
 
@@ -117,11 +118,23 @@ fn status_says_what_is_wrong_first() {
 #[test]
 fn tools_and_approvals_are_told_as_they_are() {
     let none = Tooling::default();
-    assert!(tools(&none, EN).starts_with("No tool server"));
+    assert!(tools(&none, &[], EN).starts_with("No tool server"));
     assert_eq!(approvals(&none, EN), "Nothing waits for approval.");
-    let server = ToolServer { name: "time".to_owned(), state: "ready".to_owned(), tools: vec!["now".to_owned()] };
-    let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
-    assert_eq!(tools(&some, EN), "**Tools**\n- **time** (ready): now");
+    let server = ToolServer {
+        name: "time".to_owned(),
+        state: ServerStatus::Ready,
+        tools: vec!["now".to_owned()],
+        changed: Vec::new(),
+    };
+    let some = Tooling { servers: vec![server.clone()], waiting: vec!["one".to_owned()] };
+    assert_eq!(tools(&some, &["dice".to_owned()], EN), "**Tools**\n- **my own**: `dice`\n- **time** (ready): `now`");
+    let held =
+        ToolServer { tools: (0..40).map(|n| n.to_string()).collect(), changed: vec!["add".to_owned()], ..server };
+    let told = tools(&Tooling { servers: vec![held], ..Tooling::default() }, &[], EN);
+    assert!(
+        told.ends_with("`29` and 10 more; changed, and held back until an operator runs `/refresh_tools`: `add`"),
+        "{told}"
+    );
     assert!(tools_refreshed(&some, EN).contains("1 tool server:"));
     assert_eq!(approvals(&some, EN), "**Waiting for approval**\n- one");
 }
@@ -185,7 +198,11 @@ fn every_language_says_everything_and_says_it_otherwise() {
 fn everything(locale: Locale) -> Vec<String> {
     let wiped =
         Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
-    let server = ToolServer { name: "time".to_owned(), state: "ready".to_owned(), tools: Vec::new() };
+    let server =
+        ToolServer { name: "time".to_owned(), state: ServerStatus::Ready, tools: Vec::new(), changed: Vec::new() };
+    let names: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
+    let many = ToolServer { tools: names, changed: vec!["new".to_owned()], ..server.clone() };
+    let many = Tooling { servers: vec![many], ..Tooling::default() };
     let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
     let mut said = vec![
         row(locale).to_owned(),
@@ -202,8 +219,9 @@ fn everything(locale: Locale) -> Vec<String> {
         no_such_model("slow", &["fast"], locale),
         usage(&Usage::default(), None, locale),
         status_text(&Overview::default(), locale),
-        tools(&Tooling::default(), locale),
-        tools(&some, locale),
+        tools(&Tooling::default(), &[], locale),
+        tools(&some, &["dice".to_owned()], locale),
+        tools(&many, &[], locale),
         tools_refreshed(&Tooling::default(), locale),
         tools_refreshed(&some, locale),
         approvals(&Tooling::default(), locale),

@@ -39,7 +39,11 @@ fn tools(many: usize, rules: Vec<Rule>, question: &str) -> Option<TurnTools> {
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(rules));
     let used: Arc<[(Arc<str>, u32)]> = Arc::from([("s__tool_00007".into(), 3)]);
-    TurnTools::new(Available { catalogue, index, access, used }, Allowance::new(5, 10), question)
+    TurnTools::new(
+        Available { catalogue, index, access, used, built_in_always: false },
+        Allowance::new(5, 10),
+        question,
+    )
 }
 
 fn names(specs: &[Arc<ToolSpec>]) -> Vec<&str> {

@@ -1,0 +1,315 @@
+//! mcp: keeps the connection to one tool server.
+//!
+//! Supervised by: tools (permanent).
+//! Receives: calls from turns, the wish to read the list again from tools; its timers, and what its tasks found.
+//! Sends: lists of tools to `tool_cache`; answers to who called.
+//! A restart loses: the connection and the calls under way; the process of a server ends with its connection.
+//!
+//! It awaits nothing in its mailbox: connecting, reading lists, signs of life and calls are tasks. A call that finds no
+//! connection is answered at once.
+
+mod link;
+mod published;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use self::link::{Attempt, Link, Up};
+pub use self::published::Published;
+use super::handle::Handle;
+use super::messages::mcp::{McpMsg, ServerCall};
+use super::messages::server_line::unavailable;
+use super::messages::tool_cache::ToolCacheMsg;
+use super::supervisor::{Actor, ActorContext, Crash};
+use crate::domain::restart::Backoff;
+use crate::domain::tool::server::ServerStatus;
+use crate::domain::tool::{CallError, CallErrorKind};
+use crate::ports::tools::{Listing, ServerEntry};
+use crate::ports::{Dice, ToolServer, ToolServers};
+
+/// How long connecting may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// How long reading a list may take; the edge has the same bound.
+const LIST_WITHIN: Duration = Duration::from_secs(11);
+/// Waits before a lost connection is begun again.
+const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(60) };
+/// How long a connection must last for the waits to start over.
+const LASTED: Duration = Duration::from_secs(10);
+/// Failures in a row after which a server counts as left alone.
+const OPEN_AFTER: u32 = 5;
+/// Calls in a row without an answer after which no more are sent for a while.
+const SILENT_MAX: u32 = 5;
+/// How long no calls are sent then.
+const OPEN_FOR: Duration = Duration::from_secs(15);
+/// Pause before a changed list is read, in which more changes join the first.
+const DEBOUNCE: Duration = Duration::from_secs(1);
+/// How many times as long as reading a list took, the next one waits.
+const LIST_SHARE: u32 = 10;
+/// How often lists are read of servers that do not tell of changes.
+const RELIST_EVERY: Duration = Duration::from_secs(300);
+/// How often a server is asked for a sign of life.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// How long a session may take to end in order; then its process is killed.
+const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// What its timers and its tasks tell it. Each names the attempt that it belongs to: what an earlier one tells is ignored.
+pub enum McpEvent {
+    /// Time to connect.
+    Connect(Attempt),
+    /// A task: connected, with the first list, or why not.
+    Connected(Attempt, Result<Box<(Arc<dyn ToolServer>, Listing)>, String>),
+    /// A task: the connection is lost.
+    Lost(Attempt, String),
+    /// A task: the list may have changed.
+    Changed(Attempt),
+    /// Time to read the list again.
+    Relist(Attempt),
+    /// A task: the list, or why it cannot be read; and how long that took.
+    Listed(Attempt, Result<Listing, CallError>, Duration),
+    /// Time for a sign of life.
+    Ping(Attempt),
+    /// A task: there was one, or why not.
+    Pinged(Attempt, Result<(), CallError>),
+    /// A task: a call got an answer, or none.
+    Called(Attempt, bool),
+    /// Time to send calls again.
+    Close(Attempt),
+}
+
+/// The behaviour and its arguments.
+pub struct McpActor {
+    /// The server.
+    pub entry: Arc<ServerEntry>,
+    /// Connects.
+    pub servers: Arc<dyn ToolServers>,
+    /// Who is told of lists.
+    pub cache: Handle<ToolCacheMsg>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// Where its status is shown.
+    pub published: Published,
+}
+
+/// What the actor of a server holds.
+pub struct McpState {
+    /// Counts attempts to connect.
+    attempt: Attempt,
+    /// Attempts that failed in a row, or did not last.
+    failures: u32,
+    link: Link,
+    status: ServerStatus,
+}
+
+impl Actor for McpActor {
+    type Msg = McpMsg;
+    type Event = McpEvent;
+    type State = McpState;
+
+    fn start(&self, ctx: &mut ActorContext<McpActor>) -> Result<McpState, Crash> {
+        let status = ServerStatus::Starting;
+        self.published.begins(&self.entry.name);
+        let mut state = McpState { attempt: Attempt::default(), failures: 0, link: Link::Connecting, status };
+        self.connect(ctx, &mut state);
+        Ok(state)
+    }
+
+    async fn handle(&self, ctx: &mut ActorContext<Self>, message: McpMsg, state: &mut McpState) -> Result<(), Crash> {
+        match message {
+            McpMsg::Call(call) => self.call(ctx, state, call),
+            McpMsg::Refresh => match &mut state.link {
+                Link::Up(up) => up.refresh(ctx, state.attempt),
+                Link::Waiting(_) => self.connect(ctx, state),
+                Link::Connecting => {}
+            },
+        }
+        Ok(())
+    }
+
+    async fn event(&self, ctx: &mut ActorContext<Self>, event: McpEvent, state: &mut McpState) -> Result<(), Crash> {
+        if event.attempt() != state.attempt {
+            return Ok(());
+        }
+        match event {
+            McpEvent::Connect(_) => self.connect(ctx, state),
+            McpEvent::Connected(_, Ok(connected)) => self.connected(ctx, state, *connected),
+            McpEvent::Connected(_, Err(reason)) | McpEvent::Lost(_, reason) => self.lost(ctx, state, reason),
+            McpEvent::Pinged(_, Err(error)) => self.lost(ctx, state, format!("no sign of life: {error}")),
+            McpEvent::Pinged(attempt, Ok(())) => ctx.after(PING_EVERY, McpEvent::Ping(attempt)),
+            McpEvent::Changed(_) | McpEvent::Relist(_) => {
+                if let Link::Up(up) = &mut state.link {
+                    up.refresh(ctx, state.attempt);
+                }
+            }
+            McpEvent::Listed(_, result, took) => self.listed(ctx, state, result, took),
+            McpEvent::Ping(attempt) => {
+                if let Link::Up(up) = &state.link {
+                    up.ping(ctx, attempt);
+                }
+            }
+            McpEvent::Called(attempt, answered) => self.called(ctx, state, attempt, answered),
+            McpEvent::Close(_) => {
+                if let Link::Up(up) = &mut state.link {
+                    // One more call without an answer opens it again.
+                    up.half_open(SILENT_MAX - 1);
+                    self.publish(state, ServerStatus::Ready);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn stop(&self, _ctx: &mut ActorContext<Self>, state: &mut McpState) {
+        let link = std::mem::replace(&mut state.link, Link::Connecting);
+        if let Link::Up(up) = link {
+            // Whatever is left after that is killed when the last handle is dropped.
+            let _ = timeout(CLOSE_WITHIN, up.server.close()).await;
+        }
+        self.publish(state, ServerStatus::Stopped("it was told to stop".to_owned()));
+        self.published.gone(&self.entry.name);
+    }
+}
+
+impl McpEvent {
+    const fn attempt(&self) -> Attempt {
+        match self {
+            Self::Connect(attempt)
+            | Self::Connected(attempt, _)
+            | Self::Lost(attempt, _)
+            | Self::Changed(attempt)
+            | Self::Relist(attempt)
+            | Self::Listed(attempt, ..)
+            | Self::Ping(attempt)
+            | Self::Pinged(attempt, _)
+            | Self::Called(attempt, _)
+            | Self::Close(attempt) => *attempt,
+        }
+    }
+}
+
+impl McpActor {
+    fn connect(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState) {
+        state.attempt = state.attempt.next();
+        state.link = Link::Connecting;
+        let (servers, entry, attempt) = (Arc::clone(&self.servers), Arc::clone(&self.entry), state.attempt);
+        ctx.task(
+            async move {
+                let connected = link::connect(&*servers, &entry, CONNECT_WITHIN, LIST_WITHIN).await;
+                McpEvent::Connected(attempt, connected.map(Box::new))
+            },
+            move |panic| McpEvent::Connected(attempt, Err(format!("connecting panicked: {panic}"))),
+        );
+    }
+
+    fn connected(
+        &self,
+        ctx: &mut ActorContext<McpActor>,
+        state: &mut McpState,
+        (server, listing): (Arc<dyn ToolServer>, Listing),
+    ) {
+        let attempt = state.attempt;
+        let up = Up::new(server);
+        up.watch(ctx, attempt, DEBOUNCE);
+        ctx.after(PING_EVERY, McpEvent::Ping(attempt));
+        if !up.server.info().announces_changes {
+            ctx.after(RELIST_EVERY, McpEvent::Relist(attempt));
+        }
+        state.link = Link::Up(up);
+        self.tell(listing);
+        self.publish(state, ServerStatus::Ready);
+    }
+
+    fn lost(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, reason: String) {
+        let lasted = matches!(&state.link, Link::Up(up) if up.since.elapsed() >= LASTED);
+        state.failures = if lasted { 1 } else { state.failures.saturating_add(1) };
+        // Events of this attempt that are still under way are ignored from here on.
+        state.attempt = state.attempt.next();
+        state.link = Link::Waiting(reason.clone());
+        let wait = RECONNECT.delay(state.failures - 1, self.dice.roll());
+        ctx.after(wait, McpEvent::Connect(state.attempt));
+        let status =
+            if state.failures >= OPEN_AFTER { ServerStatus::Open(reason) } else { ServerStatus::Degraded(reason) };
+        self.publish(state, status);
+    }
+
+    fn listed(
+        &self,
+        ctx: &mut ActorContext<McpActor>,
+        state: &mut McpState,
+        result: Result<Listing, CallError>,
+        took: Duration,
+    ) {
+        let attempt = state.attempt;
+        let Link::Up(up) = &mut state.link else { return };
+        // A list that takes long to read, or changes all the time, does not take all of the time.
+        let pause = (took * LIST_SHARE).clamp(DEBOUNCE, RELIST_EVERY);
+        let every = (!up.server.info().announces_changes).then_some(RELIST_EVERY);
+        if let Some(wait) = up.listed(pause).or(every) {
+            ctx.after(wait, McpEvent::Relist(attempt));
+        }
+        match result {
+            Ok(listing) => self.tell(listing),
+            Err(error) => {
+                let (server, reason) = (&self.entry.name, error.message);
+                tracing::warn!(event = "mcp.listed", %server, reason, "the list of tools cannot be read; the last one stays");
+            }
+        }
+    }
+
+    /// Hands a list on.
+    fn tell(&self, listing: Listing) {
+        let (server, tools) = (&self.entry.name, listing.tools.len());
+        for warning in &listing.warnings {
+            tracing::warn!(event = "mcp.listed", %server, warning, "the list of tools is odd");
+        }
+        tracing::debug!(event = "mcp.listed", %server, tools, "the list of tools was read");
+        // A cache that is down asks for the servers again when it is back, and then they are read again.
+        let _ = self.cache.cast(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
+    }
+
+    fn call(&self, ctx: &mut ActorContext<McpActor>, state: &McpState, call: Box<ServerCall>) {
+        let name = &self.entry.name;
+        let refusal = match &state.link {
+            Link::Up(up) if up.takes_calls() => return up.call(ctx, state.attempt, name, call),
+            Link::Up(_) => unavailable(name, "it left calls without an answer, and is left alone for some seconds"),
+            Link::Connecting if state.failures == 0 => unavailable(name, "it is being connected"),
+            Link::Connecting => unavailable(name, state.status.reason().unwrap_or("it is being connected")),
+            Link::Waiting(reason) => unavailable(name, reason),
+        };
+        // Who asked may have gone away.
+        let _ = call.reply.send(Err(refusal));
+    }
+
+    fn called(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, attempt: Attempt, answered: bool) {
+        let Link::Up(up) = &mut state.link else { return };
+        if up.called(answered, SILENT_MAX) {
+            ctx.after(OPEN_FOR, McpEvent::Close(attempt));
+            let reason = format!("{SILENT_MAX} calls in a row got no answer");
+            self.publish(state, ServerStatus::Open(reason));
+        }
+    }
+
+    fn publish(&self, state: &mut McpState, status: ServerStatus) {
+        let before = std::mem::replace(&mut state.status, status);
+        self.published.change(&self.entry.name, &before, &state.status);
+    }
+}
+
+/// Whether a failure says that the server did not answer, which speaks of the server and not of the call.
+const fn is_silence(kind: CallErrorKind) -> bool {
+    match kind {
+        CallErrorKind::Lost | CallErrorKind::Timeout | CallErrorKind::Malformed => true,
+        CallErrorKind::Unavailable
+        | CallErrorKind::Unauthorized
+        | CallErrorKind::Forbidden
+        | CallErrorKind::NotFound
+        | CallErrorKind::RateLimited
+        | CallErrorKind::InvalidArguments
+        | CallErrorKind::Failed
+        | CallErrorKind::TooLarge => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

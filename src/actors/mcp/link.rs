@@ -1,0 +1,236 @@
+//! The connection of one server's actor: what state it is in, and the tasks that work on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{McpActor, McpEvent, is_silence};
+use crate::actors::messages::mcp::ServerCall;
+use crate::actors::supervisor::ActorContext;
+use crate::domain::tool::{CallError, CallErrorKind, ServerName};
+use crate::ports::tools::{Listing, ServerEntry};
+use crate::ports::{ToolServer, ToolServers};
+
+/// The number of an attempt to connect. What belongs to an earlier one is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Attempt(u64);
+
+impl Attempt {
+    pub(super) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// How the connection is.
+pub(super) enum Link {
+    /// It is being begun.
+    Connecting,
+    /// It is there.
+    Up(Up),
+    /// It is away for this reason, and begun again after a while.
+    Waiting(String),
+}
+
+/// A connection that is there.
+pub(super) struct Up {
+    pub server: Arc<dyn ToolServer>,
+    pub since: Instant,
+    calls: Calls,
+    list: List,
+    /// Ends what works on the connection, and with it the connection, when this is dropped.
+    ended: DropGuard,
+}
+
+/// Whether calls are sent.
+enum Calls {
+    /// They are; so many in a row got no answer.
+    Sent(u32),
+    /// None for a while.
+    HeldBack,
+}
+
+/// Whether the list is being read.
+enum List {
+    /// It is not, and may be from then on.
+    Idle(Instant),
+    /// It is, and it changed since it was begun.
+    Reading { again: bool },
+    /// It will be, when its pause is over.
+    Due,
+}
+
+impl Up {
+    pub(super) fn new(server: Arc<dyn ToolServer>) -> Self {
+        let since = Instant::now();
+        let ended = CancellationToken::new().drop_guard();
+        Self { server, since, calls: Calls::Sent(0), list: List::Idle(since), ended }
+    }
+
+    /// Tells of changes of the list, the first of several after a pause, and of the end of the connection.
+    pub(super) fn watch(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, debounce: Duration) {
+        let (mut changes, events) = (self.server.changes(), ctx.events());
+        let changed = async move {
+            while changes.changed().await.is_ok() {
+                sleep(debounce).await;
+                changes.borrow_and_update();
+                if events.send(McpEvent::Changed(attempt)).is_err() {
+                    return;
+                }
+            }
+        };
+        ctx.background(self.until_it_ends(changed));
+        let (server, events) = (Arc::clone(&self.server), ctx.events());
+        let lost = async move {
+            let reason = server.closed().await;
+            // An actor that ended has no use for it.
+            let _ = events.send(McpEvent::Lost(attempt, reason));
+        };
+        ctx.background(self.until_it_ends(lost));
+    }
+
+    /// Work that ends with the connection.
+    fn until_it_ends<W: Future<Output = ()>>(&self, work: W) -> impl Future<Output = ()> + use<W> {
+        let ended = self.ended.token().clone();
+        async move {
+            // It has ended as well when nobody is told of it any more.
+            let _ = ended.run_until_cancelled_owned(work).await;
+        }
+    }
+
+    /// Reads the list, now or when the pause after the last reading is over; what is under way is followed by one more.
+    pub(super) fn refresh(&mut self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
+        match &mut self.list {
+            List::Reading { again } => *again = true,
+            List::Idle(from) if *from > Instant::now() => {
+                ctx.after(from.saturating_duration_since(Instant::now()), McpEvent::Relist(attempt));
+                self.list = List::Due;
+            }
+            List::Idle(_) | List::Due => {
+                self.list = List::Reading { again: false };
+                let server = Arc::clone(&self.server);
+                let panicked = move |panic| {
+                    McpEvent::Listed(attempt, Err(CallError::new(CallErrorKind::Failed, panic)), Duration::ZERO)
+                };
+                ctx.task(
+                    async move {
+                        let begun = Instant::now();
+                        let result = list(&*server, super::LIST_WITHIN).await;
+                        McpEvent::Listed(attempt, result, begun.elapsed())
+                    },
+                    panicked,
+                );
+            }
+        }
+    }
+
+    /// The list was read. Gives when it is to be read again, if it changed meanwhile.
+    pub(super) fn listed(&mut self, pause: Duration) -> Option<Duration> {
+        let again = matches!(self.list, List::Reading { again: true });
+        self.list = if again { List::Due } else { List::Idle(Instant::now() + pause) };
+        again.then_some(pause)
+    }
+
+    pub(super) fn ping(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
+        let server = Arc::clone(&self.server);
+        ctx.task(
+            async move {
+                let begun = Instant::now();
+                let result = server.ping().await;
+                measure("ping", result.as_ref().err(), begun);
+                McpEvent::Pinged(attempt, result)
+            },
+            move |panic| McpEvent::Pinged(attempt, Err(CallError::new(CallErrorKind::Failed, panic))),
+        );
+    }
+
+    /// One call as a task. It is cancelled when nobody waits for its answer any more.
+    pub(super) fn call(
+        &self,
+        ctx: &mut ActorContext<McpActor>,
+        attempt: Attempt,
+        name: &ServerName,
+        call: Box<ServerCall>,
+    ) {
+        let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
+        let ended = self.ended.token().clone();
+        ctx.background(async move {
+            let ServerCall { request, progress, permit, mut reply } = *call;
+            let begun = Instant::now();
+            let result = tokio::select! {
+                biased;
+                () = reply.closed() => return,
+                result = server.call(&request, progress) => result,
+                () = ended.cancelled() => {
+                    let message = format!("the connection to {name} was lost; whether the call ran is unknown");
+                    Err(CallError::new(CallErrorKind::Lost, message))
+                }
+            };
+            measure("tools/call", result.as_ref().err(), begun);
+            if let Err(error) = &result {
+                tracing::debug!(server = %name, tool = %request.name, kind = error.kind.as_str(), "a call failed");
+            }
+            let silent = result.as_ref().is_err_and(|error| is_silence(error.kind));
+            // An actor that ended has no use for it.
+            let _ = events.send(McpEvent::Called(attempt, !silent));
+            drop(permit);
+            let _ = reply.send(result);
+        });
+    }
+
+    pub(super) const fn takes_calls(&self) -> bool {
+        matches!(self.calls, Calls::Sent(_))
+    }
+
+    /// A call ended. True when no more are sent from now on.
+    pub(super) fn called(&mut self, answered: bool, most: u32) -> bool {
+        let Calls::Sent(silent) = &mut self.calls else { return false };
+        *silent = if answered { 0 } else { *silent + 1 };
+        let open = *silent >= most;
+        if open {
+            self.calls = Calls::HeldBack;
+        }
+        open
+    }
+
+    /// Calls are sent again, as if so many had got no answer.
+    pub(super) fn half_open(&mut self, silent: u32) {
+        self.calls = Calls::Sent(silent);
+    }
+}
+
+/// Connects and reads the first list.
+pub(super) async fn connect(
+    servers: &dyn ToolServers,
+    entry: &ServerEntry,
+    within: Duration,
+    list_within: Duration,
+) -> Result<(Arc<dyn ToolServer>, Listing), String> {
+    let begun = Instant::now();
+    // The edge keeps this bound itself; nothing outside may hold the actor up.
+    let connected = timeout(within + Duration::from_secs(1), servers.connect(entry, within)).await;
+    let connected = connected.map_err(|_| format!("no connection within {within:?}"))?;
+    measure_labelled("initialize", connected.as_ref().err().map(|error| error.kind.as_str()), begun);
+    let server = connected.map_err(|error| error.to_string())?;
+    let listing = list(&*server, list_within).await.map_err(|error| error.message)?;
+    Ok((server, listing))
+}
+
+async fn list(server: &dyn ToolServer, within: Duration) -> Result<Listing, CallError> {
+    let begun = Instant::now();
+    let late = || CallError::new(CallErrorKind::Timeout, format!("the list was not there within {within:?}"));
+    let result = timeout(within, server.list()).await.unwrap_or_else(|_| Err(late()));
+    measure("tools/list", result.as_ref().err(), begun);
+    result
+}
+
+fn measure(method: &'static str, error: Option<&CallError>, begun: Instant) {
+    measure_labelled(method, error.map(|error| error.kind.as_str()), begun);
+}
+
+fn measure_labelled(method: &'static str, error: Option<&'static str>, begun: Instant) {
+    let took = begun.elapsed().as_secs_f64();
+    let labels = [("mcp_method_name", method), ("error_type", error.unwrap_or_default())];
+    metrics::histogram!("mcp_client_operation_duration_seconds", &labels).record(took);
+}

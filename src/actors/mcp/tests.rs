@@ -1,0 +1,227 @@
+use std::sync::atomic::Ordering;
+
+use parking_lot::RwLock;
+use tokio::time::Instant;
+
+use super::*;
+use crate::actors::board::{Board, PartKind};
+use crate::actors::messages::server_line::{CALLS_MAX, ServerLine};
+use crate::actors::testing::log::Log;
+use crate::actors::testing::ports::FixedDice;
+use crate::actors::testing::tools::{Script, ScriptedServers, entry, request};
+use crate::actors::testing::{Inbox, Stage, Tree, at, real, settle};
+use crate::actors::tree::{ActorKind, ROOT, Scope};
+use crate::domain::command::Tooling;
+use crate::domain::tool::ServerName;
+use crate::ports::Fault;
+
+struct World {
+    line: ServerLine,
+    script: Arc<Script>,
+    lists: Inbox<ToolCacheMsg>,
+    published: Published,
+    faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
+    _tree: Tree,
+}
+
+const NAME: &str = "time";
+
+/// A server's actor; `prepare` writes the script first.
+async fn world(prepare: impl FnOnce(&Script)) -> World {
+    let servers = Arc::new(ScriptedServers::default());
+    let script = servers.script(NAME);
+    prepare(&script);
+    let published = Published { board: Arc::new(Board::default()), tooling: Arc::new(RwLock::new(Tooling::default())) };
+    let handle = Handle::new(real(ActorKind::Mcp), ROOT, Scope::Server(ServerName::new(NAME)));
+    let cache = at("tool_cache");
+    let mut stage = Stage::new();
+    let lists = stage.probe(&cache);
+    let actor = McpActor {
+        entry: Arc::new(entry(NAME, "program")),
+        servers,
+        cache,
+        dice: Arc::new(FixedDice::new(0.5)),
+        published: published.clone(),
+    };
+    stage.actor(real(ActorKind::Mcp), &handle, actor);
+    let faults = Arc::clone(&stage.faults);
+    let tree = stage.go().await;
+    settle().await;
+    World { line: ServerLine::new(&entry(NAME, "program"), handle), script, lists, published, faults, _tree: tree }
+}
+
+impl World {
+    fn state(&self) -> ServerStatus {
+        self.published.tooling.read().servers[0].state.clone()
+    }
+
+    fn is_up(&self) -> bool {
+        let parts = self.published.board.parts();
+        parts.into_iter().any(|(kind, name, part)| kind == PartKind::McpServer && name == NAME && part.up)
+    }
+
+    async fn text(&self, tool: &str) -> Result<String, CallErrorKind> {
+        let result = self.line.call(&request(tool), None).await;
+        result.map(|result| result.to_text()).map_err(|error| error.kind)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_connected_and_called() {
+    let log = Log::capture();
+    let mut world = world(|_| {}).await;
+    assert!(
+        matches!(world.lists.now().await, Some(ToolCacheMsg::Listed(name, tools)) if name.as_str() == NAME && tools.len() == 1)
+    );
+    assert_eq!((world.state(), world.is_up()), (ServerStatus::Ready, true));
+    assert_eq!(world.text("echo").await.as_deref(), Ok("echo"));
+    assert_eq!(log.column("mcp.state", "to"), ["ready"]);
+    assert_eq!(log.column("mcp.state", "server"), [NAME]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_down_is_tried_again_and_refuses_calls_at_once() {
+    let log = Log::capture();
+    let world = world(|script| *script.down.lock() = Some("nothing answers".to_owned())).await;
+    assert!(matches!(world.state(), ServerStatus::Degraded(reason) if reason == "nothing answers; start it"));
+    let begun = Instant::now();
+    let error = world.line.call(&request("echo"), None).await.unwrap_err();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert!(error.kind == CallErrorKind::Unavailable && error.message.contains("nothing answers"), "{error}");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let tries = Script::count(&world.script.connects);
+    assert!((15..40).contains(&tries), "{tries} tries in ten minutes");
+    assert!(matches!(world.state(), ServerStatus::Open(_)));
+    assert_eq!(log.column("mcp.state", "to")[..1], ["degraded"]);
+    *world.script.down.lock() = None;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((world.state(), world.text("echo").await.is_ok()), (ServerStatus::Ready, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_need_not_wait_for_the_next_try() {
+    let world = world(|script| *script.down.lock() = Some("nothing answers".to_owned())).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    *world.script.down.lock() = None;
+    world.line.handle.cast(McpMsg::Refresh).ok().unwrap();
+    settle().await;
+    assert_eq!(world.state(), ServerStatus::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_at_its_start_is_given_up_after_ten_seconds() {
+    let world = world(|script| *script.takes.lock() = Duration::from_secs(1_000)).await;
+    assert_eq!(world.state(), ServerStatus::Starting);
+    assert_eq!(world.text("echo").await, Err(CallErrorKind::Unavailable));
+    tokio::time::sleep(Duration::from_millis(10_001)).await;
+    assert!(matches!(world.state(), ServerStatus::Degraded(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_ends_its_calls_and_is_begun_again() {
+    let world = world(|_| {}).await;
+    let call = tokio::spawn({
+        let line = world.line.clone();
+        async move { line.call(&request("hang"), None).await }
+    });
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    world.script.lose("it exited with code 3");
+    settle().await;
+    assert_eq!(call.await.unwrap().unwrap_err().kind, CallErrorKind::Lost);
+    assert!(matches!(world.state(), ServerStatus::Degraded(reason) if reason == "it exited with code 3"));
+    assert_eq!(Script::count(&world.script.dropped), 1, "what is left of the connection is let go at once");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((world.state(), Script::count(&world.script.connects)), (ServerStatus::Ready, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_a_sign_of_life_is_connected_anew() {
+    let world = world(|_| {}).await;
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    assert_eq!(Script::count(&world.script.connects), 1);
+    *world.script.silent.lock() = true;
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    assert_eq!(Script::count(&world.script.dropped), 1);
+    assert_eq!(Script::count(&world.script.connects), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_beyond_the_bound_are_refused_at_once_and_a_dropped_call_gives_its_place_back() {
+    let world = world(|_| {}).await;
+    let hang = || {
+        let line = world.line.clone();
+        tokio::spawn(async move { line.call(&request("hang"), None).await })
+    };
+    let calls: Vec<_> = (0..CALLS_MAX).map(|_| hang()).collect();
+    settle().await;
+    let begun = Instant::now();
+    assert_eq!(world.text("echo").await, Err(CallErrorKind::RateLimited));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    calls[0].abort();
+    settle().await;
+    assert_eq!(Script::count(&world.script.cancelled), 1, "the server's side of the call is dropped as well");
+    assert_eq!(world.text("echo").await.as_deref(), Ok("echo"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_leaves_calls_without_an_answer_is_left_alone_for_a_while() {
+    let world = world(|_| {}).await;
+    for _ in 0..SILENT_MAX - 1 {
+        assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
+    }
+    assert!(world.text("echo").await.is_ok(), "an answer begins the count anew");
+    for _ in 0..SILENT_MAX {
+        assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
+    }
+    settle().await;
+    assert!(matches!(world.state(), ServerStatus::Open(_)));
+    assert_eq!(world.text("echo").await, Err(CallErrorKind::Unavailable));
+    tokio::time::sleep(OPEN_FOR + Duration::from_millis(1)).await;
+    assert_eq!(world.state(), ServerStatus::Ready);
+    assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
+    settle().await;
+    assert!(matches!(world.state(), ServerStatus::Open(_)), "the first call decides");
+    tokio::time::sleep(OPEN_FOR + Duration::from_millis(1)).await;
+    assert!(world.text("echo").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_changes_is_read_once_a_second() {
+    let mut world = world(|_| {}).await;
+    while world.lists.now().await.is_some() {}
+    for _ in 0..10_000 {
+        world.script.change();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let lists = Script::count(&world.script.lists) - 1;
+    assert!((5..=11).contains(&lists), "{lists} lists in ten seconds");
+    world.script.offer(&[("one", ""), ("two", "")]);
+    world.script.change();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut last = None;
+    while let Some(ToolCacheMsg::Listed(_, tools)) = world.lists.now().await {
+        last = Some(tools.len());
+    }
+    assert_eq!(last, Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_servers_that_announce_nothing_are_read_every_five_minutes() {
+    let quiet = world(|script| *script.announces.lock() = false).await;
+    tokio::time::sleep(Duration::from_secs(1_501)).await;
+    assert_eq!(Script::count(&quiet.script.lists), 6);
+    let telling = world(|_| {}).await;
+    tokio::time::sleep(Duration::from_secs(1_501)).await;
+    assert_eq!(Script::count(&telling.script.lists), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_lets_the_connection_go_and_another_is_made() {
+    let world = world(|_| {}).await;
+    world.faults.inject(&world.line.handle.stats().path, Fault::Panic);
+    assert_eq!(world.text("echo").await, Err(CallErrorKind::Lost));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(Script::count(&world.script.dropped), 1);
+    assert_eq!(world.line.handle.stats().restarts.load(Ordering::Relaxed), 1);
+    assert_eq!((world.state(), world.text("echo").await.is_ok()), (ServerStatus::Ready, true));
+}

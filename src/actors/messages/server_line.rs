@@ -1,0 +1,75 @@
+//! The way to one tool server: its actor, and how many calls of it there may be at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+use super::mcp::{McpMsg, ServerCall};
+use crate::actors::handle::Handle;
+use crate::domain::shed::Shed;
+use crate::domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
+use crate::ports::ProgressSink;
+use crate::ports::tools::ServerEntry;
+
+/// Calls of one server that are under way at once; more are refused.
+pub const CALLS_MAX: usize = 64;
+/// How much longer than its deadline an answer is waited for: the server's own side ends it before.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The way to one tool server. Cheap to clone.
+#[derive(Clone)]
+pub struct ServerLine {
+    /// Its name.
+    pub name: ServerName,
+    /// Its actor.
+    pub handle: Handle<McpMsg>,
+    /// Time one call may take; none leaves it to the settings.
+    pub timeout: Option<Duration>,
+    permits: Arc<Semaphore>,
+}
+
+impl ServerLine {
+    /// The way to the server of this actor.
+    #[must_use]
+    pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>) -> Self {
+        let (name, timeout) = (entry.name.clone(), entry.timeout);
+        Self { name, handle, timeout, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
+    }
+
+    /// One call, ended by its deadline whatever happens. A server that is not there or has too much to do refuses at once.
+    /// Dropping the future cancels the call.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            metrics::counter!("staffai_shed_total", "where" => Shed::Tools.as_str()).increment(1);
+            let message = format!("{} has {CALLS_MAX} calls under way already; try again later", self.name);
+            return Err(CallError::new(CallErrorKind::RateLimited, message));
+        };
+        let (reply, answer) = oneshot::channel();
+        let within = request.deadline.saturating_add(GRACE);
+        let call = ServerCall { request: request.clone(), progress, permit, reply };
+        if self.handle.cast(McpMsg::Call(Box::new(call))).is_err() {
+            return Err(unavailable(&self.name, "it is being started again"));
+        }
+        match timeout(within, answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => {
+                let message = format!("the connection to {} broke; whether the call ran is unknown", self.name);
+                Err(CallError::new(CallErrorKind::Lost, message))
+            }
+            Err(_) => {
+                let message = format!("{} did not answer within {within:?}", self.name);
+                Err(CallError::new(CallErrorKind::Timeout, message))
+            }
+        }
+    }
+}
+
+/// The server is not there; nothing was sent.
+pub(in crate::actors) fn unavailable(name: &ServerName, why: &str) -> CallError {
+    CallError::new(CallErrorKind::Unavailable, format!("the tool server {name} is not available: {why}"))
+}

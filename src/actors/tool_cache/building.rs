@@ -1,0 +1,155 @@
+//! Making a catalogue of all offers: work in memory that takes as long as there are tools, and is done beside the actor.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::BuiltIn;
+use crate::actors::messages::server_line::ServerLine;
+use crate::actors::toolbox::{Caller, Toolset};
+use crate::domain::tool::catalogue::{Catalogue, Offer, Pin};
+use crate::domain::tool::server::{ServerRecord, review};
+use crate::domain::tool::{ServerName, Source, Tool, schema};
+use crate::ports::tools::ServerEntry;
+
+/// What a catalogue is made of.
+pub(super) struct Plan {
+    pub servers: Vec<Planned>,
+    pub built_in: BuiltIn,
+    pub before: Arc<Catalogue>,
+    /// It is made although no list changed.
+    pub other_servers: bool,
+}
+
+/// One server of a plan.
+pub(super) struct Planned {
+    pub entry: Arc<ServerEntry>,
+    pub line: ServerLine,
+    pub fingerprint: String,
+    /// The list of before.
+    pub tools: Arc<Vec<Arc<Tool>>>,
+    pub pins: Arc<BTreeMap<String, Pin>>,
+    /// A newer list.
+    pub listed: Option<Vec<Tool>>,
+    pub accept: bool,
+    /// The list of before is stored.
+    pub stored: bool,
+}
+
+/// A catalogue, and what it is about each server.
+pub struct Built {
+    pub(super) toolset: Toolset,
+    pub(super) servers: Vec<BuiltServer>,
+    /// Tools that are not offered, and why.
+    pub(super) refused: Vec<(String, String)>,
+    /// Tools of whose schemas models are told less, and what is left out.
+    pub(super) simplified: Vec<(String, String)>,
+}
+
+pub(super) struct BuiltServer {
+    pub name: ServerName,
+    pub fingerprint: String,
+    pub tools: Arc<Vec<Arc<Tool>>>,
+    pub pins: Arc<BTreeMap<String, Pin>>,
+    /// Names of tools that are held back because they changed.
+    pub changed: Vec<String>,
+    /// Names of tools that changed and are offered.
+    pub accepted: Vec<String>,
+    /// Names in calls.
+    pub shown: Vec<String>,
+    /// What is to be stored; none when that is stored already.
+    pub record: Option<String>,
+}
+
+/// Makes the catalogue; none when nothing would be different.
+pub(super) fn build(plan: Plan) -> Option<Built> {
+    let Plan { servers, built_in, before, other_servers } = plan;
+    let mut work = other_servers;
+    let servers: Vec<(BuiltServer, Offer, ServerLine)> =
+        servers.into_iter().map(|planned| server(planned, &mut work)).collect();
+    if !work {
+        return None;
+    }
+    let BuiltIn { offer, caller } = built_in;
+    let mut callers = HashMap::from([(Source::BuiltIn, caller)]);
+    let mut offers = vec![offer];
+    let mut built = Vec::with_capacity(servers.len());
+    for (server, offer, line) in servers {
+        callers.insert(Source::Server(server.name.clone()), Caller::Server(line));
+        offers.push(offer);
+        built.push(server);
+    }
+    let simplified = RefCell::default();
+    let convert = |tool: &Tool| {
+        let schema::Converted { schema, lost } = schema::convert(&tool.input_schema);
+        if !lost.is_empty() {
+            let mut simplified: std::cell::RefMut<'_, Vec<(String, String)>> = simplified.borrow_mut();
+            simplified.push((full_name(tool), lost.join("; ")));
+        }
+        schema
+    };
+    let catalogue = Arc::new(Catalogue::new(&offers, &before, convert));
+    let mut shown: HashMap<&ServerName, Vec<String>> = HashMap::new();
+    for entry in catalogue.entries() {
+        if let Source::Server(name) = &entry.tool.source {
+            shown.entry(name).or_default().push(entry.name.to_string());
+        }
+    }
+    for server in &mut built {
+        server.shown = shown.remove(&server.name).unwrap_or_default();
+    }
+    let refused = catalogue.refused().iter().map(|refused| {
+        let source = match &refused.source {
+            Source::BuiltIn => "built in",
+            Source::Server(name) => name.as_str(),
+        };
+        (format!("{} ({source})", refused.tool), refused.reason.to_string())
+    });
+    let refused = refused.collect();
+    let toolset = Toolset::new(catalogue, callers);
+    Some(Built { toolset, servers: built, refused, simplified: simplified.into_inner() })
+}
+
+/// What of one server is offered. `work` is set when that is not what it was.
+fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine) {
+    let Planned { entry, line, fingerprint, tools, pins, listed, accept, stored } = planned;
+    let fresh = listed.filter(|listed| !listed.iter().eq(tools.iter().map(|tool| &**tool)));
+    let read = fresh.is_some();
+    let tools = fresh.map_or(tools, |listed| Arc::new(listed.into_iter().map(Arc::new).collect()));
+    let mut own = BTreeMap::clone(&pins);
+    let accept = accept || entry.trusted;
+    let reviewed = tools.iter().map(|tool| (&*tool.name, Pin::of(tool)));
+    let changed = review(&mut own, reviewed, accept);
+    let held: BTreeSet<&str> = if accept { BTreeSet::new() } else { changed.iter().copied().collect() };
+    let offered: Vec<Arc<Tool>> = tools.iter().filter(|tool| !held.contains(&*tool.name)).cloned().collect();
+    let offer = Offer {
+        tools: offered,
+        allowed: entry.allowed_tools.clone(),
+        side_effects: entry.side_effects,
+        trusted: entry.trusted,
+        asks: entry.always_ask,
+    };
+    let named: Vec<String> = changed.iter().map(|name| (*name).to_owned()).collect();
+    let (changed, accepted) = if accept { (Vec::new(), named) } else { (named, Vec::new()) };
+    let other_pins = own != *pins;
+    *work |= read || other_pins;
+    let record = (read || other_pins || !stored && !tools.is_empty()).then(|| {
+        let tools = tools.iter().map(|tool| (**tool).clone()).collect();
+        ServerRecord { entry: fingerprint.clone(), tools, pins: own.clone() }.to_json()
+    });
+    let built = BuiltServer {
+        name: entry.name.clone(),
+        fingerprint,
+        tools,
+        pins: Arc::new(own),
+        changed,
+        accepted,
+        shown: Vec::new(),
+        record: record.flatten(),
+    };
+    (built, offer, line)
+}
+
+fn full_name(tool: &Tool) -> String {
+    crate::domain::tool::name::callable(&tool.source, &tool.name)
+}

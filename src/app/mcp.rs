@@ -1,0 +1,170 @@
+//! `staffai mcp add`: tries a tool server, and writes its entry into the file of servers when it works.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+
+use super::commands::{self, Reading};
+use super::servers::{self, Tried};
+use super::tools::harmless;
+use super::{Cli, Options, exit, files};
+use crate::mcp::config::{self, Configured, Document, File};
+use crate::ports::tools::ServerEntries;
+
+/// The file when the settings name none.
+const FILE: &str = "mcp.json";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Action {
+    /// Tries a server, and writes its entry into mcp.json when it works.
+    Add {
+        /// What it is called here; its tools are called NAME__tool.
+        name: String,
+        /// Its address; in place of a program.
+        #[arg(long, value_name = "URL", conflicts_with = "program")]
+        url: Option<String>,
+        /// A header of each request, as NAME=VALUE; write ${NAME} for a variable.
+        #[arg(long, value_name = "NAME=VALUE", requires = "url")]
+        header: Vec<String>,
+        /// A variable of the program, as NAME=VALUE; write ${NAME} for one of ours.
+        #[arg(long, value_name = "NAME=VALUE", requires = "program")]
+        env: Vec<String>,
+        /// Connections to other machines without encryption are allowed.
+        #[arg(long, requires = "url")]
+        allow_http: bool,
+        /// An entry of this name is replaced.
+        #[arg(long)]
+        replace: bool,
+        /// The program and its arguments, behind --.
+        #[arg(last = true, required_unless_present = "url")]
+        program: Vec<String>,
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+impl Action {
+    pub(super) fn options(&self) -> &Options {
+        match self {
+            Self::Add { options, .. } => options,
+        }
+    }
+
+    /// The entry as it is written.
+    fn entry(&self) -> Result<Value, String> {
+        let Self::Add { url, header, env, allow_http, program, .. } = self;
+        let mut entry = Map::new();
+        if let Some(url) = url {
+            entry.insert("url".to_owned(), json!(url));
+            if *allow_http {
+                entry.insert("allow_http".to_owned(), json!(true));
+            }
+        }
+        if let Some((command, args)) = program.split_first() {
+            entry.insert("command".to_owned(), json!(command));
+            entry.insert("args".to_owned(), json!(args));
+        }
+        for (key, given) in [("headers", header), ("env", env)] {
+            let pairs: Option<Map<String, Value>> = given
+                .iter()
+                .map(|pair| pair.split_once('=').map(|(name, value)| (name.to_owned(), json!(value))))
+                .collect();
+            let pairs = pairs.ok_or_else(|| format!("{key} are written as NAME=VALUE"))?;
+            if !pairs.is_empty() {
+                entry.insert(key.to_owned(), pairs.into());
+            }
+        }
+        Ok(entry.into())
+    }
+}
+
+/// Does it.
+pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
+    let Action::Add { name, replace, .. } = action;
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    let path = loaded.settings.tools.mcp_config.clone().unwrap_or_else(|| PathBuf::from(FILE));
+    let entry = match action.entry() {
+        Ok(entry) => entry,
+        Err(mistake) => return wrong(&mistake, exit::USAGE),
+    };
+    let text = match files::read(&path) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(mistake) => return wrong(&mistake, exit::USAGE),
+    };
+    let shown = path.display().to_string();
+    let document = match Document::parse(File { path: &shown, text: &text }) {
+        Ok(document) => document,
+        Err(mistake) => return wrong(&mistake, exit::USAGE),
+    };
+    if document.has(name) && !replace {
+        return wrong(
+            &format!("{shown} has an entry {name} already; choose another name, or add --replace"),
+            exit::USAGE,
+        );
+    }
+    let alone = json!({"mcpServers": {name: entry}}).to_string();
+    let lookup = commands::lookup(&loaded);
+    let Configured { servers, secrets } = match config::read(Some(File { path: &shown, text: &alone }), &[], &*lookup) {
+        Ok(configured) => configured,
+        Err(mistake) => return wrong(&mistake, exit::USAGE),
+    };
+    let ServerEntries { entries, off, warnings } = servers;
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let Some(server) = entries.first() else {
+        let mistake = off.first().and_then(|off| off.mistake.clone()).unwrap_or_default();
+        return wrong(&mistake, exit::USAGE);
+    };
+    let tried = servers::try_one(server).await;
+    let Tried { outcome, took, .. } = &tried;
+    let hidden = |text: &str| {
+        let hide = |text: String, secret: &secrecy::SecretString| text.replace(secret.expose_secret(), "********");
+        secrets.iter().fold(harmless(text), hide)
+    };
+    let tools = match outcome {
+        Ok((_, listing)) => {
+            let names: Vec<&str> = listing.tools.iter().map(|tool| &*tool.name).collect();
+            harmless(&names.join(", "))
+        }
+        Err(mistake) => return wrong(&format!("{name}: {}; nothing was written", hidden(mistake)), exit::NEGATIVE),
+    };
+    let took = took.as_millis();
+    servers::close(&[tried]).await;
+    if let Err(error) = save(&path, &document.with(name, &entry)) {
+        return wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE);
+    }
+    println!("{name} works ({took} ms) and stands in {shown}; its tools: {tools}");
+    println!("a running bot takes it within seconds; who may use it is said by [[tools.rules]]");
+    exit::FINE
+}
+
+fn wrong(mistake: &str, code: u8) -> u8 {
+    eprintln!("{mistake}");
+    code
+}
+
+/// Replaces the file as a whole, so that nobody ever reads half of it. It may hold keys, so others may not read it.
+fn save(path: &Path, text: &str) -> std::io::Result<()> {
+    // A link stays a link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let mode = fs::metadata(&path).ok();
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| match mode {
+        Some(before) => fs::set_permissions(&beside, before.permissions()),
+        None => Ok(()),
+    });
+    let saved = written.and_then(|()| fs::rename(&beside, &path));
+    if saved.is_err() {
+        // What is left of it is of no use; the error that matters is the first.
+        let _ = fs::remove_file(&beside);
+    }
+    saved
+}

@@ -1,0 +1,202 @@
+//! The catalogue of a configuration, as its bot would make it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::{Of, first_line, harmless, pretty, request, told, unknown};
+use crate::app::commands::{self, Reading};
+use crate::app::servers::{self, Tried};
+use crate::app::system::{SystemClock, SystemDice};
+use crate::app::{Cli, doors, exit, reload};
+use crate::config::Settings;
+use crate::domain::ids::{Door, Person, Place};
+use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
+use crate::domain::tool::rights::{self, Caller, Decided, Operation, Rule, Verdict};
+use crate::domain::tool::{Source, schema};
+use crate::ports::ToolServer;
+use crate::ports::tools::ServerOff;
+use crate::tools::BuiltIns;
+
+/// All tools of a configuration.
+pub(super) struct Catalogued {
+    catalogue: Catalogue,
+    built_in: BuiltIns,
+    servers: Vec<Tried>,
+    rules: Arc<[Rule]>,
+    member: Option<Member>,
+    settings: Settings,
+}
+
+/// For whom the rules are asked.
+struct Member {
+    person: Person,
+    roles: Vec<String>,
+    place: Place,
+}
+
+impl Member {
+    fn of(id: &str, of: &Of, settings: &Settings) -> Result<Self, u8> {
+        let doors: Vec<Door> = doors::rules(settings).into_keys().collect();
+        let Some(door) = doors.iter().find(|door| door.as_str() == of.door) else {
+            let known: Vec<&str> = doors.iter().map(Door::as_str).collect();
+            eprintln!("there is no door {}; there are {}", harmless(&of.door), known.join(", "));
+            return Err(exit::USAGE);
+        };
+        let place = Place::new(door.clone(), of.channel.clone().unwrap_or_default());
+        Ok(Self { person: Person::new(door.clone(), id), roles: of.role.clone(), place })
+    }
+}
+
+impl Catalogued {
+    /// Connects to all servers and makes the catalogue of what they offer.
+    pub(super) async fn read(cli: &Cli, of: &Of) -> Result<Self, u8> {
+        let loaded = Reading::new(cli, |sources| sources).load().map_err(|()| exit::USAGE)?;
+        let lookup = commands::lookup(&loaded);
+        let settings = loaded.settings;
+        let member = of.member.as_deref().map(|id| Member::of(id, of, &settings)).transpose()?;
+        let configured = reload::servers(&settings, &lookup).map_err(|mistake| {
+            eprintln!("{mistake}");
+            exit::USAGE
+        })?;
+        let entries = configured.0.servers;
+        entries.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        for ServerOff { mistake, .. } in &entries.off {
+            if let Some(mistake) = mistake {
+                eprintln!("{mistake}");
+            }
+        }
+        let servers = servers::try_all(&entries.entries).await;
+        for Tried { entry, outcome, .. } in &servers {
+            match outcome {
+                Ok((_, listing)) => {
+                    listing.warnings.iter().for_each(|warning| eprintln!("{}: {}", entry.name, harmless(warning)));
+                }
+                Err(mistake) => eprintln!("{}: {}", entry.name, harmless(mistake)),
+            }
+        }
+        let built_in = BuiltIns::new(Arc::new(SystemClock), Arc::new(SystemDice));
+        let catalogue = catalogue(&built_in, &servers).await;
+        for refused in catalogue.refused() {
+            eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
+        }
+        Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings })
+    }
+
+    /// Prints each tool with what it does and whether it may be used.
+    pub(super) fn list(&self) -> u8 {
+        for entry in self.catalogue.entries() {
+            let verdict = self.decided(entry).map(|decided| format!(" [{}]", decided.verdict.as_str()));
+            let about = first_line(&entry.tool.description);
+            println!("{} ({}){}: {about}", entry.name, entry.effect.as_str(), verdict.unwrap_or_default());
+        }
+        exit::FINE
+    }
+
+    /// Prints all that is known of one tool.
+    pub(super) fn show(&self, name: &str) -> u8 {
+        let Some(entry) = self.catalogue.get(name) else { return self.unknown(name) };
+        let source = match &entry.tool.source {
+            Source::BuiltIn => "built in".to_owned(),
+            Source::Server(server) => format!("server {server}, where it is called {}", harmless(&entry.tool.name)),
+        };
+        println!("{}\nsource: {source}", entry.name);
+        println!(
+            "kind: {}, effect: {}, usually: {}",
+            entry.tool.kind.as_str(),
+            entry.effect.as_str(),
+            entry.usual.as_str()
+        );
+        if let Some(decided) = self.decided(entry) {
+            println!("for this member: {}", self.why(decided));
+        }
+        println!("pin: {}", entry.pin.0);
+        let told = schema::convert(&entry.tool.input_schema);
+        if !told.lost.is_empty() {
+            println!("models are not told: {}", harmless(&told.lost.join("; ")));
+        }
+        println!("\n{}\n\n{}", harmless(&entry.tool.description), pretty(&told.schema));
+        exit::FINE
+    }
+
+    /// Calls one tool, when the rules allow it.
+    pub(super) async fn call(&self, name: &str, arguments: Map<String, Value>) -> u8 {
+        let Some(entry) = self.catalogue.get(name) else { return self.unknown(name) };
+        if let Err(mistake) = entry.check(&Value::Object(arguments.clone())) {
+            eprintln!("the arguments do not fit: {}; see `staffai tools show {name}`", harmless(&mistake));
+            return exit::USAGE;
+        }
+        match self.decided(entry) {
+            Some(decided) if decided.verdict != Verdict::Auto => {
+                eprintln!("not called: {}", self.why(decided));
+                return exit::NEGATIVE;
+            }
+            Some(decided) => eprintln!("{}", self.why(decided)),
+            None => eprintln!("called by hand: no rule was asked; --as ID asks them"),
+        }
+        let (server, deadline) = match self.server(entry) {
+            Some(found) => found,
+            None => return self.unknown(name),
+        };
+        let request = request(&entry.tool.name, arguments, entry.effect, deadline);
+        let begun = Instant::now();
+        told(&server.call(&request, None).await, begun.elapsed())
+    }
+
+    /// Ends all sessions.
+    pub(super) async fn close(&self) {
+        servers::close(&self.servers).await;
+    }
+
+    fn server(&self, entry: &Entry) -> Option<(&dyn ToolServer, Duration)> {
+        let usual = self.settings.tools.timeout;
+        match &entry.tool.source {
+            Source::BuiltIn => Some((&self.built_in, usual)),
+            Source::Server(name) => {
+                let tried = self.servers.iter().find(|tried| tried.entry.name == *name)?;
+                let (server, _) = tried.outcome.as_ref().ok()?;
+                Some((&**server, tried.entry.timeout.unwrap_or(usual)))
+            }
+        }
+    }
+
+    fn unknown(&self, name: &str) -> u8 {
+        unknown(name, self.catalogue.entries().iter().map(|entry| &*entry.name))
+    }
+
+    /// What the rules say about a call of this tool by the member; none when there is none.
+    fn decided(&self, entry: &Entry) -> Option<Decided> {
+        let Member { person, roles, place } = self.member.as_ref()?;
+        let caller = Caller { person, roles, place, parent: None };
+        let call = rights::Call { tool: &entry.name, operation: Operation::of(entry.effect), resources: &[] };
+        Some(rights::decide(&self.rules, caller, call, entry.usual))
+    }
+
+    fn why(&self, decided: Decided) -> String {
+        let verdict = decided.verdict.as_str();
+        match decided.rule.and_then(|index| Some((index, self.rules.get(index)?))) {
+            Some((index, rule)) => format!("{verdict}, by rule {} about {}", index + 1, rule.tools),
+            None => format!("{verdict}, as no rule says otherwise"),
+        }
+    }
+}
+
+async fn catalogue(built_in: &BuiltIns, servers: &[Tried]) -> Catalogue {
+    let own = built_in.list().await.map(|listing| listing.tools).unwrap_or_default();
+    let own = own.into_iter().map(Arc::new).collect();
+    let mut offers = vec![Offer { tools: own, allowed: Vec::new(), side_effects: None, trusted: true, asks: false }];
+    for Tried { entry, outcome, .. } in servers {
+        if let Ok((_, listing)) = outcome {
+            offers.push(Offer {
+                tools: listing.tools.iter().cloned().map(Arc::new).collect(),
+                allowed: entry.allowed_tools.clone(),
+                side_effects: entry.side_effects,
+                trusted: entry.trusted,
+                asks: entry.always_ask,
+            });
+        }
+    }
+    Catalogue::new(&offers, &Catalogue::default(), |tool| schema::convert(&tool.input_schema).schema)
+}

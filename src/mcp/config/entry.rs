@@ -1,0 +1,339 @@
+//! One entry of the file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+
+use super::variables::Variables;
+use crate::domain::tool::{ServerName, ToolKind};
+use crate::ports::tools::{Command, Endpoint, HttpProtocol, ServerEntry, Transport};
+
+/// The longest time that a call may take.
+const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
+/// Variables of our own environment that every child gets.
+const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+/// What a child finds programs in when we have no such list ourselves.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Parts of names of variables and options that hold secrets.
+const SECRET_WORDS: [&str; 7] = ["key", "token", "secret", "password", "passwd", "credential", "auth"];
+
+const COMMAND: &str = "command";
+const ADDRESSES: [&str; 3] = ["url", "server_url", "serverUrl"];
+const TYPES: [&str; 2] = ["type", "transport"];
+const KNOWN: [&str; 14] = [
+    COMMAND,
+    "args",
+    "env",
+    "cwd",
+    "headers",
+    "authorization",
+    "server_description",
+    "require_approval",
+    "allowed_tools",
+    "timeout",
+    "trusted",
+    "side_effects",
+    "allow_http",
+    "kind",
+];
+const SWITCHES: [&str; 2] = ["enabled", "disabled"];
+
+/// What an entry comes to.
+pub(super) struct Draft {
+    /// Makes the entry under a name; none when it is switched off; a mistake with its fix.
+    pub entry: Result<Option<Build>, String>,
+    /// What is odd about it.
+    pub warnings: Vec<String>,
+}
+
+type Build = Box<dyn FnOnce(ServerName) -> ServerEntry>;
+
+impl Draft {
+    /// Reads one entry.
+    pub(super) fn read(value: &Value, variables: &mut Variables<'_>) -> Self {
+        let Value::Object(map) = value else {
+            let mistake = r#"must be an object; write {"command": "...", "args": []} or {"url": "https://..."}"#;
+            return Self { entry: Err(mistake.to_owned()), warnings: Vec::new() };
+        };
+        let mut fields = Fields { map, variables, warnings: Vec::new() };
+        let entry = fields.entry();
+        Self { entry, warnings: fields.warnings }
+    }
+}
+
+/// An address with its variables filled in.
+///
+/// # Errors
+/// It is none, with the fix.
+pub(super) fn address(written: &str, variables: &mut Variables<'_>) -> Result<String, String> {
+    let url = variables.expand(written.trim())?;
+    let web = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
+    let Some((_, rest)) = web else {
+        return Err("the address must begin with https:// (or http:// on this machine)".to_owned());
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if host.is_empty() || url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("the address has no host or has blanks in it; write https://host/path".to_owned());
+    }
+    if let Some((login, _)) = host.rsplit_once('@') {
+        variables.hide(login);
+        return Err("the address has a login in it; put it into headers as Authorization".to_owned());
+    }
+    Ok(url)
+}
+
+struct Fields<'a, 'v> {
+    map: &'a Map<String, Value>,
+    variables: &'a mut Variables<'v>,
+    warnings: Vec<String>,
+}
+
+impl Fields<'_, '_> {
+    fn entry(&mut self) -> Result<Option<Build>, String> {
+        self.unknown();
+        if self.flag("enabled")? == Some(false) || self.flag("disabled")? == Some(true) {
+            return Ok(None);
+        }
+        let transport = self.transport()?;
+        let timeout = self.timeout()?;
+        let allowed_tools = self.texts("allowed_tools")?;
+        let description = self.text("server_description")?;
+        let always_ask = self.approval()?;
+        let side_effects = self.flag("side_effects")?;
+        let trusted = self.flag("trusted")?.unwrap_or_default();
+        let kind = self.kind()?;
+        Ok(Some(Box::new(move |name| ServerEntry {
+            timeout,
+            allowed_tools,
+            description,
+            always_ask,
+            side_effects,
+            trusted,
+            kind,
+            ..ServerEntry::new(name, transport)
+        })))
+    }
+
+    fn unknown(&mut self) {
+        let known = |key: &str| {
+            KNOWN.contains(&key) || ADDRESSES.contains(&key) || TYPES.contains(&key) || SWITCHES.contains(&key)
+        };
+        let unknown: Vec<String> = self.map.keys().filter(|key| !known(key)).map(|key| plain(key)).collect();
+        if !unknown.is_empty() {
+            self.warnings.push(format!("{} is not known and left alone", unknown.join(", ")));
+        }
+    }
+
+    fn transport(&mut self) -> Result<Transport, String> {
+        let kind = self.first(&TYPES)?;
+        let url = self.first(&ADDRESSES)?;
+        let command = self.text(COMMAND)?;
+        let protocol = match kind.as_deref() {
+            None | Some("stdio") => HttpProtocol::Either,
+            Some("http" | "streamable-http" | "streamable_http" | "streamableHttp") => HttpProtocol::Streamable,
+            Some("sse") => HttpProtocol::Sse,
+            Some(other) => {
+                return Err(format!("type {} is none of stdio, http, streamable-http, sse", plain(other)));
+            }
+        };
+        let stdio = kind.as_deref() == Some("stdio");
+        match (command, url) {
+            (Some(_), Some(_)) => Err("has both a command and a url; keep one of them".to_owned()),
+            (None, None) => Err("has neither a command nor a url; write one of them".to_owned()),
+            (Some(_), None) if kind.is_some() && !stdio => Err("has a command, which goes with type stdio".to_owned()),
+            (Some(command), None) => self.command(&command).map(Transport::Stdio),
+            (None, Some(_)) if stdio => Err("is of type stdio and has no command".to_owned()),
+            (None, Some(url)) => self.endpoint(&url, protocol).map(Transport::Http),
+        }
+    }
+
+    fn command(&mut self, program: &str) -> Result<Command, String> {
+        let program = self.variables.expand(program)?;
+        if program.trim().is_empty() {
+            return Err("command is empty; write the name or path of a program".to_owned());
+        }
+        let mut args = Vec::new();
+        let mut names_secret = false;
+        for arg in self.texts("args")? {
+            let value = self.variables.expand(&arg)?;
+            // `--api-key X` and `--api-key=X`.
+            if names_secret {
+                self.variables.hide(&value);
+            } else if let Some((_, value)) = value.split_once('=').filter(|(name, _)| is_secret(name)) {
+                self.variables.hide(value);
+            }
+            names_secret = value.starts_with('-') && !value.contains('=') && is_secret(&value);
+            args.push(SecretString::from(value));
+        }
+        let mut env = BTreeMap::new();
+        for name in INHERITED {
+            if let Some(value) = self.variables.get(name) {
+                env.insert(name.to_owned(), value);
+            }
+        }
+        env.entry("PATH".to_owned()).or_insert_with(|| PATH.into());
+        for (name, value) in self.pairs("env")? {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                return Err(format!("env: {} is no name of a variable", plain(&name)));
+            }
+            let written = value.contains("${");
+            let value = self.variables.expand(&value)?;
+            if !written && is_secret(&name) {
+                self.variables.hide(&value);
+            }
+            env.insert(name, value.into());
+        }
+        let cwd = self.text("cwd")?.map(|cwd| self.variables.expand(&cwd)).transpose()?.map(PathBuf::from);
+        for key in ["headers", "authorization", "allow_http"].iter().filter(|key| self.map.contains_key(**key)) {
+            self.warnings.push(format!("{key} goes with a url and is left alone"));
+        }
+        Ok(Command { program, args, env, cwd })
+    }
+
+    fn endpoint(&mut self, url: &str, protocol: HttpProtocol) -> Result<Endpoint, String> {
+        let url = address(url, self.variables)?;
+        let mut headers = BTreeMap::new();
+        for (name, value) in self.pairs("headers")? {
+            let value = self.variables.expand(&value)?;
+            if http::HeaderName::try_from(&name).is_err() || http::HeaderValue::try_from(&value).is_err() {
+                return Err(format!("headers: {} is no header that can be sent", plain(&name)));
+            }
+            self.hide_credential(&value);
+            headers.insert(name, value.into());
+        }
+        if let Some(authorization) = self.text("authorization")? {
+            let value = self.variables.expand(&authorization)?;
+            let value = if value.contains(' ') { value } else { format!("Bearer {value}") };
+            if http::HeaderValue::try_from(&value).is_err() {
+                return Err("authorization cannot be sent as a header".to_owned());
+            }
+            self.hide_credential(&value);
+            headers.insert("Authorization".to_owned(), value.into());
+        }
+        for key in ["args", "env", "cwd"].iter().filter(|key| self.map.contains_key(**key)) {
+            self.warnings.push(format!("{key} goes with a command and is left alone"));
+        }
+        let allow_http = self.flag("allow_http")?.unwrap_or_default();
+        Ok(Endpoint { url, protocol, headers, allow_http })
+    }
+
+    /// The value of a header, and what stands behind its scheme.
+    fn hide_credential(&mut self, value: &str) {
+        self.variables.hide(value);
+        if let Some((_, credential)) = value.split_once(' ') {
+            self.variables.hide(credential);
+        }
+    }
+
+    fn approval(&mut self) -> Result<bool, String> {
+        match self.map.get("require_approval") {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::String(word)) => match word.as_str() {
+                "always" => Ok(true),
+                "never" => Ok(false),
+                _ => Err("require_approval must be always or never".to_owned()),
+            },
+            Some(_) => {
+                self.warnings.push(
+                    "require_approval by tool is not known: each call is asked about; write [[tools.rules]] instead"
+                        .to_owned(),
+                );
+                Ok(true)
+            }
+        }
+    }
+
+    fn timeout(&mut self) -> Result<Option<Duration>, String> {
+        let mistake = || r#"timeout must be a duration up to one hour, such as "20s" or 20"#.to_owned();
+        let timeout = match self.map.get("timeout") {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Number(number)) => number.as_u64().map(Duration::from_secs),
+            Some(Value::String(text)) => match text.trim().parse::<u64>() {
+                Ok(seconds) => Some(Duration::from_secs(seconds)),
+                Err(_) => humantime::parse_duration(text.trim()).ok(),
+            },
+            Some(_) => None,
+        };
+        let timeout = timeout.filter(|timeout| !timeout.is_zero() && *timeout <= TIMEOUT_MAX).ok_or_else(mistake)?;
+        Ok(Some(timeout))
+    }
+
+    fn kind(&mut self) -> Result<ToolKind, String> {
+        match self.map.get("kind") {
+            None | Some(Value::Null) => Ok(ToolKind::default()),
+            Some(value) => serde_json::from_value(value.clone())
+                .map_err(|_| "kind must be one of search, extract, db, drive, llm, other".to_owned()),
+        }
+    }
+
+    fn first(&self, keys: &[&str]) -> Result<Option<String>, String> {
+        for key in keys {
+            if let Some(text) = self.text(key)? {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>, String> {
+        match self.map.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(format!("{key} must be text")),
+        }
+    }
+
+    fn flag(&self, key: &str) -> Result<Option<bool>, String> {
+        match self.map.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
+            Some(_) => Err(format!("{key} must be true or false")),
+        }
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<String>, String> {
+        let mistake = || format!(r#"{key} must be a list of texts, such as ["one", "two"]"#);
+        match self.map.get(key) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(list)) => {
+                let texts = list.iter().map(|item| scalar(item).ok_or_else(mistake));
+                texts.collect()
+            }
+            Some(_) => Err(mistake()),
+        }
+    }
+
+    fn pairs(&self, key: &str) -> Result<Vec<(String, String)>, String> {
+        let mistake = || format!(r#"{key} must be an object of texts, such as {{"NAME": "value"}}"#);
+        match self.map.get(key) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Object(map)) => {
+                map.iter().map(|(name, value)| Ok((name.clone(), scalar(value).ok_or_else(mistake)?))).collect()
+            }
+            Some(_) => Err(mistake()),
+        }
+    }
+}
+
+/// A text, or a number or flag as one.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// A word from the file as it may stand in a line.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}
