@@ -394,7 +394,9 @@ fn members_see_that_tools_are_at_work_until_the_answer_takes_its_place() {
             _ => Act::Status(503),
         });
         let again = world.says("Ben", "general", "@staffai roll");
-        world.until("the answer", || world.answers(again).iter().any(|m| m.content == "Eight again.").then_some(())).await;
+        world
+            .until("the answer", || world.answers(again).iter().any(|m| m.content == "Eight again.").then_some(()))
+            .await;
         assert_eq!(world.answers(again).len(), 1);
     });
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::domain::completion::Usage;
+use crate::domain::ending::Ending;
 use crate::domain::ids;
 use crate::domain::ledger;
-use crate::domain::ending::Ending;
 use crate::domain::model::Row;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Effort, Turn};

@@ -26,10 +26,7 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
     }
     assert_eq!((limits.kinds.len(), limits.auto_disable.as_slice()), (5, &[ToolKind::Llm][..]));
     assert!(limits.tools.is_empty() && limits.cooldown.is_empty());
-    let others = [
-        ("STAFFAI_TOOLS__LIMITS", "search 1/1m, fm__* 2/30"),
-        ("STAFFAI_TOOLS__COOLDOWN", "fm__play 1h30m"),
-    ];
+    let others = [("STAFFAI_TOOLS__LIMITS", "search 1/1m, fm__* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "fm__play 1h30m")];
     let limits = good(&others, &[("staffai.toml", "[tools]\nauto_disable = []")]).settings.tools.call_limits();
     assert_eq!(limits.kinds[&ToolKind::Search], Rate { calls: 1, window: secs(60) });
     assert_eq!(limits.tools, [("fm__*".to_owned(), Rate { calls: 2, window: secs(30) })]);

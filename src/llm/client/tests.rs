@@ -607,7 +607,11 @@ async fn that_tools_are_refused_is_told_at_once_and_remembered_for_a_while() {
         assert!(plain.kind != ModelErrorKind::ToolsRefused && client.takes_tools("m"), "none were sent: {words}");
         let offering = Request { tools: vec![Arc::new(tool)], ..request() };
         let error = client.complete("m", &offering).await.unwrap_err();
-        assert_eq!((error.kind == ModelErrorKind::ToolsRefused, !client.takes_tools("m")), (refused, refused), "{words}");
+        assert_eq!(
+            (error.kind == ModelErrorKind::ToolsRefused, !client.takes_tools("m")),
+            (refused, refused),
+            "{words}"
+        );
     }
 }
 
