@@ -189,6 +189,10 @@ fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<
         Kind::Us => command.arg("run"),
         Kind::Floor => command.arg("--floor").arg(rig.api.to_string()).arg(rig.gateway.to_string()),
     };
+    // The model takes tools and the form of a reply together, so a plain message is one call.
+    let models = data.join("rig-models.json");
+    std::fs::write(&models, r#"{"families": [{"pattern": "rig", "schema_with_tools": true}], "models": {}}"#)
+        .map_err(|error| error.to_string())?;
     let level = if log == Log::Warnings { "WARN" } else { "INFO" };
     let out = if log == Log::Heard { Stdio::piped() } else { Stdio::null() };
     command
@@ -200,6 +204,7 @@ fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<
         .env("DISCORD_REQUESTS_PER_SECOND", "0")
         .env("LITELLM_API_URL", format!("http://{}", rig.api))
         .env("LITELLM_MODEL", "rig")
+        .env("STAFFAI_MODELS", &models)
         .env("STAFFAI_DATA_DIR", data)
         .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0")
         // A thousand are the most that a window holds. The few regulars ask as often as thousands of members would: in a window

@@ -24,7 +24,7 @@ use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn::{self, Flight, Started, Tally, TurnParts};
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::{Place, TurnId};
-use crate::domain::notice::{self, Apology};
+use crate::domain::notice;
 use crate::domain::shed::Shed;
 use crate::domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
 use crate::domain::turn_event::TurnUpdate;
@@ -119,8 +119,7 @@ impl Actor for Conversation {
             ConversationEvent::Panicked(lane, started, panic) => {
                 let Started { turn, slot, tally, .. } = *started;
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
-                let apology = turn.apology(notice::apology(Apology::Internal, turn.locale()), Ending::Panicked);
-                let apology = Answer { effort: tally.effort(), ..apology };
+                let apology = Answer { effort: tally.effort(), ..tally.apology(&turn, Ending::Panicked) };
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id, answer);
                 self.next(ctx, state, &lane);

@@ -2,6 +2,8 @@
 //!
 //! Only the newest text is kept, so a slow place costs nothing but the steps in between. The slot also settles who was first:
 //! a text that the outbox has taken counts as shown and is never taken back, one that it has not taken can be withdrawn.
+//!
+//! While there is no text, a status may stand in its place. It is shown like text, and is none: whatever comes replaces it.
 
 use std::sync::Arc;
 
@@ -15,6 +17,16 @@ pub struct Slot(Arc<watch::Sender<Draft>>);
 struct Draft {
     text: String,
     taken: bool,
+    /// What is shown as long as there is no text.
+    status: String,
+    /// The outbox has taken text or status: a message of this turn may stand in its channel.
+    posted: bool,
+}
+
+impl Draft {
+    fn shown(&self) -> &str {
+        if self.text.is_empty() { &self.status } else { &self.text }
+    }
 }
 
 impl Default for Slot {
@@ -49,6 +61,32 @@ impl Slot {
         withdrawn
     }
 
+    /// Says what is going on while there is no text.
+    pub fn tell(&self, status: &str) {
+        self.0.send_if_modified(|draft| {
+            let changed = draft.status != status;
+            if changed {
+                status.clone_into(&mut draft.status);
+            }
+            changed && draft.text.is_empty()
+        });
+    }
+
+    /// Nothing more comes. Text or status that was not shown yet will not be; true when something of this turn was posted.
+    #[must_use]
+    pub fn finish(&self) -> bool {
+        let mut posted = false;
+        self.0.send_if_modified(|draft| {
+            posted = draft.posted;
+            draft.status.clear();
+            if !draft.taken {
+                draft.text.clear();
+            }
+            false
+        });
+        posted
+    }
+
     /// The text, if some of it was shown.
     #[must_use]
     pub fn visible(&self) -> Option<String> {
@@ -58,7 +96,7 @@ impl Slot {
 
     /// The text was shown otherwise than by the outbox: from now on it counts as shown.
     pub fn mark_shown(&self) {
-        self.0.send_modify(|draft| draft.taken = true);
+        self.0.send_modify(|draft| (draft.taken, draft.posted) = (true, true));
     }
 
     /// A view that knows what it has seen.
@@ -88,18 +126,21 @@ impl Watcher {
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         // The sender lives in this very value, so the slot is never closed.
-        self.seen.has_changed().unwrap_or(false) && !self.seen.borrow().text.is_empty()
+        self.seen.has_changed().unwrap_or(false) && !self.seen.borrow().shown().is_empty()
     }
 
     /// The text has at least so many Unicode scalar values.
     pub(crate) fn is_longer(&self, characters: usize) -> bool {
-        characters == 0 || self.seen.borrow().text.chars().nth(characters - 1).is_some()
+        characters == 0 || self.seen.borrow().shown().chars().nth(characters - 1).is_some()
     }
 
     /// Takes the newest text: from now on it counts as shown. None when it was withdrawn meanwhile.
     pub fn take(&mut self) -> Option<String> {
-        self.slot.0.send_modify(|draft| draft.taken = draft.taken || !draft.text.is_empty());
-        let text = self.seen.borrow_and_update().text.clone();
+        self.slot.0.send_modify(|draft| {
+            draft.taken |= !draft.text.is_empty();
+            draft.posted |= !draft.shown().is_empty();
+        });
+        let text = self.seen.borrow_and_update().shown().to_owned();
         (!text.is_empty()).then_some(text)
     }
 }
@@ -121,8 +162,32 @@ mod tests {
         assert_eq!(watcher.take().as_deref(), Some("bc"));
         assert!(!watcher.is_fresh() && !slot.withdraw());
         slot.write("bcd");
-        assert!(watcher.is_fresh());
+        assert!(watcher.is_fresh() && slot.finish());
         assert_eq!(slot.visible().as_deref(), Some("bcd"));
         assert!(slot.watch().is_fresh());
+    }
+
+    #[test]
+    fn a_status_is_shown_until_there_is_text_and_is_none_itself() {
+        let slot = Slot::default();
+        let mut watcher = slot.watch();
+        slot.tell("One moment.");
+        assert!(watcher.is_fresh() && watcher.is_longer(11) && !watcher.is_longer(12));
+        assert_eq!(watcher.take().as_deref(), Some("One moment."));
+        assert!(!watcher.is_fresh());
+        assert!(slot.withdraw() && slot.visible().is_none(), "a model may be asked again");
+        slot.write("a");
+        assert_eq!(watcher.take().as_deref(), Some("a"));
+        assert!(!slot.withdraw() && slot.finish());
+        assert_eq!(slot.visible().as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_status_that_came_too_late_is_not_shown() {
+        let slot = Slot::default();
+        let mut watcher = slot.watch();
+        slot.tell("One moment.");
+        assert!(slot.withdraw() && !slot.finish());
+        assert_eq!((watcher.take(), slot.finish()), (None, false));
     }
 }

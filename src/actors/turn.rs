@@ -178,7 +178,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         () = cancel.cancelled() => None,
         thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
             Ok(answer) => answer,
-            Err(_) => turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Deadline),
+            Err(_) => tally.apology(&turn, Ending::Deadline),
         }),
     };
     // Whatever was under way is dropped by now, and has told what it took.
@@ -221,12 +221,9 @@ fn spent_in_vain(parts: &TurnParts, turn: &Turn, effort: Effort) {
 /// The answer to a turn of which something may have been shown: an apology keeps that text and stands below it.
 #[must_use]
 pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> Answer {
-    // What nobody has shown yet will not be shown any more.
-    if slot.withdraw() {
-        return answer;
-    }
     let mut answer = answer;
-    answer.effort.drafted = true;
+    // What nobody has shown yet will not be shown any more.
+    answer.effort.drafted = slot.finish();
     if let (Outcome::Apologised(_), Some(shown)) = (&answer.outcome, slot.visible()) {
         let text = draft::cut_short(&shown, &answer.outgoing.text());
         answer.outgoing = turn.reply_with(&text);
@@ -344,14 +341,17 @@ impl Thinking<'_> {
                         Err(why) => Event::Failed(why),
                     };
                 }
-                Step::RunTools(planned) => event = Event::Ran(self.run_tools(planned).await),
+                Step::RunTools(planned) => {
+                    self.tell_status(notice::tools_at_work(turn.locale()));
+                    event = Event::Ran(self.run_tools(planned).await);
+                }
                 Step::Finish(Finished { reply, repairs }) => {
                     if repairs > 0 {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
                     return self.finish(&reply, history).await;
                 }
-                Step::GiveUp(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
+                Step::GiveUp(why) => return self.tally.apology(turn, why),
             }
         }
     }

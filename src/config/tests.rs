@@ -4,6 +4,7 @@ mod bad;
 mod complete;
 mod example;
 mod layering;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

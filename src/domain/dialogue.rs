@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub use self::asking::{Asked, Offered};
 use self::rounds::Round;
-use super::completion::{Completion, Finish, Item, Role};
+use super::completion::{Completion, Finish, Item, Role, ToolCall};
 use super::ending::{Ending, ModelErrorKind};
 use super::prompt::Transcript;
 use super::reply::{Invalid, MAX_CONTENT_BYTES, Reply, Schema, salvage};
@@ -120,7 +120,7 @@ impl Dialogue {
     pub fn next(&mut self, event: Event) -> Step {
         match (std::mem::replace(&mut self.stage, Stage::Over), event) {
             (stage @ (Stage::Asking | Stage::Closing), Event::Begin) => self.ask(stage),
-            (Stage::Asking, Event::Completed(completion, asked)) => self.completed(completion, &asked),
+            (Stage::Asking, Event::Completed(completion, asked)) => self.completed(&completion, &asked),
             (Stage::Closing, Event::Completed(completion, _)) => self.answered(&completion),
             (Stage::Running(round), Event::Ran(told)) => self.ran(round, told),
             (
@@ -152,13 +152,13 @@ impl Dialogue {
     }
 
     /// Takes in an answer of a model that may have been offered tools.
-    fn completed(&mut self, completion: Completion, asked: &Asked) -> Step {
+    fn completed(&mut self, completion: &Completion, asked: &Asked) -> Step {
         let over = completion.refusal.is_some() || completion.finish == Finish::Filtered;
         if over || asked.offered == Offered::Nothing || self.tools.is_none() {
-            return self.answered(&completion);
+            return self.answered(completion);
         }
         let read = self.read(&completion.content);
-        let calls = self.calls(&completion, asked, read.is_ok());
+        let calls = self.calls(completion, asked, read.is_ok());
         if !calls.is_empty()
             && let Some(tools) = &mut self.tools
         {
@@ -168,7 +168,7 @@ impl Dialogue {
             return Step::RunTools(planned);
         }
         match (&asked.offered, read) {
-            (Offered::Nothing | Offered::Beside { .. }, _) => self.answered(&completion),
+            (Offered::Nothing | Offered::Beside { .. }, _) => self.answered(completion),
             (Offered::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() => self.finish(reply),
             // Whatever it said is no answer in the form that is wanted, or it did not know all that was said.
             (Offered::Before { .. }, read) => {
@@ -180,7 +180,7 @@ impl Dialogue {
     }
 
     /// The calls in an answer: those of the wire, or those that the model wrote into its text. A text that is a reply is no call.
-    fn calls(&self, completion: &Completion, asked: &Asked, is_reply: bool) -> Vec<super::completion::ToolCall> {
+    fn calls(&self, completion: &Completion, asked: &Asked, is_reply: bool) -> Vec<ToolCall> {
         let Some(tools) = self.tools.as_ref().filter(|tools| tools.is_open()) else { return Vec::new() };
         if !completion.calls.is_empty() && asked.offered.is_native() {
             return completion.calls.clone();

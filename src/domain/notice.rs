@@ -23,6 +23,7 @@ struct Words {
     interrupted: &'static str,
     may_have_acted: &'static str,
     internal: &'static str,
+    tools_at_work: &'static str,
     busy: &'static str,
     lane_full: &'static str,
     lane_busy: &'static str,
@@ -169,6 +170,12 @@ pub const fn lane_busy(locale: Locale) -> &'static str {
     words(locale).lane_busy
 }
 
+/// Says that tools are at work on an answer.
+#[must_use]
+pub const fn tools_at_work(locale: Locale) -> &'static str {
+    words(locale).tools_at_work
+}
+
 /// Says that a restart cut an answer short.
 #[must_use]
 pub const fn interrupted(locale: Locale) -> &'static str {
@@ -213,6 +220,7 @@ mod tests {
                 busy(locale),
                 lane_full(locale),
                 lane_busy(locale),
+                tools_at_work(locale),
                 limit::wait(locale),
             ]);
         }

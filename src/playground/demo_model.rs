@@ -37,7 +37,7 @@ use super::programs;
 use wire::{Asked, Reply};
 
 /// The name of the only model.
-pub const MODEL: &str = "demo";
+pub const MODEL: &str = "staffai-demo";
 
 /// The largest request body, in bytes.
 const BODY_BYTES: usize = 4 * 1024 * 1024;

@@ -375,6 +375,33 @@ fn of_more_tools_than_a_row_takes_some_are_shown_and_the_rest_are_found() {
 }
 
 #[test]
+fn members_see_that_tools_are_at_work_until_the_answer_takes_its_place() {
+    story(async {
+        let world = world_of(TOGETHER, &[("STAFFAI_STREAMING__HOLD", "0")]).await;
+        world.model.does(|ask| match ask.results().len() {
+            0 => Act::calls(&[roll("a", "2d6")]),
+            _ => Act::SaysAfter(Duration::from_secs(1), "Eight.".to_owned()),
+        });
+        let said = world.says("Ada", "general", "@staffai roll");
+        // A draft leaves out the mark that it may go on behind.
+        assert_eq!(world.words_to(said).await, "One moment, I am using my tools for this");
+        world.until("the answer", || (world.answers(said)[0].content == "Eight.").then_some(())).await;
+        assert_eq!(world.spoken(said.channel).len(), 1, "in the very same message");
+        // Who only saw that may be asked for again: the next try is not one after text was shown.
+        world.model.does(|ask| match (ask.results().len(), ask.number % 2) {
+            (0, _) => Act::calls(&[roll("a", "2d6")]),
+            (_, 0) => Act::says("Eight again."),
+            _ => Act::Status(503),
+        });
+        let again = world.says("Ben", "general", "@staffai roll");
+        world
+            .until("the answer", || world.answers(again).iter().any(|m| m.content == "Eight again.").then_some(()))
+            .await;
+        assert_eq!(world.answers(again).len(), 1);
+    });
+}
+
+#[test]
 fn what_nobody_asked_for_is_offered_no_tools() {
     story(async {
         let chance = [("RESPONSE_CHANCE", "0.6"), ("RANDOM_RESPONSE_DELIVERY_CHANCE", "0.6")];

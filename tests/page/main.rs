@@ -196,7 +196,7 @@ fn the_board_shows_it(browser: &Browser) {
     browser.until("[...document.querySelectorAll('#board .bar')].every(bar => bar.querySelector('.model'))");
     browser.until("document.querySelector('#board .pill').textContent === 'ready'");
     browser.run("document.querySelector('#board .turn summary').click()");
-    browser.until("document.querySelector('#board .more-of-turn').innerText.includes('model demo')");
+    browser.until("document.querySelector('#board .more-of-turn').innerText.includes('model staffai-demo')");
     assert_eq!(
         browser.run("return [...document.querySelectorAll('.tile.fine dd')].map(one => one.innerText).join()"),
         "0,0"

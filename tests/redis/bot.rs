@@ -51,7 +51,7 @@ impl World {
             ("DISCORD_BOT_TOKEN", service.token()),
             ("DISCORD_API_URL", &service.api_url()),
             ("LITELLM_API_URL", &model.base_url()),
-            ("LITELLM_MODEL", "demo"),
+            ("LITELLM_MODEL", "staffai-demo"),
             ("RESPONSE_CHANCE", "0"),
             ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
             ("REDIS_URL", redis),

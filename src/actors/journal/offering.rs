@@ -117,8 +117,12 @@ impl Journal {
         let bound = turn.queue + turn.deadline + GRACE;
         let late = |entry: &&Entry| entry.answer().is_none() && entry.taken.elapsed() > bound;
         for id in oldest_first(state.open.values().filter(late)) {
-            let turn = &state.open[&id].turn;
-            let answer = turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Stalled);
+            let Entry { turn, acted, .. } = &state.open[&id];
+            let answer = if *acted {
+                may_have_acted(turn)
+            } else {
+                turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Stalled)
+            };
             self.answered(state, &id, answer);
         }
     }

@@ -64,6 +64,7 @@ pub enum OutboxMsg {
 }
 
 /// A turn that has text to show.
+#[derive(Clone)]
 pub struct Draft {
     /// Which turn.
     pub turn: TurnId,

@@ -116,13 +116,29 @@ impl Thinking<'_> {
         models.stream(row, request, heard).await
     }
 
+    /// Shows what is going on, where nobody reads along by events, until there is text to show.
+    pub(super) fn tell_status(&self, status: &str) {
+        if !self.turn.trigger.is_asked() || self.parts.events.streams(&self.turn.place.door) {
+            return;
+        }
+        self.slot.tell(status);
+        // An outbox that is down hears of the text that follows.
+        let _ = self.parts.outboxes.of(&self.turn.place.door).cast(OutboxMsg::Draft(self.draft()));
+    }
+
+    fn draft(&self) -> Draft {
+        let Self { turn, again, deadline: until, .. } = *self;
+        let (id, place, slot) = (turn.id.clone(), turn.place.clone(), self.slot.clone());
+        Draft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }
+    }
+
     /// Reads along, and writes what can be shown into the slot.
     fn reader(&self, flow: Flow) -> DeltaSink {
         if self.parts.events.streams(&self.turn.place.door) {
             return self.publisher(flow);
         }
         let (slot, outbox) = (self.slot.clone(), self.parts.outboxes.of(&self.turn.place.door).clone());
-        let (turn, again, until) = (self.turn.clone(), self.again, self.deadline);
+        let draft = self.draft();
         let reading: Mutex<(Growing, Option<Instant>)> = Mutex::default();
         Arc::new(move |delta: Delta<'_>| {
             flow.add(delta.chars());
@@ -131,11 +147,8 @@ impl Thinking<'_> {
             let changed = growing.push(more, &slot);
             if changed.is_some() && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
                 *announced = Some(Instant::now());
-                let (id, place) = (turn.id.clone(), turn.place.clone());
-                let draft =
-                    Draft { turn: id, place, reply_to: Some(turn.id.trigger()), slot: slot.clone(), again, until };
                 // An outbox that is down hears of it the next time.
-                let _ = outbox.cast(OutboxMsg::Draft(draft));
+                let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
             }
         })
     }

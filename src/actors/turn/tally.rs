@@ -1,25 +1,50 @@
 //! What a turn has spent so far. It survives the future that the turn's deadline drops, and the task that panics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::domain::completion::Usage;
+use crate::domain::ending::Ending;
 use crate::domain::ids;
 use crate::domain::ledger;
 use crate::domain::model::Row;
-use crate::domain::turn::Effort;
+use crate::domain::notice::{self, Apology};
+use crate::domain::turn::{Answer, Effort, Turn};
 
 /// The effort of one turn. Clones are the same one.
 #[derive(Clone, Default)]
-pub struct Tally(Arc<Mutex<Effort>>);
+pub struct Tally(Arc<Spent>);
+
+#[derive(Default)]
+struct Spent {
+    effort: Mutex<Effort>,
+    acted: AtomicBool,
+}
 
 impl Tally {
+    /// It is on record that the turn acts: a tool that changes something may run.
+    pub(super) fn acts(&self) {
+        self.0.acted.store(true, Ordering::Relaxed);
+    }
+
+    /// The same is known.
+    pub(super) fn has_acted(&self) -> bool {
+        self.0.acted.load(Ordering::Relaxed)
+    }
+
+    /// The apology for a turn that ends like this. Whoever would ask again learns that it may have happened already.
+    #[must_use]
+    pub fn apology(&self, turn: &Turn, why: Ending) -> Answer {
+        let apology = if self.has_acted() { Apology::MayHaveActed } else { Apology::of(why) };
+        turn.apology(notice::apology(apology, turn.locale()), why)
+    }
+
     /// A call to this row gave a completion.
     pub(super) fn completed(&self, row: &Row, usage: Usage, took: Duration) {
-        let effort = &mut *self.0.lock();
+        let effort = &mut *self.0.effort.lock();
         add(effort, row, usage);
         effort.model = Some(row.key.clone());
         effort.waited_ms += ids::millis(took);
@@ -27,18 +52,18 @@ impl Tally {
 
     /// The turn waited so long for tools.
     pub(super) fn waited(&self, took: Duration) {
-        self.0.lock().waited_ms += ids::millis(took);
+        self.0.effort.lock().waited_ms += ids::millis(took);
     }
 
     /// A call to this row ended without one, after so much had been streamed.
     pub(super) fn cut_off(&self, row: &Row, at_least: Usage) {
-        add(&mut self.0.lock(), row, at_least);
+        add(&mut self.0.effort.lock(), row, at_least);
     }
 
     /// What was spent by now.
     #[must_use]
     pub fn effort(&self) -> Effort {
-        self.0.lock().clone()
+        self.0.effort.lock().clone()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
@@ -38,7 +38,6 @@ pub(super) struct Tools {
     set: Arc<Toolset>,
     access: Arc<Access>,
     calls: AtomicUsize,
-    acted: AtomicBool,
 }
 
 impl Tools {
@@ -47,7 +46,6 @@ impl Tools {
             set: parts.toolbox.now(),
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules))),
             calls: AtomicUsize::new(0),
-            acted: AtomicBool::new(false),
         }
     }
 }
@@ -148,12 +146,14 @@ impl Thinking<'_> {
     /// A turn that is taken up again after a crash must not do a second time what it did: before the first call that changes
     /// something it is on record that the turn acts.
     async fn may_act(&self, effect: Effect) -> bool {
-        if effect == Effect::Reads || self.tools.acted.load(Ordering::Relaxed) {
+        if effect == Effect::Reads || self.tally.has_acted() {
             return true;
         }
         let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
         let recorded = matches!(self.parts.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
-        self.tools.acted.store(recorded, Ordering::Relaxed);
+        if recorded {
+            self.tally.acts();
+        }
         recorded
     }
 

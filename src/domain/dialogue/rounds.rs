@@ -22,10 +22,10 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub fn new(completion: Completion, calls: Vec<ToolCall>, asked: &Asked) -> Self {
+    pub fn new(completion: &Completion, calls: Vec<ToolCall>, asked: &Asked) -> Self {
         let native = asked.offered.is_native() && !completion.calls.is_empty();
         let row = native.then(|| asked.row.clone());
-        Self { row, echo: Item::echo(&completion), calls, results: Vec::new() }
+        Self { row, echo: Item::echo(completion), calls, results: Vec::new() }
     }
 
     /// Adds the round to what a row is shown: as it came where the same row made the calls and takes them, in words elsewhere.
@@ -46,13 +46,13 @@ impl Round {
 
     /// Leaves out the later half of its long results; false when it has none.
     pub fn shorten(&mut self) -> bool {
-        let long = self.results.iter_mut().filter(|result| result.len() > SHORT_BYTES);
-        long.map(|result| {
+        let mut cut = false;
+        for result in self.results.iter_mut().filter(|result| result.len() > SHORT_BYTES) {
             result.truncate(result.floor_char_boundary(result.len() / 2));
             result.push_str(SHORTENED);
-        })
-        .count()
-            > 0
+            cut = true;
+        }
+        cut
     }
 }
 

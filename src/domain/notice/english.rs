@@ -14,6 +14,7 @@ pub(super) const WORDS: Words = Words {
     interrupted: "Sorry, I was interrupted while I worked on your message; please ask me again.",
     may_have_acted: "Sorry, I was interrupted; what you asked me to do may have happened, so please look before you ask again.",
     internal: "Sorry, something went wrong on my side; please ask me again.",
+    tools_at_work: "One moment, I am using my tools for this.",
     busy: "Sorry, too many people are asking me things right now; please try again in a minute.",
     lane_full: "I am still working on your earlier messages; please wait for those answers first.",
     lane_busy: "I am still working on your last message; please ask again when I have answered it.",

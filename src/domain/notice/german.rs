@@ -14,6 +14,7 @@ pub(super) const WORDS: Words = Words {
     interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
     may_have_acted: "Entschuldige, ich wurde unterbrochen; was ich tun sollte, kann geschehen sein: Sieh bitte erst nach.",
     internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",
+    tools_at_work: "Einen Moment, ich benutze dafür meine Werkzeuge.",
     busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",
     lane_full: "Ich arbeite noch an deinen früheren Nachrichten; warte bitte erst auf diese Antworten.",
     lane_busy: "Ich arbeite noch an deiner letzten Nachricht; frag bitte wieder, wenn ich sie beantwortet habe.",

@@ -14,6 +14,7 @@ pub(super) const WORDS: Words = Words {
     interrupted: "Lo siento, me interrumpieron mientras preparaba tu respuesta; pregúntame de nuevo.",
     may_have_acted: "Lo siento, me interrumpieron; lo que pediste puede estar hecho: compruébalo antes de volver a pedirlo.",
     internal: "Lo siento, algo ha fallado por mi parte; pregúntame de nuevo.",
+    tools_at_work: "Un momento, estoy usando mis herramientas para esto.",
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo; inténtalo de nuevo en un minuto.",
     lane_full: "Todavía estoy con tus mensajes anteriores; espera primero a esas respuestas.",
     lane_busy: "Todavía estoy con tu último mensaje; pregunta de nuevo cuando lo haya respondido.",

@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_forbids_cannot_be_hidden_behind_many_texts() {
         let deny = || vec![rule("payroll", Verdict::Deny)];
-        let many: Vec<String> = (0..RESOURCES_MAX + 1).map(|number| number.to_string()).collect();
+        let many: Vec<String> = (0..=RESOURCES_MAX).map(|number| number.to_string()).collect();
         assert_eq!(decided(deny(), &json!({"tables": many})), Verdict::Deny);
         assert_eq!(decided(deny(), &json!({"tables": many[..RESOURCES_MAX]})), Verdict::Auto);
     }

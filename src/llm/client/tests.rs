@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::*;
-use crate::domain::completion::{AnswerForm, Finish, Item, Role, Usage};
+use crate::domain::completion::{AnswerForm, Finish, Item, Role, ToolSpec, Usage, WrittenJson};
 use crate::llm::http::{ANSWER_BYTES, BLANK_RUN};
 use crate::llm::registry::{self, DefaultRow};
 use crate::ports::Delta;
@@ -581,6 +581,37 @@ async fn what_a_provider_refuses_and_we_can_do_without_is_left_out_for_a_while()
         let fresh = warm(format!("http://{address}"));
         assert_eq!(fresh.complete("m", &formed).await.unwrap().content, "hello", "{words}");
         assert_eq!(fresh.exact().complete("m", &formed).await.is_err(), part != "stream", "{words}");
+    }
+}
+
+#[tokio::test]
+async fn that_tools_are_refused_is_told_at_once_and_remembered_for_a_while() {
+    for (status, words, refused) in [
+        (400, "registry.ollama.ai/library/m does not support tools", true),
+        (400, "\"auto\" tool choice requires --enable-auto-tool-choice", true),
+        (404, "No endpoints found that support tool use", true),
+        (400, "the moon is full", false),
+    ] {
+        let handler = move || async move {
+            (StatusCode::from_u16(status).unwrap(), json!({"error": {"message": words}}).to_string())
+        };
+        let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
+        let client = client("m", format!("http://{address}"), LONG);
+        assert!(client.takes_tools("m"));
+        let tool = ToolSpec {
+            name: "roll".into(),
+            description: "Rolls.".into(),
+            parameters: WrittenJson::new(&json!({"type": "object"})),
+        };
+        let plain = client.complete("m", &request()).await.unwrap_err();
+        assert!(plain.kind != ModelErrorKind::ToolsRefused && client.takes_tools("m"), "none were sent: {words}");
+        let offering = Request { tools: vec![Arc::new(tool)], ..request() };
+        let error = client.complete("m", &offering).await.unwrap_err();
+        assert_eq!(
+            (error.kind == ModelErrorKind::ToolsRefused, !client.takes_tools("m")),
+            (refused, refused),
+            "{words}"
+        );
     }
 }
 

@@ -46,7 +46,7 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
     };
     if last.role == "tool" {
-        let result = quote(&last.text);
+        let result = quote(unmarked(&last.text));
         return text(format!("The tool answered: {result} (I am only the demo model, but that result is real.)"));
     }
     // Status lines are asked for with instructions that name the activity.
@@ -85,6 +85,12 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         return text(PLAYGROUND);
     }
     show(&has).unwrap_or_else(|| text(heard.small_talk(now, &has)))
+}
+
+/// What a tool gave, without the marks that the bot puts around it.
+fn unmarked(result: &str) -> &str {
+    let inside = result.strip_prefix("<tool_result").and_then(|rest| rest.split_once(">\n"));
+    inside.and_then(|(_, rest)| rest.rsplit_once("\n</tool_result>")).map_or(result, |(inside, _)| inside)
 }
 
 /// Things it can show, so that every kind of message can be looked at.

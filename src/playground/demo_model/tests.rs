@@ -150,7 +150,7 @@ async fn a_tool_is_called_when_it_is_on_offer_and_its_result_is_told() {
     assert_eq!(call["function"], json!({"name": "roll_dice", "arguments": "{\"dice\":\"2d6\"}"}));
     let messages = body["messages"].as_array_mut().expect("a list");
     messages.push(choice["message"].clone());
-    messages.push(json!({"role": "tool", "tool_call_id": call["id"], "content": "2d6: 3 + 4 = 7"}));
+    messages.push(json!({"role": "tool", "tool_call_id": call["id"], "content": "<tool_result tool=\"roll_dice\">\n2d6: 3 + 4 = 7\n</tool_result>"}));
     let (_, answer) = ask(&model, &body).await;
     assert!(answer["choices"][0]["message"]["content"].as_str().expect("text").contains("3 + 4 = 7"));
     let (_, answer) = ask(&model, &json!({"messages": [{"role": "user", "content": "roll 2d6"}]})).await;

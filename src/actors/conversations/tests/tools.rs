@@ -20,6 +20,7 @@ use crate::ports::{ProgressSink, ToolServer};
 /// A source with a tool for each way to behave; each takes a number.
 #[derive(Default)]
 struct Bench {
+    info: ServerInfo,
     called: Mutex<Vec<String>>,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
@@ -30,7 +31,7 @@ const NAMES: [&str; 5] = ["reads", "changes", "hangs", "panics", "fails"];
 #[async_trait]
 impl ToolServer for Bench {
     fn info(&self) -> &ServerInfo {
-        unimplemented!("nobody asks")
+        &self.info
     }
 
     async fn list(&self) -> Result<Listing, CallError> {
@@ -208,4 +209,20 @@ async fn arguments_are_logged_as_a_hash() {
     assert_eq!(lines.len(), 1);
     assert!(!lines[0].to_string().contains("7777"), "{lines:?}");
     assert_eq!(log.column("tool.called", "args_sha256")[0].len(), 64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_ends_a_turn_that_acted_its_member_learns_that_it_may_have_happened() {
+    for fails in [Say::Fail(ModelErrorKind::Refused), Say::Panic, Say::Flows("")] {
+        let mut world = world(&[]).await;
+        let bench = bench(&world);
+        calls(&world, &[("changes", 1)]);
+        world.models.say(fails);
+        world.offer(turn("10", "7", "42"));
+        wish(&mut world).await.1.send(true).unwrap();
+        let (_, outcome, text) = world.answer().await;
+        assert!(matches!(outcome, Outcome::Apologised(_)), "{outcome:?}");
+        assert_eq!(text, notice::apology(Apology::MayHaveActed, Locale::English));
+        assert_eq!(bench.called.lock().len(), 1);
+    }
 }

@@ -1,7 +1,6 @@
 //! The paths of a dialogue that is offered tools.
 
 use super::*;
-use crate::domain::completion::ToolCall;
 use crate::domain::model::ToolMode;
 use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Offer};

@@ -1,0 +1,68 @@
+//! What `[tools]` says of limits and rules.
+
+use std::time::Duration;
+
+use super::*;
+use crate::domain::tool::ToolKind;
+use crate::domain::tool::limits::Rate;
+use crate::domain::tool::rights::{Operation, Verdict};
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
+    let limits = good(&[], &[]).settings.tools.call_limits();
+    let kinds = [
+        (ToolKind::Llm, 3, 20),
+        (ToolKind::Search, 5, 10),
+        (ToolKind::Extract, 5, 30),
+        (ToolKind::Drive, 10, 60),
+        (ToolKind::Db, 20, 60),
+    ];
+    for (kind, calls, window) in kinds {
+        assert_eq!(limits.kinds[&kind], Rate { calls, window: secs(window) }, "{kind:?}");
+    }
+    assert_eq!((limits.kinds.len(), limits.auto_disable.as_slice()), (5, &[ToolKind::Llm][..]));
+    assert!(limits.tools.is_empty() && limits.cooldown.is_empty());
+    let others = [("STAFFAI_TOOLS__LIMITS", "search 1/1m, fm__* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "fm__play 1h30m")];
+    let limits = good(&others, &[("staffai.toml", "[tools]\nauto_disable = []")]).settings.tools.call_limits();
+    assert_eq!(limits.kinds[&ToolKind::Search], Rate { calls: 1, window: secs(60) });
+    assert_eq!(limits.tools, [("fm__*".to_owned(), Rate { calls: 2, window: secs(30) })]);
+    assert_eq!(limits.cooldown, [("fm__play".to_owned(), secs(5_400))]);
+    assert!(limits.auto_disable.is_empty());
+}
+
+#[test]
+fn what_must_be_confirmed_is_asked_about_whatever_the_rules_allow() {
+    let toml = r#"
+        [tools]
+        requires_confirmation = ["fm__delete*"]
+        [[tools.rules]]
+        tools = "fm__*"
+        operation = "write"
+        verdict = "auto"
+    "#;
+    let table = good(&[], &[("staffai.toml", toml)]).settings.tools.table();
+    let rows: Vec<_> = table.iter().map(|rule| (rule.tools.as_str(), rule.operation, rule.verdict)).collect();
+    assert_eq!(rows, [("fm__delete*", None, Verdict::Ask), ("fm__*", Some(Operation::Write), Verdict::Auto)]);
+}
+
+#[test]
+fn each_mistake_names_its_place_and_the_fix() {
+    for (name, value, fix) in [
+        ("STAFFAI_TOOLS__LIMITS", "llm three", "then calls/time, such as `llm 3/20s`"),
+        ("STAFFAI_TOOLS__LIMITS", "llm 0/20s", "then calls/time, such as `llm 3/20s`"),
+        ("STAFFAI_TOOLS__LIMITS", "llm 3/soon", "then calls/time, such as `llm 3/20s`"),
+        ("STAFFAI_TOOLS__COOLDOWN", "fm__*", "a pattern of tool names, then a time, such as `fm__* 10s`"),
+        ("STAFFAI_TOOLS__AUTO_DISABLE", "everything", "search, extract, db, drive, llm or other"),
+        ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", operation = "delete", verdict = "deny"}]"#, "read or write"),
+        ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "auto, ask or deny"),
+    ] {
+        let problems = bad(&[(name, value)], &[]);
+        assert_eq!(problems.len(), 1, "{value}: {problems:?}");
+        let told = &problems[0];
+        assert!(told.contains(name) && told.contains(fix), "{told}");
+    }
+}
