@@ -225,7 +225,9 @@ impl Actor for Commands {
             }
             CommandsEvent::Noted(wishes) => {
                 let due = Instant::now() + Wished::holds_for(&self.parts.live.now());
-                wishes.into_iter().for_each(|wished| state.cleanings.add(wished, due));
+                for wished in wishes {
+                    state.cleanings.add(wished, due);
+                }
             }
             CommandsEvent::Clean => {
                 let (due, parts) = (state.cleanings.due(), Arc::clone(&self.parts));

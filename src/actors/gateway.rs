@@ -133,7 +133,7 @@ impl Actor for Gateway {
 
     /// Given up, it is dropped, which returns the receipt: who handed the event on stops after some tries.
     fn subject(GatewayMsg::Received(incoming, ..): &GatewayMsg) -> Option<Subject> {
-        incoming.subject().map(|message| Subject::of(message))
+        incoming.subject().map(Subject::of)
     }
 
     async fn event(

@@ -247,7 +247,7 @@ impl Journal {
             JournalMsg::Accept(accepted) => self.accept(ctx, state, *accepted),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
-            JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, reason),
+            JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
             JournalMsg::Cancel(id) => self.withdraw(state, &id, Dropped::TriggerDeleted),
             JournalMsg::Dropped(id, why) => drop(self.drop_turn(state, &id, why)),
             JournalMsg::Forget(person, cut, reply) => {

@@ -54,12 +54,15 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 /// How long a session may take to end in order; then its process is killed.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
+/// A server that is connected, and its first list.
+type Connected = (Arc<dyn ToolServer>, Listing);
+
 /// What its timers and its tasks tell it. Each names the attempt that it belongs to: what an earlier one tells is ignored.
 pub enum McpEvent {
     /// Time to connect.
     Connect(Attempt),
     /// A task: connected, with the first list, or why not.
-    Connected(Attempt, Result<Box<(Arc<dyn ToolServer>, Listing)>, String>),
+    Connected(Attempt, Result<Box<Connected>, String>),
     /// A task: the connection is lost.
     Lost(Attempt, String),
     /// A task: the list may have changed.

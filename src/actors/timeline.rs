@@ -206,7 +206,7 @@ impl Timeline {
             used: used(*max, permits),
             max: *max as u64,
         });
-        Turns { accepted, turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
+        Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
     }
 
     fn with(&self, turn: &TurnId, change: impl FnOnce(&mut Line, Instant)) {

@@ -15,10 +15,13 @@ pub const CALLS_AT_ONCE: usize = 64;
 /// The most tools whose use is remembered.
 const USED_MAX: usize = 128;
 
+/// How often tools were called lately, by their names.
+type Used = Arc<[(Arc<str>, u32)]>;
+
 /// The calls of late.
 pub struct ToolUse {
     calls: Mutex<Calls>,
-    used: RwLock<Arc<[(Arc<str>, u32)]>>,
+    used: RwLock<Used>,
     permits: Semaphore,
 }
 
@@ -42,7 +45,9 @@ impl ToolUse {
             None => {
                 if counts.len() == USED_MAX {
                     // What is used now and then gives way to what is new.
-                    counts.iter_mut().for_each(|(_, times)| *times /= 2);
+                    for (_, times) in &mut counts {
+                        *times /= 2;
+                    }
                     counts.retain(|(_, times)| *times > 0);
                     counts.truncate(USED_MAX - 1);
                 }
@@ -55,7 +60,7 @@ impl ToolUse {
 
     /// How often tools were called lately, by their names.
     #[must_use]
-    pub fn used(&self) -> Arc<[(Arc<str>, u32)]> {
+    pub fn used(&self) -> Used {
         Arc::clone(&self.used.read())
     }
 

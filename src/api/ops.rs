@@ -94,7 +94,7 @@ async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRe
         return (StatusCode::BAD_REQUEST, Json(json!({"error": "limit is a number"}))).into_response();
     };
     let mut turns: Turns = pages.vitals.turns();
-    turns.turns.truncate(wanted.limit.unwrap_or(usize::MAX));
+    turns.newest.truncate(wanted.limit.unwrap_or(usize::MAX));
     Json(turns).into_response()
 }
 

@@ -75,7 +75,7 @@ impl Vitals for Known {
             ended_ms: None,
             steps: Vec::new(),
         };
-        Turns { accepted: 2, turns: vec![turn(2), turn(1)], spent: Vec::new(), today: None, limits: Vec::new() }
+        Turns { accepted: 2, newest: vec![turn(2), turn(1)], spent: Vec::new(), today: None, limits: Vec::new() }
     }
 }
 

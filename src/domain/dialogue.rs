@@ -148,7 +148,8 @@ impl Dialogue {
         if self.repairs > 0 {
             return false;
         }
-        self.transcript.shorten() || self.rounds.iter_mut().fold(false, |cut, round| round.shorten() || cut)
+        self.transcript.shorten()
+            || self.rounds.iter_mut().filter_map(|round| round.shorten().then_some(())).count() > 0
     }
 
     /// Takes in an answer of a model that may have been offered tools.

@@ -131,7 +131,8 @@ pub struct Turns {
     /// Turns accepted since the start of the process.
     pub accepted: u64,
     /// The newest of them, the newest first.
-    pub turns: Vec<TurnTimes>,
+    #[serde(rename = "turns")]
+    pub newest: Vec<TurnTimes>,
     /// What was spent since the start of the process, by model row.
     pub spent: Vec<Spend>,
     /// What the usage ledger says of today; none until it was read.

@@ -26,7 +26,7 @@ fn lines(style: Style, filter: &str, secrets: &[&str], act: impl FnOnce()) -> Ve
     let sink = written.clone();
     let secrets: Vec<SecretString> = secrets.iter().map(|secret| SecretString::from(*secret)).collect();
     let layer = LineLayer::new(style, Redaction::from(secrets), Arc::new(Noon), move |line, _| {
-        sink.lock().push(line.to_owned())
+        sink.lock().push(line.to_owned());
     });
     let subscriber = tracing_subscriber::registry().with(targets(filter).unwrap()).with(layer);
     tracing::subscriber::with_default(subscriber, act);

@@ -68,9 +68,9 @@ impl Journal {
     }
 
     /// The answer will never be posted. One that no outbox bears gives way to an apology.
-    pub(super) fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: Unposted) {
+    pub(super) fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &Unposted) {
         if let Some(entry) = state.open.get_mut(id)
-            && reason == Unposted::Poison
+            && *reason == Unposted::Poison
             && entry.turn.trigger.is_asked()
             && let Some(Answer { outcome: Outcome::Replied, effort, .. }) = entry.answer()
         {

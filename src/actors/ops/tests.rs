@@ -45,7 +45,7 @@ impl Vitals for Signs {
     fn turns(&self) -> Turns {
         let spend = Spend { model: "fast".to_owned(), dollars: Some(0.25), ..Spend::default() };
         let limit = Limit { name: "open turns".to_owned(), used: 3, max: 2000 };
-        Turns { accepted: 0, turns: Vec::new(), spent: vec![spend], today: None, limits: vec![limit] }
+        Turns { accepted: 0, newest: Vec::new(), spent: vec![spend], today: None, limits: vec![limit] }
     }
 
     fn memory(&self) -> Option<u64> {

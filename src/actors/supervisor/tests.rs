@@ -85,15 +85,14 @@ impl Actor for Worker {
     async fn handle(&self, ctx: &mut ActorContext<Self>, message: Do, lives: &mut usize) -> Result<(), Crash> {
         match message {
             Do::Panic(text) => panic!("{text}"),
-            Do::Fail(text) => return Err(text.into()),
+            Do::Fail(text) | Do::Poison(text) => return Err(text.into()),
             Do::Hang => std::future::pending().await,
             Do::Own(text) => drop(ctx.events().send(Happened::Breaks(Origin::Own, text))),
             Do::Outside(text) => drop(ctx.events().send(Happened::Breaks(Origin::Outside(None), text))),
-            Do::Poison(text) => return Err(text.into()),
             Do::Leave => ctx.stop_self(),
             Do::Lives(reply) => drop(reply.send(*lives)),
             Do::Task(text) => {
-                ctx.task(async move { panic!("{text}") }, |panic| Happened::Noted(format!("task: {panic}")))
+                ctx.task(async move { panic!("{text}") }, |panic| Happened::Noted(format!("task: {panic}")));
             }
             Do::Later(delay) => ctx.after(delay, Happened::Noted("later".to_owned())),
             Do::Forever(held) => ctx.background(async move {

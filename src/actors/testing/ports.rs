@@ -660,6 +660,6 @@ impl Vitals for NoVitals {
     }
 
     fn turns(&self) -> Turns {
-        Turns { accepted: 0, turns: Vec::new(), spent: Vec::new(), today: None, limits: Vec::new() }
+        Turns { accepted: 0, newest: Vec::new(), spent: Vec::new(), today: None, limits: Vec::new() }
     }
 }

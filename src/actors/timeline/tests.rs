@@ -59,7 +59,7 @@ async fn each_step_of_a_turn_has_its_moment() {
     let visible = Instant::now();
     pass(30).await;
 
-    let open = timeline.turns(Timestamp(10_000)).turns.remove(0);
+    let open = timeline.turns(Timestamp(10_000)).newest.remove(0);
     assert_eq!((open.outcome.as_str(), open.ended_ms, open.age_ms, open.at), ("open", None, 365, Timestamp(9_635)));
 
     timeline.posted(&turn.id, &Outcome::Replied, visible);
@@ -67,7 +67,7 @@ async fn each_step_of_a_turn_has_its_moment() {
     timeline.closed(&turn.id, "failed", "what is over stays as it was");
 
     let shown = timeline.turns(Timestamp(10_000));
-    let line = &shown.turns[0];
+    let line = &shown.newest[0];
     assert_eq!((line.number, line.trigger.as_str(), line.outcome.as_str()), (1, "mention", "replied"));
     assert_eq!(
         (line.started_ms, line.answered_ms, line.visible_ms, line.ended_ms),
@@ -91,18 +91,18 @@ async fn only_the_newest_turns_are_remembered_and_each_keeps_its_number() {
     timeline.started(&turn(60).id);
     timeline.closed(&turn(TURNS + 49).id, "cancelled", "trigger deleted");
     let shown = timeline.turns(Timestamp(0));
-    assert_eq!((shown.accepted, shown.turns.len()), (250, TURNS));
-    let numbers: Vec<u64> = shown.turns.iter().map(|turn| turn.number).collect();
+    assert_eq!((shown.accepted, shown.newest.len()), (250, TURNS));
+    let numbers: Vec<u64> = shown.newest.iter().map(|turn| turn.number).collect();
     assert_eq!(numbers, (51..=250).rev().collect::<Vec<_>>());
-    assert_eq!(shown.turns[0].outcome, "cancelled");
+    assert_eq!(shown.newest[0].outcome, "cancelled");
     let started: Vec<u64> =
-        shown.turns.iter().filter(|turn| turn.started_ms.is_some()).map(|turn| turn.number).collect();
+        shown.newest.iter().filter(|turn| turn.started_ms.is_some()).map(|turn| turn.number).collect();
     assert_eq!(started, [61]);
     let many = &turn(100);
     for _ in 0..STEPS + 5 {
         timeline.asked(&many.id, "tool", "clock");
     }
-    let longest = timeline.turns(Timestamp(0)).turns.iter().map(|turn| turn.steps.len()).max();
+    let longest = timeline.turns(Timestamp(0)).newest.iter().map(|turn| turn.steps.len()).max();
     assert_eq!(longest, Some(STEPS));
 }
 

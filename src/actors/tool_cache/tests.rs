@@ -159,6 +159,7 @@ async fn names_that_cannot_be_told_apart_are_refused_with_a_line() {
     assert_eq!(log.column("tool.refused", "tool").len(), 1, "once");
 }
 
+#[expect(clippy::used_underscore_binding, reason = "the new tree takes the place of the one that is held")]
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_crashed_asks_for_the_servers_again_and_the_tools_stay() {
     let store = store();

@@ -149,7 +149,9 @@ fn replay(database: &Database, path: &Path) -> Result<Wal, redb::Error> {
         transaction.commit()?;
     } else if !records.is_empty() {
         let mut memtable = Memtable::default();
-        records.into_iter().for_each(|record| memtable.take(record));
+        for record in records {
+            memtable.take(record);
+        }
         tables::take(database, &memtable)?;
     }
     Ok(wal)

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     fn record(sequence: u64, keys: &[&str]) -> Record {
-        let ticket = (sequence % 2 == 0).then(|| Ticket { writer: "w".into(), number: sequence });
+        let ticket = sequence.is_multiple_of(2).then(|| Ticket { writer: "w".into(), number: sequence });
         let row = |(index, key): (usize, &&str)| {
             let text = (index != 1).then(|| format!("{key} \u{fc} {sequence}"));
             ((*key).to_owned(), Row { end: sequence * 10, text })

@@ -25,7 +25,7 @@ pub(super) fn constant(name: &str) -> Result<Number, String> {
 pub(super) fn call(name: &str, arguments: &[Number]) -> Result<Number, String> {
     match (name, arguments) {
         ("abs", [one]) => Ok(one.abs()),
-        ("round", [one]) => round(one),
+        ("round", [one]) => Ok(round(one)),
         ("round", [one, places]) => places_of(one, places),
         ("min", [first, rest @ ..]) => Ok(chosen(first, rest, Number::is_less)),
         ("max", [first, rest @ ..]) => Ok(chosen(first, rest, |one, best| best.is_less(one))),
@@ -77,11 +77,11 @@ fn logarithm(one: &Number, of: fn(f64) -> f64, of_two: f64) -> Result<Number, St
 }
 
 /// The nearest integer; halves go to the even one, as in Python.
-fn round(one: &Number) -> Result<Number, String> {
+fn round(one: &Number) -> Number {
     match one {
-        Number::Int(_) => Ok(one.clone()),
+        Number::Int(_) => one.clone(),
         // An integer, as in Python, so that what is made of it is exact.
-        Number::Float(float) => Ok(Number::Int(BigInt::from_f64(float.round_ties_even()).unwrap_or_default())),
+        Number::Float(float) => Number::Int(BigInt::from_f64(float.round_ties_even()).unwrap_or_default()),
     }
 }
 

@@ -138,9 +138,9 @@ fn quotient(left: &BigInt, right: &BigInt) -> f64 {
     let shift = 66 - (bits(left) - bits(right));
     let (mut over, mut under) = (left.abs(), right.abs());
     if shift > 0 {
-        over <<= shift
+        over <<= shift;
     } else {
-        under <<= -shift
+        under <<= -shift;
     }
     let (mut digits, rest) = over.div_rem(&under);
     if !rest.is_zero() {
