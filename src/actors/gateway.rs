@@ -200,6 +200,10 @@ impl Gateway {
             return decision;
         };
         let exempt = turn.roles.iter().any(|role| *role == restriction.role || rules.super_roles.contains(role));
+        if let Some(member) = self.restricted.stayed(posted).filter(|_| !exempt) {
+            // A sweeper that is down hears of it with their next message.
+            let _ = self.sweeper.cast(SweeperMsg::Lifted(member));
+        }
         let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
         // A sweeper that is down hears of it with their next message.
         let _ = self.sweeper.cast(SweeperMsg::CameBack(member));

@@ -2,12 +2,16 @@
 //! has lost the role, but not the record.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 
 use crate::domain::ids::Timestamp;
 use crate::domain::incoming::Posted;
 use crate::domain::restriction::Member;
+
+/// How long after a role was given messages may still come that were written without it.
+const SEEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// The members with a record, each with the moment since which they are restricted.
 #[derive(Default)]
@@ -27,6 +31,16 @@ impl Restricted {
     /// A restriction ended.
     pub(crate) fn end(&self, member: &Member) {
         self.0.write().remove(member);
+    }
+
+    /// The member who wrote this, if they have a record, never left since it was made, and it is long enough ago for their role to
+    /// be seen.
+    pub(crate) fn stayed(&self, posted: &Posted) -> Option<Member> {
+        let known = self.0.read();
+        let joined = posted.author.joined.filter(|_| !known.is_empty())?;
+        let member = Member { guild: posted.guild.clone()?, person: posted.author.person.clone() };
+        let stayed = |since: &Timestamp| joined <= *since && posted.at.since(*since) > SEEN_WITHIN;
+        known.get(&member).is_some_and(stayed).then_some(member)
     }
 
     /// The member who wrote this, if they are restricted and joined again since then.

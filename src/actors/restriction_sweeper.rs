@@ -11,6 +11,7 @@
 //! is refused, because we lack the right or the role is gone, is kept and tried again at the next look at the records.
 
 mod actions;
+mod endless;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -64,6 +65,7 @@ pub struct Records {
     restricted: HashMap<Member, Timestamp>,
     restricting: HashSet<Member>,
     told: HashMap<Member, Timestamp>,
+    endless: HashMap<Member, Timestamp>,
 }
 
 /// What its timer and its tasks tell it.
@@ -95,6 +97,8 @@ pub struct SweeperState {
     book: Restrictions,
     /// Who was told, and until when that counts.
     told: HashMap<Member, Timestamp>,
+    /// Who is restricted without an end, since when.
+    endless: HashMap<Member, Timestamp>,
     /// Messages that came before the records were read; none afterwards.
     early: Option<Vec<Turn>>,
     /// When the records were last read; none while that goes on.
@@ -114,6 +118,7 @@ impl Actor for RestrictionSweeper {
         let mut state = SweeperState {
             book: Restrictions::default(),
             told: HashMap::new(),
+            endless: HashMap::new(),
             early: Some(Vec::new()),
             read_at: None,
             reading: false,
@@ -142,10 +147,13 @@ impl Actor for RestrictionSweeper {
                 None => self.spoke(state, &turn),
             },
             SweeperMsg::CameBack(member) => {
-                if state.book.came_back(&member, self.clock.now()) {
+                let now = self.clock.now();
+                let lasts = state.endless.contains_key(&member);
+                if state.book.came_back(&member, now) || (lasts && state.book.begins_again(&member, now)) {
                     self.act(ctx, state);
                 }
             }
+            SweeperMsg::Lifted(member) => self.lifted(state, &member),
         }
         Ok(())
     }
@@ -201,7 +209,8 @@ impl RestrictionSweeper {
         state.reading = false;
         state.read_at = Some(Instant::now());
         if let Some(records) = records {
-            let Records { begun, complete, restricted, restricting, told } = *records;
+            let Records { begun, complete, restricted, restricting, told, endless } = *records;
+            endless::take_over(&mut state.endless, endless, begun, complete);
             state.book.take_over(&restricted, &restricting, begun, complete);
             if state.early.is_some() {
                 state.told.extend(told.into_iter().take(TOLD_MAX));
@@ -209,7 +218,8 @@ impl RestrictionSweeper {
         }
         let duration = self.live.now().settings.restriction.duration;
         let since = state.book.since(duration).map(|(member, since)| (member.clone(), since));
-        self.restricted.replace(since.collect());
+        let lasting = state.endless.iter().map(|(member, since)| (member.clone(), *since));
+        self.restricted.replace(lasting.chain(since).collect());
         let now = self.clock.now();
         state.told.retain(|_, until| *until > now);
         for turn in state.early.take().unwrap_or_default() {
@@ -308,7 +318,7 @@ impl RestrictionSweeper {
                     until = until.map(|until| until.0 / 1000), "a member is restricted"
                 );
                 if until.is_none() {
-                    self.restricted.end(member);
+                    self.lasts(state, member);
                 }
                 if !again {
                     self.report(state, member, notice::added(member, name.as_deref(), until));
@@ -316,6 +326,9 @@ impl RestrictionSweeper {
             }
             // They may come back before the restriction is over.
             Outcome::Absent if change == RoleChange::Give => {
+                if state.book.told(member).is_some_and(|told| told.until.is_none()) {
+                    self.lasts(state, member);
+                }
                 state.book.away(member);
                 drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
                 tracing::info!(
@@ -407,6 +420,7 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
     let restricted = store.scan(keys::RESTRICTED_PREFIX, LOAD_MAX).await;
     let restricting = store.scan(keys::RESTRICTING_PREFIX, LOAD_MAX).await;
     let told = store.scan(keys::TOLD_PREFIX, TOLD_MAX).await;
+    let endless = store.scan(keys::ENDLESS_PREFIX, LOAD_MAX).await;
     complete &= store.status() == StoreStatus::Ready && restricted.len() < LOAD_MAX;
     let member = |(guild, person)| Member { guild, person };
     let restricted = restricted.into_iter().filter_map(|(key, value)| {
@@ -416,15 +430,15 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
         }
         read
     });
-    let told = told
-        .into_iter()
-        .filter_map(|(key, value)| keys::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp)));
+    let timed =
+        |(key, value): (String, String)| keys::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp));
     Records {
         begun,
         complete,
         restricted: restricted.collect(),
         restricting: restricting.into_iter().filter_map(|(key, _)| keys::parse_member(&key).map(member)).collect(),
-        told: told.collect(),
+        told: told.into_iter().filter_map(timed).collect(),
+        endless: endless.into_iter().filter_map(timed).collect(),
     }
 }
 

@@ -39,6 +39,12 @@ pub const RESTRICTING_PREFIX: &str = "staffai:restricting:";
 /// The life of such a mark. A role that could not be given for so long is not given any more.
 pub const RESTRICTING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How all records begin of restrictions that only moderators end.
+pub const ENDLESS_PREFIX: &str = "staffai:restricted:";
+
+/// The life of such a record. Who left for so long comes back without the role.
+pub const ENDLESS_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// How all marks begin of restricted members who were told where they are answered.
 pub const TOLD_PREFIX: &str = "staffai:told:";
 
@@ -233,6 +239,13 @@ pub fn restricting(guild: &str, person: &Person) -> String {
     format!("{RESTRICTING_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
 }
 
+/// Since when this person is restricted in this community without an end, in milliseconds since the Unix epoch. It lives for
+/// [`ENDLESS_TTL`].
+#[must_use]
+pub fn endless(guild: &str, person: &Person) -> String {
+    format!("{ENDLESS_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
+}
+
 /// Says that this restricted person was told so; the value is until when that counts, in milliseconds since the Unix epoch. It
 /// lives as long, at most [`TOLD_TTL`].
 #[must_use]
@@ -240,10 +253,11 @@ pub fn told(guild: &str, person: &Person) -> String {
     format!("{TOLD_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
 }
 
-/// Whom a key found under [`RESTRICTING_PREFIX`] or [`TOLD_PREFIX`] is about.
+/// Whom a key found under [`RESTRICTING_PREFIX`], [`TOLD_PREFIX`] or [`ENDLESS_PREFIX`] is about.
 #[must_use]
 pub fn parse_member(key: &str) -> Option<(String, Person)> {
-    let rest = key.strip_prefix(RESTRICTING_PREFIX).or_else(|| key.strip_prefix(TOLD_PREFIX))?;
+    let rest =
+        [RESTRICTING_PREFIX, TOLD_PREFIX, ENDLESS_PREFIX].into_iter().find_map(|prefix| key.strip_prefix(prefix))?;
     let mut parts = rest.split(':');
     let (door, guild, person) = (parts.next()?, parts.next()?, parts.next()?);
     if parts.next().is_some() { None } else { member(door, guild, person) }

@@ -281,5 +281,6 @@ async fn who_comes_back_without_the_role_is_still_restricted() {
     assert!(matches!(sweeper.now().await, Some(SweeperMsg::CameBack(_))));
     assert!(accepted.now().await.is_some(), "there they are answered");
     says("12", "43", 999);
+    assert!(matches!(sweeper.now().await, Some(SweeperMsg::Lifted(stayed)) if stayed == member));
     assert!(sweeper.now().await.is_none() && accepted.now().await.is_some(), "a moderator took the role");
 }

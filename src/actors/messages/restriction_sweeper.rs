@@ -16,4 +16,6 @@ pub enum SweeperMsg {
     Spoke(Box<Turn>),
     /// A restricted member came back without the role.
     CameBack(Member),
+    /// A member with a record who stayed spoke without the role: a moderator took it.
+    Lifted(Member),
 }

@@ -213,7 +213,39 @@ async fn without_a_duration_the_role_has_no_end() {
     world.breaks_a_limit("10", "7", &[]).await;
     tokio::time::sleep(Duration::from_secs(5_000)).await;
     assert_eq!(world.roles(), ["+7 12 Rate limit exceeded"]);
+    let kept: Vec<String> = world.store.entries.lock().keys().cloned().collect();
+    assert_eq!(kept, ["staffai:restricted:discord:5:7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_duration_leaving_and_coming_back_ends_nothing_and_a_moderator_does() {
+    let variables = [USUAL[0], USUAL[1], ("RESTRICTION_DURATION_SECONDS", "0")];
+    let world = world_of(&variables, MemoryStore::new()).await;
+    let given = |times: usize| vec!["+7 12 Rate limit exceeded"; times];
+    let speaks = |joined: u64, at: u64| {
+        let mut posted = mention("11", "7", "43");
+        posted.author.joined = Some(Timestamp(BEGINNING.0 + joined));
+        posted.at = Timestamp(BEGINNING.0 + at);
+        (world.restricted.came_back(&posted), world.restricted.stayed(&posted))
+    };
+    world.breaks_a_limit("10", "7", &[]).await;
+    tokio::time::sleep(Duration::from_secs(400)).await;
+    assert_eq!(world.roles(), given(1));
+    // They leave and come back.
+    let (Some(member), None) = speaks(300_000, 400_000) else { panic!("they came back") };
+    world.sweeper.cast(SweeperMsg::CameBack(member)).unwrap();
+    settle().await;
+    assert_eq!(world.roles(), given(2));
+    // From then on they stay.
+    assert_eq!(speaks(300_000, 410_000), (None, None), "their role may not have been seen yet");
+    tokio::time::sleep(Duration::from_secs(400)).await;
+    let (None, Some(member)) = speaks(300_000, 800_000) else { panic!("a moderator took the role") };
+    world.sweeper.cast(SweeperMsg::Lifted(member)).unwrap();
+    settle().await;
     assert!(world.store.entries.lock().is_empty());
+    assert_eq!(speaks(900_000, 900_000), (None, None), "they are free, also after they left");
+    tokio::time::sleep(Duration::from_secs(400)).await;
+    assert_eq!(world.roles(), given(2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,3 +1,7 @@
+mod catching_up;
+mod quoted;
+mod resumed;
+
 use serde_json::json;
 
 use super::catch_up::CATCH_UPS;
@@ -122,6 +126,24 @@ fn posted(connection: &Connection, sequence: u64, id: &str) {
 
 fn close(connection: &Connection, next: AfterClose) {
     connection.events.send(StreamEvent::Closed(Closed { reason: "cut".into(), next })).unwrap();
+}
+
+fn marked(seconds_ago: u64) -> MemoryStore {
+    let store = MemoryStore::new();
+    store.put(GUILD_MARK.into(), (BEGINNING.0 - seconds_ago * 1000).to_string());
+    store
+}
+
+fn missed(world: &World, id: &str, seconds_ago: u64) {
+    let mut posted = mention(id, "7", "42");
+    posted.at = Timestamp(BEGINNING.0 - seconds_ago * 1000);
+    world.poster.messages.lock().push(posted);
+}
+
+fn told(world: &World, connection: &Connection, guild: &str, to: &str) {
+    let newest = vec![(place(to), Timestamp(BEGINNING.0 + 1_000_000))];
+    connection.events.send(StreamEvent::Places { sequence: 2, guild: guild.into(), newest }).unwrap();
+    assert!(!world.shard.stats().path.is_empty());
 }
 
 // === Custody ===
@@ -311,361 +333,6 @@ async fn a_queue_that_is_down_does_not_let_a_shard_identify() {
     let mut world = world(MemoryStore::new()).await;
     let connection = world.connections.next().await;
     assert!(!(connection.permit)().await);
-}
-
-// === Catching up ===
-
-fn told(world: &World, connection: &Connection, guild: &str, to: &str) {
-    let newest = vec![(place(to), Timestamp(BEGINNING.0 + 1_000_000))];
-    connection.events.send(StreamEvent::Places { sequence: 2, guild: guild.into(), newest }).unwrap();
-    assert!(!world.shard.stats().path.is_empty());
-}
-
-fn missed(world: &World, id: &str, seconds_ago: u64) {
-    let mut posted = mention(id, "7", "42");
-    posted.at = Timestamp(BEGINNING.0 - seconds_ago * 1000);
-    world.poster.messages.lock().push(posted);
-}
-
-fn marked(seconds_ago: u64) -> MemoryStore {
-    let store = MemoryStore::new();
-    store.put(GUILD_MARK.into(), (BEGINNING.0 - seconds_ago * 1000).to_string());
-    store
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_posted_since_the_watermark_is_read_back() {
-    let mut world = world(marked(100)).await;
-    for (id, seconds_ago) in [("10", 200), ("11", 50), ("12", 10)] {
-        missed(&world, id, seconds_ago);
-    }
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    for expected in ["11", "12"] {
-        let (id, receipt) = world.event().await.unwrap();
-        assert_eq!(id, expected);
-        receipt.settle();
-    }
-    assert!(world.event().await.is_none());
-    world.saved().await;
-    assert_eq!(world.mark(), Some(BEGINNING.0 - 10_000));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_store_that_fails_at_the_start_does_not_hide_a_gap() {
-    let mut world = world(marked(100)).await;
-    world.store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
-    missed(&world, "11", 50);
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    assert!(world.event().await.is_none(), "nobody knows yet where the gap begins");
-    world.store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.event().await.unwrap().0, "11");
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_a_store_fails_for_long_no_live_message_moves_the_watermark_past_a_gap() {
-    let mut world = world(marked(100)).await;
-    let degraded = |now| world.store.degraded.store(now, std::sync::atomic::Ordering::SeqCst);
-    degraded(true);
-    missed(&world, "11", 50);
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    tokio::time::sleep(Duration::from_secs(200)).await;
-    posted(&connection, 7, "20");
-    let (id, receipt) = world.event().await.unwrap();
-    assert_eq!(id, "20", "the gap is not known yet");
-    receipt.settle();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(world.mark(), Some(BEGINNING.0 - 100_000));
-    world.store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(70)).await;
-    let (id, receipt) = world.event().await.unwrap();
-    assert_eq!(id, "11");
-    receipt.settle();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(world.mark().is_some_and(|mark| mark >= BEGINNING.0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_older_than_anybody_waits_for_is_not_read_back() {
-    let mut world = world(marked(100_000)).await;
-    missed(&world, "10", 16 * 60);
-    missed(&world, "11", 14 * 60);
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    assert_eq!(world.event().await.unwrap().0, "11");
-    assert!(world.event().await.is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fresh_install_replays_nothing_and_begins_its_watermark() {
-    let mut world = world(MemoryStore::new()).await;
-    missed(&world, "10", 10);
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    assert!(world.event().await.is_none(), "it was said before this process began");
-    assert!(world.mark().is_some_and(|mark| mark >= BEGINNING.0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_process_missed_that_was_killed_in_its_first_moments_is_read_back() {
-    let store = MemoryStore::new();
-    // All that is durable of it is that it listened.
-    store.put("staffai:watermark:discord".to_owned(), (BEGINNING.0 - 60_000).to_string());
-    let mut world = world(store).await;
-    missed(&world, "10", 90);
-    missed(&world, "11", 30);
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    assert_eq!(world.event().await.unwrap().0, "11");
-    assert!(world.event().await.is_none(), "it was said before anybody listened");
-}
-
-#[tokio::test(start_paused = true)]
-async fn that_somebody_listens_is_durable_before_anything_is_heard() {
-    let mut world = world(MemoryStore::new()).await;
-    let _connection = world.connections.next().await;
-    assert_eq!(world.store.entries.lock().get("staffai:watermark:discord"), Some(&BEGINNING.0.to_string()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_a_few_communities_are_read_back_at_once() {
-    let store = MemoryStore::new();
-    for guild in 0..20 {
-        store.put(format!("staffai:watermark:discord:{guild}"), BEGINNING.0.to_string());
-    }
-    let mut world = world(store).await;
-    let connection = world.connections.next().await;
-    ready(&connection);
-    for guild in 0..20 {
-        world.poster.slow(place(&guild.to_string()), Duration::from_secs(2));
-        told(&world, &connection, &guild.to_string(), &guild.to_string());
-    }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(world.poster.requests.lock().len(), CATCH_UPS);
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(world.poster.requests.lock().len(), 20, "and all in the end");
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_a_gap_is_read_back_the_stored_session_stays_before_it() {
-    let mut world = world(marked(100)).await;
-    missed(&world, "11", 50);
-    world.poster.slow(place("42"), Duration::from_secs(10));
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    posted(&connection, 3, "20");
-    let (id, receipt) = world.event().await.unwrap();
-    assert_eq!(id, "20");
-    receipt.settle();
-    let sequence = |world: &World| world.store.json(SESSION).unwrap()["sequence"].clone();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(sequence(&world), 1, "it is being read");
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(sequence(&world), 1, "it is read, and nobody owns it yet");
-    let (id, receipt) = world.event().await.unwrap();
-    assert_eq!(id, "11");
-    receipt.settle();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(sequence(&world), 3);
-}
-
-// === What a resumed session does not tell ===
-
-fn from_the_untold(connection: &Connection, sequence: u64, id: &str) {
-    let mut posted = mention(id, "7", "42");
-    posted.guild = Some(UNTOLD.to_owned());
-    let incoming = Box::new(Incoming::Posted(posted));
-    connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
-}
-
-fn learnt(world: &World) -> usize {
-    world.poster.count(|request| matches!(request, PostRequest::FetchGuild { .. }))
-}
-
-#[tokio::test(start_paused = true)]
-async fn messages_of_an_unknown_community_wait_in_order_until_it_was_read_once() {
-    let mut world = world(MemoryStore::new()).await;
-    let connection = world.connections.next().await;
-    ready(&connection);
-    from_the_untold(&connection, 2, "10");
-    from_the_untold(&connection, 3, "11");
-    posted(&connection, 4, "12");
-    for id in ["12", "10", "11"] {
-        let (told, receipt) = world.event().await.unwrap();
-        assert_eq!(told, id);
-        receipt.settle();
-    }
-    assert_eq!(learnt(&world), 4);
-    from_the_untold(&connection, 5, "13");
-    assert_eq!(world.event().await.unwrap().0, "13");
-    assert_eq!(learnt(&world), 4, "what could not be read is not read again and again");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_message_that_is_deleted_while_it_waits_is_not_handed_on() {
-    let mut world = world(MemoryStore::new()).await;
-    let connection = world.connections.next().await;
-    ready(&connection);
-    let retry_after = surroundings::WITHIN * 2;
-    world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, global: true }));
-    from_the_untold(&connection, 2, "10");
-    from_the_untold(&connection, 3, "11");
-    let incoming = Box::new(Incoming::Deleted(MessageId::new(DOOR, "10")));
-    connection.events.send(StreamEvent::Incoming { sequence: 4, incoming }).unwrap();
-    let (told, deleted) = world.event().await.unwrap();
-    assert_eq!(told, "10", "the deletion itself");
-    deleted.settle();
-    tokio::time::sleep(surroundings::WITHIN).await;
-    let (told, receipt) = world.event().await.unwrap();
-    assert_eq!(told, "11");
-    receipt.settle();
-    assert!(world.event().await.is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
-    let mut world = world(MemoryStore::new()).await;
-    let connection = world.connections.next().await;
-    ready(&connection);
-    let retry_after = surroundings::WITHIN * 2;
-    world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, global: true }));
-    from_the_untold(&connection, 2, "10");
-    assert!(world.event().await.is_none(), "it waits");
-    tokio::time::sleep(surroundings::WITHIN).await;
-    let (told, receipt) = world.event().await.unwrap();
-    assert_eq!(told, "10");
-    receipt.settle();
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_than_one_page_of_a_channel_is_read_back() {
-    let mut world = world_with(marked(600), live_with("STAFFAI_CATCH_UP__PER_CHANNEL", "250")).await;
-    for number in 0..300 {
-        missed(&world, &(1_000 + number).to_string(), 500 - number);
-    }
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    let mut read = Vec::new();
-    while let Some((id, receipt)) = world.event().await {
-        receipt.settle();
-        read.push(id);
-    }
-    assert_eq!(read, (1_050..1_300).map(|id| id.to_string()).collect::<Vec<_>>(), "the newest of them, in their order");
-    assert_eq!(histories(&world), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_read_back_that_is_older_than_answers_are_surely_remembered() {
-    let mut world = world_with(marked(100_000), live_with("STAFFAI_CATCH_UP__AGE", "24h")).await;
-    missed(&world, "10", keys::CLOSED_TURN_TTL.as_secs());
-    missed(&world, "11", keys::CATCH_UP_AGE_MAX.as_secs() - 1);
-    let connection = world.connections.next().await;
-    ready(&connection);
-    told(&world, &connection, "5", "42");
-    assert_eq!(world.event().await.unwrap().0, "11");
-    assert!(world.event().await.is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_read_back_is_not_read_again_after_a_reconnect() {
-    let mut world = world(marked(100)).await;
-    missed(&world, "11", 50);
-    world.poster.slow(place("43"), Duration::from_secs(10));
-    let connection = world.connections.next().await;
-    ready(&connection);
-    let newest = |seconds_ago: u64| Timestamp(BEGINNING.0 - seconds_ago * 1000);
-    let tell = |connection: &Connection, newest: Newest| {
-        connection.events.send(StreamEvent::Places { sequence: 2, guild: "5".into(), newest }).unwrap();
-    };
-    tell(&connection, vec![(place("42"), newest(50)), (place("43"), newest(60))]);
-    let (id, receipt) = world.event().await.unwrap();
-    assert_eq!(id, "11");
-    receipt.settle();
-    close(&connection, AfterClose::Identify);
-    let connection = world.connections.next().await;
-    ready(&connection);
-    missed(&world, "12", 1);
-    tell(&connection, vec![(place("42"), newest(1)), (place("43"), newest(60))]);
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    let (id, _receipt) = world.event().await.unwrap();
-    assert_eq!(id, "12", "what came since is read");
-    assert!(world.event().await.is_none(), "and nothing twice");
-    assert_eq!(histories(&world), 3, "a place without anything new is not asked for again");
-}
-
-fn histories(world: &World) -> usize {
-    world.poster.count(|request| matches!(request, PostRequest::History { .. }))
-}
-
-// === Replies that come without the message that they are about ===
-
-/// Somebody replies to this message, which did not come along, where we may answer or not.
-fn reply_to(connection: &Connection, to: &str, may_answer: bool) {
-    let mut posted = mention("10", "7", "42");
-    posted.mentions_us = false;
-    posted.may_answer = may_answer;
-    posted.reply_to = Some(Quoted { id: MessageId::new(DOOR, to), seen: None });
-    let incoming = Box::new(Incoming::Posted(posted));
-    connection.events.send(StreamEvent::Incoming { sequence: 2, incoming }).unwrap();
-}
-
-/// Whether the message that it is about was known to be ours when it was handed on.
-async fn handed_on(world: &mut World) -> Option<bool> {
-    let Some(GatewayMsg::Received(incoming, _, receipt)) = world.gateway.now().await else { panic!("nothing came") };
-    receipt.settle();
-    let Incoming::Posted(posted) = *incoming else { panic!("no message") };
-    posted.reply_to.unwrap().seen.map(|seen| seen.ours)
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_reply_is_about_is_read_once_when_it_did_not_come_along() {
-    let mut world = world(MemoryStore::new()).await;
-    let connection = world.connections.next().await;
-    ready(&connection);
-    world.poster.earlier("9", &place("42"), &MessageId::new(DOOR, "8"), "Aye.");
-    reply_to(&connection, "9", true);
-    assert_eq!(handed_on(&mut world).await, Some(true));
-    reply_to(&connection, "5", true);
-    assert_eq!(handed_on(&mut world).await, None, "it is gone");
-    reply_to(&connection, "9", false);
-    assert_eq!(handed_on(&mut world).await, None, "it would not be answered, and may not even be read");
-    assert_eq!(world.poster.count(|request| matches!(request, PostRequest::Fetch { .. })), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_message_does_not_overtake_an_earlier_one_of_its_member_that_waits() {
-    let mut world = world(MemoryStore::new()).await;
-    let connection = world.connections.next().await;
-    ready(&connection);
-    world.poster.earlier("9", &place("42"), &MessageId::new(DOOR, "8"), "Aye.");
-    world.poster.slow(place("42"), Duration::from_secs(2));
-    reply_to(&connection, "9", true);
-    posted(&connection, 3, "11");
-    posted(&connection, 4, "12");
-    let mut other = mention("13", "8", "42");
-    other.at = Timestamp(BEGINNING.0 + 5);
-    let incoming = Box::new(Incoming::Posted(other));
-    connection.events.send(StreamEvent::Incoming { sequence: 5, incoming }).unwrap();
-    let mut order = Vec::new();
-    for _ in 0..2 {
-        while let Some((id, receipt)) = world.event().await {
-            receipt.settle();
-            order.push(id);
-        }
-        tokio::time::sleep(Duration::from_secs(3)).await;
-    }
-    assert_eq!(order, ["13", "10", "11", "12"], "others wait for nothing");
 }
 
 // === What health tells ===

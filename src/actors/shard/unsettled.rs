@@ -14,8 +14,8 @@ use crate::domain::shed::Shed;
 
 /// The most events that are handed on and not settled; further ones are dropped and counted.
 const UNSETTLED_MAX: usize = 10_000;
-/// How long a returned event waits before it is handed on again; after the last one it is given up. It may be what kills its
-/// receivers, so the later waits are long enough to stay below the root's restart intensity.
+/// How long a returned event waits before it is handed on again; after the last one it is given up. It may be what its receivers
+/// fail at, so the later waits leave others time in between (`supervisor.rs` says what a poison message is).
 pub(super) const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),

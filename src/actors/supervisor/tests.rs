@@ -1,5 +1,9 @@
 //! The law of supervision, met by real actors on paused time.
 
+mod escalation;
+mod templates;
+mod watchdog;
+
 use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
@@ -310,148 +314,6 @@ async fn a_calm_period_forgives() {
     assert!(futures_util::poll!(&mut tree.ended).is_pending());
 }
 
-// === Escalation ===
-
-#[tokio::test(start_paused = true)]
-async fn the_root_ends_when_its_children_fail_too_often() {
-    let log = Log::capture();
-    let (a, b, notes, tree) = two(Intensity { restarts: 2, period: Duration::from_secs(60) }).await;
-    notes.take();
-    for _ in 0..3 {
-        a.cast(Do::Own("again")).unwrap();
-        settle().await;
-    }
-    tree.ended.await.unwrap();
-    assert_eq!(notes.take(), ["start staffai/a", "start staffai/a", "stop staffai/b"], "the others stop in order");
-    assert!(is_down(&a) && is_down(&b));
-    let [escalated] = &log.of("actor.escalated")[..] else { panic!("{:?}", log.of("actor.escalated")) };
-    assert_eq!((escalated["actor"].as_str(), escalated["child"].as_str()), ("staffai", "staffai/a"));
-    assert_eq!((escalated["restarts"].as_str(), escalated["period_s"].as_str()), ("2", "60"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn failures_escalate_to_the_parent_which_starts_its_branch_anew() {
-    let (log, notes) = (Log::capture(), Notes::default());
-    let (branch, leaf) = (at("branch"), below("staffai/branch", "leaf"));
-    let mut stage = Stage::new();
-    let recovered = Arc::clone(&stage.recovered);
-    let below = vec![ChildSpec::new(permanent(), &leaf, Worker::noting(&notes), Vec::new())];
-    let strict = row(Row { intensity: Intensity { restarts: 1, period: Duration::from_secs(60) }, ..LEAF });
-    stage.children.push(ChildSpec::new(strict, &branch, Worker::noting(&notes), below));
-    let _tree = stage.go().await;
-    notes.take();
-    for _ in 0..2 {
-        leaf.cast(Do::Own("no")).unwrap();
-        settle().await;
-    }
-    assert_eq!(notes.take(), ["start staffai/branch/leaf", "start staffai/branch", "start staffai/branch/leaf"]);
-    assert_eq!(log.column("actor.escalated", "actor"), ["staffai/branch"]);
-    assert_eq!(last_error(&branch), "staffai/branch/leaf failed more often than staffai/branch allows");
-    assert_eq!(*recovered.lock(), ["staffai/branch/leaf", "staffai/branch"]);
-    assert_eq!(lives(&leaf).await, Ok(3));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_others_send_never_uses_up_the_intensity_and_backs_off_further() {
-    for poison in [Do::Fail, Do::Panic, Do::Outside] {
-        let (log, a) = (Log::capture(), at("a"));
-        let mut stage = Stage::new();
-        let backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(5) };
-        stage.actor(row(Row { backoff, ..LEAF }), &a, Worker::default());
-        let mut tree = stage.start(Intensity { restarts: 2, period: Duration::from_secs(60) }).await;
-        let mut waited = Vec::new();
-        for _ in 0..8 {
-            a.cast(poison("no")).unwrap();
-            settle().await;
-            let begun = Instant::now();
-            while state(&a) != LifeState::Running {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            waited.push(begun.elapsed().as_millis() / 500);
-        }
-        assert!(futures_util::poll!(&mut tree.ended).is_pending());
-        assert_eq!(waited, [1, 2, 4, 8, 16, 30, 30, 30], "half of the bound, in halves of a second");
-        assert!(log.of("actor.escalated").is_empty());
-        assert_eq!(lives(&a).await, Ok(9));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn children_are_counted_each_for_itself() {
-    let (a, b, _notes, mut tree) = two(Intensity { restarts: 2, period: Duration::from_secs(60) }).await;
-    for _ in 0..2 {
-        a.cast(Do::Own("no")).unwrap();
-        b.cast(Do::Own("no")).unwrap();
-        settle().await;
-    }
-    assert!(futures_util::poll!(&mut tree.ended).is_pending());
-    a.cast(Do::Own("no")).unwrap();
-    tree.ended.await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_message_that_fails_its_actor_three_times_is_given_up_and_others_are_not() {
-    let log = Log::capture();
-    let (a, _b, notes, _tree) = two(PATIENT).await;
-    for expected in [2, 3, 4, 4, 4] {
-        notes.take();
-        a.cast(Do::Poison("x")).unwrap();
-        settle().await;
-        assert_eq!(lives(&a).await, Ok(expected));
-    }
-    assert_eq!(notes.take(), ["gave up x"]);
-    assert_eq!(log.column("actor.poisoned", "actor"), ["staffai/a", "staffai/a"]);
-    a.cast(Do::Poison("y")).unwrap();
-    settle().await;
-    assert_eq!(lives(&a).await, Ok(5), "another one is tried");
-    tokio::time::sleep(Duration::from_secs(601)).await;
-    a.cast(Do::Poison("x")).unwrap();
-    settle().await;
-    assert_eq!(lives(&a).await, Ok(6), "after a while it is tried again");
-}
-
-// === The watchdog ===
-
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_hangs_is_logged_and_its_actor_restarted_where_the_row_says_so() {
-    for (on_hang, expected) in [(OnHang::Restart, LifeState::Running), (OnHang::Log, LifeState::Running)] {
-        let (log, a) = (Log::capture(), at("a"));
-        let mut stage = Stage::new();
-        stage.actor(row(Row { on_hang, ..LEAF }), &a, Worker::default());
-        let _tree = stage.go().await;
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(log.of("actor.hung").is_empty(), "an actor that waits for its next message does not hang");
-        a.cast(Do::Hang).unwrap();
-        tokio::time::sleep(LEAF.handles_within).await;
-        assert!(log.of("actor.hung").is_empty() && !a.stats().is_hung());
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        let [hung] = &log.of("actor.hung")[..] else { panic!("{:?}", log.of("actor.hung")) };
-        assert_eq!((hung["actor"].as_str(), hung["handling"].as_str()), ("staffai/a", "message"));
-        assert_eq!(hung["action"], on_hang.as_str());
-        assert_eq!(state(&a), expected);
-        if on_hang == OnHang::Restart {
-            assert_eq!((lives(&a).await, last_error(&a).as_str()), (Ok(2), "killed"));
-        } else {
-            assert!(a.stats().is_hung(), "it is shown as long as it hangs");
-            assert_eq!(lives(&a).await, Err(CallError::Timeout));
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_killed_handler_that_runs_on_is_reported_once_more() {
-    let handle: Handle<Do> = at("a");
-    let (stats, grace) = (handle.stats(), Duration::from_secs(1));
-    stats.begin(Input::Message(None));
-    assert_eq!(stats.look(grace), None);
-    tokio::time::sleep(Duration::from_millis(5_500)).await;
-    assert_eq!(stats.look(grace), Some(Hung::Overdue(Input::Message(None), Duration::from_millis(5_500))));
-    assert_eq!(stats.look(grace), None);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(stats.look(grace), Some(Hung::Blocked(Duration::from_millis(6_500))));
-    assert_eq!(stats.look(grace), None);
-}
-
 // === Handles ===
 
 #[tokio::test(start_paused = true)]
@@ -538,63 +400,6 @@ async fn tasks_end_with_an_orderly_stop_of_the_tree() {
     a.cast(Do::Forever(Arc::clone(&held))).unwrap();
     tree.root.drain_and_wait(None).await.unwrap();
     assert_eq!(Arc::strong_count(&held), 1);
-}
-
-// === Children that are started while the program runs ===
-
-fn dynamic(name: &str, notes: &Notes) -> (Handle<Do>, ChildSpec) {
-    let handle = below("staffai/a", name);
-    let spec = ChildSpec::new(permanent(), &handle, Worker::noting(notes), Vec::new());
-    (handle, spec)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_child_that_is_started_twice_lives_once() {
-    let (a, _b, notes, _tree) = two(PATIENT).await;
-    notes.take();
-    let (first, spec) = dynamic("x", &notes);
-    a.cast(Do::Start(spec)).unwrap();
-    let (second, spec) = dynamic("x", &notes);
-    a.cast(Do::Start(spec)).unwrap();
-    settle().await;
-    assert_eq!(notes.take(), ["start staffai/a/x"]);
-    assert_eq!((lives(&first).await, lives(&second).await), (Ok(1), Err(CallError::Down)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_child_that_was_stopped_makes_room_at_once() {
-    let (a, _b, notes, _tree) = two(PATIENT).await;
-    notes.take();
-    let (first, spec) = dynamic("x", &notes);
-    a.cast(Do::Start(spec)).unwrap();
-    a.cast(Do::Drop("staffai/a/x")).unwrap();
-    let (second, spec) = dynamic("x", &notes);
-    a.cast(Do::Start(spec)).unwrap();
-    settle().await;
-    assert_eq!(notes.take(), ["start staffai/a/x", "stop staffai/a/x", "start staffai/a/x"]);
-    assert_eq!((lives(&first).await, lives(&second).await), (Err(CallError::Down), Ok(1)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_children_of_a_failed_actor_die_with_it_and_leave_the_roster() {
-    let (log, notes, a) = (Log::capture(), Notes::default(), at("a"));
-    let mut stage = Stage::new();
-    let roster = Arc::clone(&stage.roster);
-    let slow = row(Row { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(2) }, ..LEAF });
-    stage.actor(slow, &a, Worker::noting(&notes));
-    let _tree = stage.go().await;
-    let (x, spec) = dynamic("x", &notes);
-    a.cast(Do::Start(spec)).unwrap();
-    settle().await;
-    let paths = || roster.all().iter().map(|stats| stats.path.to_string()).collect::<Vec<_>>();
-    assert_eq!(paths(), ["staffai", "staffai/a", "staffai/a/x"]);
-    a.cast(Do::Fail("no")).unwrap();
-    settle().await;
-    assert_eq!(paths(), ["staffai", "staffai/a"], "at once, not at the restart");
-    assert_eq!((state(&x), is_down(&x)), (LifeState::Stopped, true));
-    assert_eq!(log.column("actor.stopped", "actor"), ["staffai/a/x"]);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(paths(), ["staffai", "staffai/a"]);
 }
 
 // === Injected faults ===

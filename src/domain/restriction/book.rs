@@ -147,6 +147,17 @@ impl Restrictions {
         true
     }
 
+    /// The same for a restriction without an end, which is not in the book any more once its role was given.
+    pub fn begins_again(&mut self, member: &Member, now: Timestamp) -> bool {
+        if self.entries.contains_key(member) {
+            return false;
+        }
+        let entry =
+            Entry { until: None, given: false, made: now, not_before: now, name: None, tier: "unknown", again: true };
+        self.put(member.clone(), entry);
+        true
+    }
+
     /// The member is not there to be given the role. The restriction stays for the case that they come back.
     pub fn away(&mut self, member: &Member) {
         self.busy.remove(&member.guild);

@@ -8,6 +8,7 @@ use crate::actors::messages::commands::CommandsMsg;
 use crate::actors::messages::discord::DiscordMsg;
 use crate::actors::messages::presence_scheduler::PresenceMsg;
 use crate::actors::messages::restriction_sweeper::SweeperMsg;
+use crate::actors::messages::tools::ToolsMsg;
 use crate::actors::testing::{message, person, turn};
 use crate::domain::command::{Callback, CallbackToken, Caller, Typing};
 use crate::domain::restart::Restart;
@@ -295,6 +296,7 @@ impl World {
                 let _ = handles.restriction_sweeper.cast(SweeperMsg::Spoke(Box::new(turn("5", "9", "44"))));
                 let _ = handles.commands.cast(CommandsMsg::Suggest(Box::new(typing)));
                 let _ = handles.discord.cast(DiscordMsg::StartShards(1));
+                let _ = handles.tools.cast(ToolsMsg::Refresh);
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         })
