@@ -314,7 +314,7 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
     let more = servers(&bench, &entries);
     let outcome = bench.check(&[], &more).await;
     outcome
-        .has("ok", "mcp well", "15 tools of hostile 1")
+        .has("ok", "mcp well", "tools of hostile 1")
         .has("wrong", "mcp missing", "install it, or write its whole path as command")
         .has("wrong", "mcp lost", "mend args and env of its entry")
         .has("wrong", "mcp crash", "API_KEY is not set")

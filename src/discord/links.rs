@@ -228,7 +228,7 @@ mod tests {
         let texts = |size: usize| {
             // Runs of backticks, each of another length, so that none closes another.
             let runs: Vec<String> =
-                (1..).map(|length| "`".repeat(length)).take_while(|run| run.len() * run.len() < 2 * size).collect();
+                (1..size).map(|length| "`".repeat(length)).take_while(|run| run.len() * run.len() < 2 * size).collect();
             let links = "](https://b.org)";
             vec![
                 format!("{} ](", runs.join(" ")),

@@ -251,7 +251,7 @@ impl Frames {
         let line = String::from_utf8_lossy(&line);
         let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n']);
         if line.is_empty() {
-            return self.close();
+            return Ok(self.close());
         }
         match line.strip_prefix("data:") {
             Some(data) => self.data(data.strip_prefix(' ').unwrap_or(data)),
@@ -291,12 +291,12 @@ impl Frames {
     }
 
     /// A blank line: the frame must be whole now.
-    fn close(&mut self) -> Result<Option<Frame>, ModelError> {
+    fn close(&mut self) -> Option<Frame> {
         if self.data.trim().is_empty() {
             self.data.clear();
-            return Ok(None);
+            return None;
         }
-        Ok(Some(self.whole()))
+        Some(self.whole())
     }
 
     /// The frame that is whole now.

@@ -136,10 +136,7 @@ impl Catalogued {
             Some(decided) => eprintln!("{}", self.why(decided)),
             None => eprintln!("called by hand: no rule was asked; --as ID asks them"),
         }
-        let (server, deadline) = match self.server(entry) {
-            Some(found) => found,
-            None => return self.unknown(name),
-        };
+        let Some((server, deadline)) = self.server(entry) else { return self.unknown(name) };
         let request = request(&entry.tool.name, arguments, entry.effect, deadline);
         let begun = Instant::now();
         told(&server.call(&request, None).await, begun.elapsed())

@@ -214,9 +214,8 @@ impl<'a> Converter<'a> {
                     let kept = if value.is_boolean() { (*value).clone() } else { self.node(value, depth + 1) };
                     out.insert("additionalProperties".to_owned(), kept);
                 }
-                // They are converted below.
-                Keyword::Type | Keyword::Alternatives => {}
-                Keyword::Remark => {}
+                // The first two are converted below.
+                Keyword::Type | Keyword::Alternatives | Keyword::Remark => {}
                 Keyword::Unknown => self.lose(word),
             }
         }
