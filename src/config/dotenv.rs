@@ -230,7 +230,7 @@ mod tests {
                 "A='x\nB=\"\n".repeat(size / 9),
                 format!("A={}", "${".repeat(size / 2)),
                 format!("A={}", "#".repeat(size)),
-                (0..size / 16).map(|line| format!("A{line}=${{A0}}x\n")).collect(),
+                (0..size / 16).map(|line| format!("A{line}=${{A0}}x\n")).collect::<Vec<_>>().concat(),
             ]
         };
         cost::grows_linearly(2 * 1024, files, |files| {

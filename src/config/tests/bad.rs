@@ -345,8 +345,8 @@ proptest! {
 fn any_file_costs_in_proportion_to_its_length() {
     let files = |size: usize| {
         vec![
-            (0..size / 16).map(|key| format!("unknown_{key} = 1\n")).collect::<String>(),
-            (0..size / 16).map(|key| format!("[section_{key}]\n")).collect(),
+            (0..size / 16).map(|key| format!("unknown_{key} = 1\n")).collect::<Vec<_>>().concat(),
+            (0..size / 16).map(|key| format!("[section_{key}]\n")).collect::<Vec<_>>().concat(),
             "[limits]\n".repeat(size / 9),
             "broken line\n".repeat(size / 12),
             format!("a = {}", "[".repeat(size)),

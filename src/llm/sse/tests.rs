@@ -325,7 +325,7 @@ fn a_frame_of_any_shape_costs_in_proportion_to_its_length() {
             whole(&format!("{{\"content\":\"{}\"}}", "\\u00e9".repeat(size / 6))),
             whole(&format!(
                 "{{{}\"x\":1}}",
-                (0..size / 16).map(|key| format!("\"key{key}\":[1],")).collect::<String>()
+                (0..size / 16).map(|key| format!("\"key{key}\":[1],")).collect::<Vec<_>>().concat()
             )),
             format!("data: {}\n\n", "[".repeat(size)),
             format!("data: {}\n\n", "{\"a\":".repeat(size / 5)),
