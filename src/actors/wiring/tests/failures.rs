@@ -297,7 +297,6 @@ impl World {
                 let _ = handles.restriction_sweeper.cast(SweeperMsg::Spoke(Box::new(turn("5", "9", "44"))));
                 let _ = handles.commands.cast(CommandsMsg::Suggest(Box::new(typing)));
                 let _ = handles.discord.cast(DiscordMsg::StartShards(1));
-                let _ = handles.tools.cast(ToolsMsg::Refresh);
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         })
