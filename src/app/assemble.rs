@@ -91,16 +91,13 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
     let mut records = vec![doors::terminal(&sessions)];
-    let mut home = terminal::DOOR;
     if !alone {
         match doors::discord(&settings, live.as_ref().ok(), &dice) {
-            Ok(record) => {
-                home = record.door.clone();
-                records.insert(0, record);
-            }
+            Ok(record) => records.insert(0, record),
             Err(mistake) => mistakes.push(mistake),
         }
     }
+    let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
     let (Some(doors), Some(live), true) = (doors, live, mistakes.is_empty()) else {
@@ -134,11 +131,10 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let built_in = built_in(&clock, &dice).await;
-    let toolbox = toolbox(&built_in);
     let parts = Parts {
         live,
         files: Arc::new(reread),
-        toolbox,
+        toolbox: toolbox(&built_in),
         built_in,
         servers: Arc::new(McpServers::guarded()),
         clock,

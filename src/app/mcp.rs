@@ -23,7 +23,7 @@ const FILE: &str = "mcp.json";
 pub(super) enum Action {
     /// Tries a server, and writes its entry into mcp.json when it works.
     Add {
-        /// What it is called here; its tools are called NAME__tool.
+        /// What it is called here; its tools are called `NAME__tool`.
         name: String,
         /// Its address; in place of a program.
         #[arg(long, value_name = "URL", conflicts_with = "program")]
@@ -114,7 +114,9 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         Err(mistake) => return wrong(&mistake, exit::USAGE),
     };
     let ServerEntries { entries, off, warnings } = servers;
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
     let Some(server) = entries.first() else {
         let mistake = off.first().and_then(|off| off.mistake.clone()).unwrap_or_default();
         return wrong(&mistake, exit::USAGE);
