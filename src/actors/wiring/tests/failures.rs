@@ -293,6 +293,7 @@ impl World {
                 // Whoever is down hears the next one.
                 let _ = handles.presence_scheduler.cast(PresenceMsg::Refresh);
                 let _ = handles.config_watcher.cast(ConfigWatcherMsg::Reload);
+                let _ = handles.tools.cast(ToolsMsg::Refresh);
                 let _ = handles.restriction_sweeper.cast(SweeperMsg::Spoke(Box::new(turn("5", "9", "44"))));
                 let _ = handles.commands.cast(CommandsMsg::Suggest(Box::new(typing)));
                 let _ = handles.discord.cast(DiscordMsg::StartShards(1));

@@ -32,6 +32,11 @@ fn row_that(takes: Takes) -> Row {
 }
 
 fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
+    tools_that(true, rounds, calls)
+}
+
+/// Built-in tools, which are worth a further call of the model or not.
+fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTools> {
     let tool = |name: &str| {
         Arc::new(Tool {
             source: Source::BuiltIn,
@@ -53,7 +58,7 @@ fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
     let catalogue = Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone()));
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(Vec::new()));
-    let available = Available { catalogue, index, access, used: Arc::from([]), built_in_always: false };
+    let available = Available { catalogue, index, access, used: Arc::from([]), built_in_always };
     TurnTools::new(available, Allowance::new(rounds, calls), "hi")
 }
 
@@ -186,6 +191,14 @@ fn a_row_that_takes_both_answers_after_its_rounds_without_another_call() {
 fn tools_that_are_ignored_without_anything_to_miss_cost_no_second_call() {
     let (step, requests) = tell(short(), tools(5, 10), Takes::Before, vec![Do::Says(GOOD)]);
     assert_eq!((reply(&step), sent(&requests[0]).as_str()), ("Here", "2 false user:hi"));
+}
+
+#[test]
+fn built_in_tools_alone_are_offered_where_they_cost_no_further_call() {
+    let (_, requests) = tell(long(), tools_that(false, 5, 10), Takes::Before, vec![Do::Says(GOOD)]);
+    assert_eq!(sent(&requests[0]), "0 true user:old|assistant:older|user:quoted|user:hi");
+    let (_, requests) = tell(long(), tools_that(false, 5, 10), Takes::Together, vec![Do::Says(GOOD)]);
+    assert_eq!((requests.len(), requests[0].tools.len()), (1, 2));
 }
 
 #[test]
