@@ -54,15 +54,15 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 /// How long a session may take to end in order; then its process is killed.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// A server that is connected, and its first list.
-type Connected = (Arc<dyn ToolServer>, Listing);
+/// A connection that was just made, and the first list of its tools.
+type Fresh = (Arc<dyn ToolServer>, Listing);
 
 /// What its timers and its tasks tell it. Each names the attempt that it belongs to: what an earlier one tells is ignored.
 pub enum McpEvent {
     /// Time to connect.
     Connect(Attempt),
     /// A task: connected, with the first list, or why not.
-    Connected(Attempt, Result<Box<Connected>, String>),
+    Connected(Attempt, Result<Box<Fresh>, String>),
     /// A task: the connection is lost.
     Lost(Attempt, String),
     /// A task: the list may have changed.
@@ -205,12 +205,7 @@ impl McpActor {
         );
     }
 
-    fn connected(
-        &self,
-        ctx: &mut ActorContext<McpActor>,
-        state: &mut McpState,
-        (server, listing): (Arc<dyn ToolServer>, Listing),
-    ) {
+    fn connected(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, (server, listing): Fresh) {
         let attempt = state.attempt;
         let up = Up::new(server);
         up.watch(ctx, attempt, DEBOUNCE);

@@ -105,8 +105,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock).await?;
-    let (roster, board) = (Arc::new(Roster::default()), Arc::new(Board::default()));
-    let timeline = Arc::new(Timeline::default());
+    let (roster, board, timeline) = (Arc::<Roster>::default(), Arc::<Board>::default(), Arc::<Timeline>::default());
     let vitals: Arc<dyn Vitals> = Arc::new(TreeVitals {
         roster: Arc::clone(&roster),
         board: Arc::clone(&board),

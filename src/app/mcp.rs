@@ -114,7 +114,7 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         Err(mistake) => return wrong(&mistake, exit::USAGE),
     };
     let ServerEntries { entries, off, warnings } = servers;
-    for warning in &warnings {
+    for warning in warnings {
         eprintln!("warning: {warning}");
     }
     let Some(server) = entries.first() else {
