@@ -219,7 +219,7 @@ fn every_file_that_the_readme_and_actors_md_name_is_there() {
         let paths = quoted.filter(|word| {
             ["src/", "docs/", "config/", "prompts/", "deploy/"].iter().any(|room| word.starts_with(room))
                 && !word.contains('<')
-                && !(word.starts_with("config/") && word.ends_with(".rs"))
+                && !(word.starts_with("config/") && Path::new(word).extension().is_some_and(|it| it == "rs"))
         });
         missing.extend(paths.filter(|path| !root.join(path).exists()).map(|path| format!("{page}: {path}")));
     }
