@@ -49,6 +49,8 @@ const DEBOUNCE: Duration = Duration::from_secs(1);
 const LIST_SHARE: u32 = 10;
 /// How often lists are read of servers that do not tell of changes.
 const RELIST_EVERY: Duration = Duration::from_secs(300);
+/// A call that waited for less than this and got no answer says nothing of the server.
+const SILENCE: Duration = Duration::from_secs(5);
 /// How often a server is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// How long a session may take to end in order; then its process is killed.
@@ -67,6 +69,8 @@ pub enum McpEvent {
     Lost(Attempt, String),
     /// A task: the list may have changed.
     Changed(Attempt),
+    /// The pause before a reading of the list is over.
+    Due(Attempt),
     /// Time to read the list again.
     Relist(Attempt),
     /// A task: the list, or why it cannot be read; and how long that took.
@@ -138,19 +142,33 @@ impl Actor for McpActor {
             McpEvent::Connect(_) => self.connect(ctx, state),
             McpEvent::Connected(_, Ok(connected)) => self.connected(ctx, state, *connected),
             McpEvent::Connected(_, Err(reason)) | McpEvent::Lost(_, reason) => self.lost(ctx, state, reason),
+            McpEvent::Pinged(attempt, Err(_)) if matches!(&state.link, Link::Up(up) if up.works()) => {
+                ctx.after(PING_EVERY, McpEvent::Ping(attempt));
+            }
             McpEvent::Pinged(_, Err(error)) => self.lost(ctx, state, format!("no sign of life: {error}")),
             McpEvent::Pinged(attempt, Ok(())) => ctx.after(PING_EVERY, McpEvent::Ping(attempt)),
-            McpEvent::Changed(_) | McpEvent::Relist(_) => {
+            McpEvent::Changed(_) => {
                 if let Link::Up(up) = &mut state.link {
                     up.refresh(ctx, state.attempt);
                 }
             }
-            McpEvent::Listed(_, result, took) => self.listed(ctx, state, result, took),
-            McpEvent::Ping(attempt) => {
-                if let Link::Up(up) = &state.link {
-                    up.ping(ctx, attempt);
+            McpEvent::Due(_) => {
+                if let Link::Up(up) = &mut state.link {
+                    up.due(ctx, state.attempt);
                 }
             }
+            McpEvent::Relist(attempt) => {
+                if let Link::Up(up) = &mut state.link {
+                    up.refresh(ctx, state.attempt);
+                    ctx.after(RELIST_EVERY, McpEvent::Relist(attempt));
+                }
+            }
+            McpEvent::Listed(_, result, took) => self.listed(ctx, state, result, took),
+            McpEvent::Ping(attempt) => match &state.link {
+                Link::Up(up) if up.works() => ctx.after(PING_EVERY, McpEvent::Ping(attempt)),
+                Link::Up(up) => up.ping(ctx, attempt),
+                Link::Connecting | Link::Waiting(_) => {}
+            },
             McpEvent::Called(attempt, answered) => self.called(ctx, state, attempt, answered),
             McpEvent::Close(_) => {
                 if let Link::Up(up) = &mut state.link {
@@ -181,6 +199,7 @@ impl McpEvent {
             | Self::Connected(attempt, _)
             | Self::Lost(attempt, _)
             | Self::Changed(attempt)
+            | Self::Due(attempt)
             | Self::Relist(attempt)
             | Self::Listed(attempt, ..)
             | Self::Ping(attempt)
@@ -242,9 +261,8 @@ impl McpActor {
         let Link::Up(up) = &mut state.link else { return };
         // A list that takes long to read, or changes all the time, does not take all of the time.
         let pause = (took * LIST_SHARE).clamp(DEBOUNCE, RELIST_EVERY);
-        let every = (!up.server.info().announces_changes).then_some(RELIST_EVERY);
-        if let Some(wait) = up.listed(pause).or(every) {
-            ctx.after(wait, McpEvent::Relist(attempt));
+        if let Some(wait) = up.listed(pause) {
+            ctx.after(wait, McpEvent::Due(attempt));
         }
         match result {
             Ok(listing) => self.tell(listing),
@@ -294,10 +312,12 @@ impl McpActor {
     }
 }
 
-/// Whether a failure says that the server did not answer, which speaks of the server and not of the call.
-const fn is_silence(kind: CallErrorKind) -> bool {
+/// Whether a failure says that the server did not answer, which speaks of the server and not of the call. A deadline that was short
+/// because its turn had no more time left says nothing of the server.
+fn is_silence(kind: CallErrorKind, waited: Duration) -> bool {
     match kind {
-        CallErrorKind::Lost | CallErrorKind::Timeout | CallErrorKind::Malformed => true,
+        CallErrorKind::Lost | CallErrorKind::Malformed => true,
+        CallErrorKind::Timeout => waited >= SILENCE,
         CallErrorKind::Unavailable
         | CallErrorKind::Unauthorized
         | CallErrorKind::Forbidden

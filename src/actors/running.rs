@@ -64,6 +64,12 @@ pub enum LimitScope {
 }
 
 impl Running {
+    /// Whether ids in the settings are those of this door.
+    #[must_use]
+    pub fn knows_ids(&self, door: &Door) -> bool {
+        self.doors.get(door).is_some_and(|rules| rules.limits == LimitScope::Community)
+    }
+
     /// Who is answered at a door, and how; none when the settings know nothing of it.
     #[must_use]
     pub fn rules(&self, door: &Door) -> Option<&Rules> {

@@ -167,8 +167,13 @@ impl Actor for ToolCache {
             ToolCacheEvent::Built(built) => {
                 let again = matches!(state.work, Work::Building { again: true });
                 state.work = Work::Idle;
-                if let Some(built) = built? {
-                    self.built(state, *built);
+                match built {
+                    Ok(Some(built)) => self.built(state, *built),
+                    Ok(None) => {}
+                    // One that failed would fail again: what there was stays.
+                    Err(error) => {
+                        tracing::error!(%error, "the catalogue of tools could not be made; the last one stays")
+                    }
                 }
                 if again {
                     state.build_soon(ctx);

@@ -108,26 +108,34 @@ impl Tools {
         let gone = state.known.iter().find(|(_, known)| !stays(known)).map(|(name, _)| name.clone());
         if let Some(known) = gone.and_then(|name| state.known.remove(&name)) {
             ctx.stop_child(&known.line.handle.stats().path).await;
+            // One that waited for its restart, or was killed, did not say so itself.
+            self.published.gone(&known.entry.name);
             state.untold = true;
             apply_soon(ctx);
             return Ok(());
         }
         self.tell_off(state, off, warnings);
+        let mut begun = Vec::new();
         for entry in entries {
             if !state.known.contains_key(&entry.name) {
-                let server = self.begin(ctx, entry).await?;
+                let (server, child) = self.child(ctx, entry);
                 state.known.insert(entry.name.clone(), server);
                 state.untold = true;
+                begun.push(child);
             }
         }
+        // The cache knows of a server before its first list comes.
         if std::mem::take(&mut state.untold) {
             // A cache that is down says when it is back.
             let _ = self.cache.cast(ToolCacheMsg::Servers(state.known.values().cloned().collect()));
         }
+        for child in begun {
+            ctx.start_child(child).await?;
+        }
         Ok(())
     }
 
-    async fn begin(&self, ctx: &mut ActorContext<Tools>, entry: &ServerEntry) -> Result<CachedServer, Crash> {
+    fn child(&self, ctx: &ActorContext<Tools>, entry: &ServerEntry) -> (CachedServer, ChildSpec) {
         let handle = Handle::new(self.template, ctx.path(), Scope::Server(entry.name.clone()));
         let entry = Arc::new(entry.clone());
         let actor = McpActor {
@@ -137,9 +145,9 @@ impl Tools {
             dice: Arc::clone(&self.dice),
             published: self.published.clone(),
         };
-        ctx.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;
+        let child = ChildSpec::new(self.template, &handle, actor, Vec::new());
         let line = ServerLine::new(&entry, handle);
-        Ok(CachedServer { entry, line })
+        (CachedServer { entry, line }, child)
     }
 
     /// Says once what is wrong with entries, and what is odd.

@@ -40,6 +40,7 @@ use super::timeline::Timeline;
 use super::tool_use::ToolUse;
 use super::toolbox::Toolbox;
 use super::turn_events::TurnEvents;
+use crate::domain::completion::Completion;
 use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
 use crate::domain::draft;
 use crate::domain::ending::{Dropped, Ending};
@@ -254,7 +255,10 @@ const LONG_ANSWER: usize = 32 * 1024;
 
 /// Tells a dialogue what happened.
 async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
-    let long = matches!(&event, Event::Completed(completion, _) if completion.content.len() > LONG_ANSWER);
+    let bytes = |completion: &Completion| {
+        completion.content.len() + completion.calls.iter().map(|call| call.arguments.len()).sum::<usize>()
+    };
+    let long = matches!(&event, Event::Completed(completion, _) if bytes(completion) > LONG_ANSWER);
     if !long {
         let step = dialogue.next(event);
         return (dialogue, step);

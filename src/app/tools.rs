@@ -1,6 +1,14 @@
 //! `staffai tools`: what the catalogue holds and for whom, and one call by hand. With the address of a server it needs no
 //! configuration, so that any server can be tried.
 
+/// Prints a line. A reader that went away, as `head` does, ends nothing.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod configured;
 
 use std::collections::BTreeMap;
@@ -128,15 +136,15 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
         }
         (Ok((_, listing)), Action::List { .. }) => {
             for tool in &listing.tools {
-                println!("{}: {}", tool.name, first_line(&tool.description));
+                say!("{}: {}", tool.name, first_line(&tool.description));
             }
             listing.warnings.iter().for_each(|warning| eprintln!("warning: {}", harmless(warning)));
             exit::FINE
         }
         (Ok((_, listing)), Action::Show { name, .. }) => match listing.tools.iter().find(|tool| *tool.name == **name) {
             Some(tool) => {
-                println!("{}\n{}", tool.name, harmless(&tool.description));
-                println!("{}", pretty(&tool.input_schema));
+                say!("{}\n{}", tool.name, harmless(&tool.description));
+                say!("{}", pretty(&tool.input_schema));
                 exit::FINE
             }
             None => unknown(name, listing.tools.iter().map(|tool| &*tool.name)),
@@ -160,7 +168,7 @@ fn told(result: &Result<ToolResult, CallError>, took: Duration) -> u8 {
     let took = took.as_millis();
     match result {
         Ok(result) => {
-            println!("{}", harmless(&result.to_text()));
+            say!("{}", harmless(&result.to_text()));
             eprintln!("{} after {took} ms", if result.is_error { "the tool failed" } else { "done" });
             if result.is_error { exit::NEGATIVE } else { exit::FINE }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::watch;
@@ -139,7 +139,7 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
     let (tell, ended) = watch::channel(None);
     let end = CancellationToken::new();
     let group = Group(pid);
-    let secrets = command.env.values().chain(&command.args).cloned().collect::<Vec<_>>();
+    let secrets = secrets(command);
     let (told, guarded) = (end.clone(), guardian.is_some());
     tokio::spawn(async move {
         let status = wait(child, EndGroup { group, guarded }, told, &heard).await;
@@ -153,6 +153,16 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
     });
     let life = Life { ended, end: end.clone(), _last: Arc::new(end.drop_guard()) };
     Ok((Process { stdin, stdout, life }, group))
+}
+
+/// What last words may not show: values of the environment, and arguments but for paths and names of packages, which is what a mistake
+/// is mostly about.
+fn secrets(command: &Command) -> Vec<SecretString> {
+    let hidden = |arg: &&SecretString| {
+        let arg = arg.expose_secret();
+        !(["/", "./", "../", "@"].iter().any(|start| arg.starts_with(start)) && !arg.contains(['=', ':', '+']))
+    };
+    command.env.values().chain(command.args.iter().filter(hidden)).cloned().collect()
 }
 
 /// A shorter value is found in ordinary words, such as the language of an environment.

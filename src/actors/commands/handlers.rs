@@ -163,7 +163,8 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
 fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let (running, now) = (parts.live.now(), parts.toolbox.now());
     let Command { caller, place, parent, .. } = command;
-    let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref() };
+    let known = running.knows_ids(&place.door);
+    let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref(), known };
     let sees = |tool: &str| rights::is_visible(&running.tool_rules, asks, tool);
     let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
     let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();

@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::entry::{Entry, Stage, record};
+use super::offering::may_have_acted;
 use super::{Journal, JournalState, memory, report};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::{Delivery, OutboxMsg};
@@ -24,6 +25,14 @@ fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
         Outcome::Refused(limit) if !turn.trigger.is_asked() => Some(Dropped::OverLimit(limit)),
         Outcome::Apologised(_) | Outcome::Refused(_) | Outcome::Replied | Outcome::Hinted => None,
     }
+}
+
+/// The answer to a turn that nothing better can be done for.
+fn gave_up(entry: &Entry) -> Answer {
+    if entry.acted {
+        return may_have_acted(&entry.turn);
+    }
+    entry.turn.apology(notice::apology(Apology::Internal, entry.turn.locale()), Ending::OffersExhausted)
 }
 
 impl Journal {
@@ -74,8 +83,7 @@ impl Journal {
             && entry.turn.trigger.is_asked()
             && let Some(Answer { outcome: Outcome::Replied, effort, .. }) = entry.answer()
         {
-            let apology = notice::apology(Apology::Internal, entry.turn.locale());
-            let answer = Answer { effort: effort.clone(), ..entry.turn.apology(apology, Ending::OffersExhausted) };
+            let answer = Answer { effort: effort.clone(), ..gave_up(entry) };
             report::publish_answer(&self.events, &entry.turn, &answer);
             entry.stage = Stage::Answered { answer, since: Instant::now() };
             drop(self.store.write(vec![record(entry)]));
@@ -100,8 +108,7 @@ impl Journal {
         match message {
             JournalMsg::Answered(id, _) => {
                 let Some(entry) = state.open.get(&id) else { return };
-                let apology = notice::apology(Apology::Internal, entry.turn.locale());
-                let answer = entry.turn.apology(apology, Ending::OffersExhausted);
+                let answer = gave_up(entry);
                 self.answered(state, &id, answer);
             }
             JournalMsg::Delivered(id, Delivery { posted, .. }) => {

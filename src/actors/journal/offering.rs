@@ -101,7 +101,10 @@ impl Journal {
             let drafted = state.open.values_mut().filter(|entry| concerns(&entry.turn));
             drafted.for_each(|entry| entry.visible = Visible::Perhaps);
         }
-        let concerned = |entry: &&Entry| entry.answer().is_some() == answered && concerns(&entry.turn);
+        // The limiter let a turn that acts go long ago: whoever works on it still does.
+        let elsewhere = |entry: &Entry| entry.acted && recovered.kind == ActorKind::RateLimiter;
+        let concerned =
+            |entry: &&Entry| entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry);
         for id in oldest_first(state.open.values().filter(concerned)) {
             tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
             self.offer(state, &id);

@@ -39,6 +39,8 @@ pub(super) struct Up {
     pub since: Instant,
     calls: Calls,
     list: List,
+    /// Held by each call under way.
+    working: Arc<()>,
     /// Ends what works on the connection, and with it the connection, when this is dropped.
     ended: DropGuard,
 }
@@ -65,7 +67,7 @@ impl Up {
     pub(super) fn new(server: Arc<dyn ToolServer>) -> Self {
         let since = Instant::now();
         let ended = CancellationToken::new().drop_guard();
-        Self { server, since, calls: Calls::Sent(0), list: List::Idle(since), ended }
+        Self { server, since, calls: Calls::Sent(0), list: List::Idle(since), working: Arc::default(), ended }
     }
 
     /// Tells of changes of the list, the first of several after a pause, and of the end of the connection.
@@ -99,15 +101,24 @@ impl Up {
         }
     }
 
+    /// The pause before a reading is over.
+    pub(super) fn due(&mut self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
+        if matches!(self.list, List::Due) {
+            self.list = List::Idle(Instant::now());
+            self.refresh(ctx, attempt);
+        }
+    }
+
     /// Reads the list, now or when the pause after the last reading is over; what is under way is followed by one more.
     pub(super) fn refresh(&mut self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
         match &mut self.list {
             List::Reading { again } => *again = true,
+            List::Due => {}
             List::Idle(from) if *from > Instant::now() => {
-                ctx.after(from.saturating_duration_since(Instant::now()), McpEvent::Relist(attempt));
+                ctx.after(from.saturating_duration_since(Instant::now()), McpEvent::Due(attempt));
                 self.list = List::Due;
             }
-            List::Idle(_) | List::Due => {
+            List::Idle(_) => {
                 self.list = List::Reading { again: false };
                 let server = Arc::clone(&self.server);
                 let panicked = move |panic| {
@@ -132,6 +143,11 @@ impl Up {
         again.then_some(pause)
     }
 
+    /// Calls are under way. Their deadlines decide then: a server that does one thing at a time answers no ping meanwhile.
+    pub(super) fn works(&self) -> bool {
+        Arc::strong_count(&self.working) > 1
+    }
+
     pub(super) fn ping(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
         let server = Arc::clone(&self.server);
         ctx.task(
@@ -154,8 +170,9 @@ impl Up {
         call: Box<ServerCall>,
     ) {
         let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
-        let ended = self.ended.token().clone();
+        let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
         ctx.background(async move {
+            let _working = working;
             let ServerCall { request, progress, permit, mut reply } = *call;
             let begun = Instant::now();
             let result = tokio::select! {
@@ -171,7 +188,7 @@ impl Up {
             if let Err(error) = &result {
                 tracing::debug!(server = %name, tool = %request.name, kind = error.kind.as_str(), "a call failed");
             }
-            let silent = result.as_ref().is_err_and(|error| is_silence(error.kind));
+            let silent = result.as_ref().is_err_and(|error| is_silence(error.kind, begun.elapsed()));
             // An actor that ended has no use for it.
             let _ = events.send(McpEvent::Called(attempt, !silent));
             drop(permit);

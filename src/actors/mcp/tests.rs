@@ -170,6 +170,11 @@ async fn a_server_that_leaves_calls_without_an_answer_is_left_alone_for_a_while(
         assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
     }
     assert!(world.text("echo").await.is_ok(), "an answer begins the count anew");
+    for _ in 0..3 * SILENT_MAX {
+        assert_eq!(world.text("hasty").await, Err(CallErrorKind::Timeout));
+    }
+    settle().await;
+    assert_eq!(world.state(), ServerStatus::Ready, "a turn that had no time left says nothing of the server");
     for _ in 0..SILENT_MAX {
         assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
     }
@@ -224,4 +229,18 @@ async fn a_crash_lets_the_connection_go_and_another_is_made() {
     assert_eq!(Script::count(&world.script.dropped), 1);
     assert_eq!(world.line.handle.stats().restarts.load(Ordering::Relaxed), 1);
     assert_eq!((world.state(), world.text("echo").await.is_ok()), (ServerStatus::Ready, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_works_on_a_call_is_not_asked_for_a_sign_of_life() {
+    let world = world(|_| {}).await;
+    *world.script.silent.lock() = true;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let line = world.line.clone();
+    let call = tokio::spawn(async move { line.call(&request("hang"), None).await });
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    assert_eq!(Script::count(&world.script.dropped), 0);
+    assert_eq!(call.await.unwrap().unwrap_err().kind, CallErrorKind::Timeout);
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    assert_eq!(Script::count(&world.script.dropped), 1);
 }

@@ -13,8 +13,8 @@ use crate::domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, Too
 use crate::ports::ProgressSink;
 use crate::ports::tools::ServerEntry;
 
-/// Calls of one server that are under way at once; more are refused.
-pub const CALLS_MAX: usize = 64;
+/// Calls of one server that are under way at once; more are refused. A quarter of all calls: a server that hangs leaves room for others.
+pub const CALLS_MAX: usize = 16;
 /// How much longer than its deadline an answer is waited for: the server's own side ends it before.
 const GRACE: Duration = Duration::from_secs(1);
 

@@ -177,7 +177,11 @@ impl ToolServer for Connected {
         let mut running = Running(Some(&self.script));
         let result = match &*request.name {
             "hang" => std::future::pending().await,
-            "late" => Err(CallError::new(CallErrorKind::Timeout, "no answer")),
+            "hasty" => Err(CallError::new(CallErrorKind::Timeout, "no answer in a short time")),
+            "late" => {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                Err(CallError::new(CallErrorKind::Timeout, "no answer"))
+            }
             name => Ok(ToolResult { parts: vec![Part::Text(name.to_owned())], ..ToolResult::default() }),
         };
         running.0 = None;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::{Thinking, TurnParts};
 use crate::actors::messages::journal::JournalMsg;
@@ -44,7 +44,7 @@ impl Tools {
     pub fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
         Self {
             set: parts.toolbox.now(),
-            access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules))),
+            access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door))),
             calls: AtomicUsize::new(0),
         }
     }
@@ -132,7 +132,9 @@ impl Thinking<'_> {
             Verdict::Ask => return (CallEnd::NotApproved, decided.rule),
             Verdict::Deny => return (CallEnd::Denied, decided.rule),
         }
-        let end = match timeout_at(deadline, parts.tool_use.permits().acquire()).await {
+        // Half of the time that is left is kept for what follows.
+        let patience = deadline.saturating_duration_since(Instant::now()) / 2;
+        let end = match timeout(patience, parts.tool_use.permits().acquire()).await {
             Ok(Ok(_permit)) if self.may_act(entry.effect).await => {
                 times.ran = Some(Instant::now());
                 self.run(ready, number).await
@@ -208,7 +210,8 @@ impl Thinking<'_> {
             args_sha256 = ready.hash.0,
             rule,
             outcome = end.as_str(),
-            reason = end.reason(),
+            // The words of a server may hold what a member wrote.
+            text = end.reason(),
             queue_ms = ids::millis(times.began.saturating_duration_since(times.planned)),
             wait_ms = ids::millis(waited),
             run_ms = ran.map(ids::millis),

@@ -7,14 +7,16 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::{Of, first_line, harmless, pretty, request, told, unknown};
+use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
 use crate::app::servers::{self, Tried};
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, doors, exit, reload};
 use crate::config::Settings;
 use crate::domain::ids::{Door, Person, Place};
+use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
-use crate::domain::tool::rights::{self, Caller, Decided, Operation, Rule, Verdict};
+use crate::domain::tool::rights::{Decided, Rule, Verdict};
 use crate::domain::tool::{Source, schema};
 use crate::ports::ToolServer;
 use crate::ports::tools::ServerOff;
@@ -31,6 +33,7 @@ pub(super) struct Catalogued {
 }
 
 /// For whom the rules are asked.
+#[derive(Clone)]
 struct Member {
     person: Person,
     roles: Vec<String>,
@@ -88,9 +91,9 @@ impl Catalogued {
     /// Prints each tool with what it does and whether it may be used.
     pub(super) fn list(&self) -> u8 {
         for entry in self.catalogue.entries() {
-            let verdict = self.decided(entry).map(|decided| format!(" [{}]", decided.verdict.as_str()));
+            let verdict = self.decided(entry, &Map::new()).map(|decided| format!(" [{}]", decided.verdict.as_str()));
             let about = first_line(&entry.tool.description);
-            println!("{} ({}){}: {about}", entry.name, entry.effect.as_str(), verdict.unwrap_or_default());
+            say!("{} ({}){}: {about}", entry.name, entry.effect.as_str(), verdict.unwrap_or_default());
         }
         exit::FINE
     }
@@ -102,22 +105,22 @@ impl Catalogued {
             Source::BuiltIn => "built in".to_owned(),
             Source::Server(server) => format!("server {server}, where it is called {}", harmless(&entry.tool.name)),
         };
-        println!("{}\nsource: {source}", entry.name);
-        println!(
+        say!("{}\nsource: {source}", entry.name);
+        say!(
             "kind: {}, effect: {}, usually: {}",
             entry.tool.kind.as_str(),
             entry.effect.as_str(),
             entry.usual.as_str()
         );
-        if let Some(decided) = self.decided(entry) {
-            println!("for this member: {}", self.why(decided));
+        if let Some(decided) = self.decided(entry, &Map::new()) {
+            say!("for this member: {}", self.why(decided));
         }
-        println!("pin: {}", entry.pin.0);
+        say!("pin: {}", entry.pin.0);
         let told = schema::convert(&entry.tool.input_schema);
         if !told.lost.is_empty() {
-            println!("models are not told: {}", harmless(&told.lost.join("; ")));
+            say!("models are not told: {}", harmless(&told.lost.join("; ")));
         }
-        println!("\n{}\n\n{}", harmless(&entry.tool.description), pretty(&told.schema));
+        say!("\n{}\n\n{}", harmless(&entry.tool.description), pretty(&told.schema));
         exit::FINE
     }
 
@@ -128,7 +131,7 @@ impl Catalogued {
             eprintln!("the arguments do not fit: {}; see `staffai tools show {name}`", harmless(&mistake));
             return exit::USAGE;
         }
-        match self.decided(entry) {
+        match self.decided(entry, &arguments) {
             Some(decided) if decided.verdict != Verdict::Auto => {
                 eprintln!("not called: {}", self.why(decided));
                 return exit::NEGATIVE;
@@ -164,11 +167,12 @@ impl Catalogued {
     }
 
     /// What the rules say about a call of this tool by the member; none when there is none.
-    fn decided(&self, entry: &Entry) -> Option<Decided> {
-        let Member { person, roles, place } = self.member.as_ref()?;
-        let caller = Caller { person, roles, place, parent: None };
-        let call = rights::Call { tool: &entry.name, operation: Operation::of(entry.effect), resources: &[] };
-        Some(rights::decide(&self.rules, caller, call, entry.usual))
+    fn decided(&self, entry: &Entry, arguments: &Map<String, Value>) -> Option<Decided> {
+        let Member { person, roles, place } = self.member.clone()?;
+        let known =
+            doors::rules(&self.settings).get(&place.door).is_some_and(|door| door.limits == LimitScope::Community);
+        let access = Access::new(Arc::clone(&self.rules), person, roles, (place, None), known);
+        Some(access.decide(entry, arguments))
     }
 
     fn why(&self, decided: Decided) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::catalogue::Entry;
-use super::rights::{Call, Caller, Decided, Operation, Rule, decide, is_visible, matches};
+use super::rights::{Call, Caller, Decided, Operation, Rule, decide, is_visible};
 use crate::domain::ids::{Person, Place};
 use crate::domain::turn::Turn;
 
@@ -20,14 +20,27 @@ pub struct Access {
     roles: Vec<String>,
     place: Place,
     parent: Option<Place>,
+    known: bool,
 }
 
 impl Access {
+    /// The rights of this person with these roles, in a place and the place above it. `known`: ids in rules are those of this door.
+    #[must_use]
+    pub fn new(
+        rules: Arc<[Rule]>,
+        person: Person,
+        roles: Vec<String>,
+        (place, parent): (Place, Option<Place>),
+        known: bool,
+    ) -> Self {
+        Self { rules, person, roles, place, parent, known }
+    }
+
     /// The rights of whoever asked this turn.
     #[must_use]
-    pub fn of(turn: &Turn, rules: Arc<[Rule]>) -> Self {
+    pub fn of(turn: &Turn, rules: Arc<[Rule]>, known: bool) -> Self {
         let Turn { person, roles, place, parent, .. } = turn.clone();
-        Self { rules, person, roles, place, parent }
+        Self::new(rules, person, roles, (place, parent), known)
     }
 
     /// The rights of a member of no role.
@@ -35,7 +48,7 @@ impl Access {
     pub fn of_a_member(rules: Vec<Rule>) -> Self {
         let door = crate::domain::ids::Door::new("discord");
         let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "42"));
-        Self { rules: rules.into(), person, roles: Vec::new(), place, parent: None }
+        Self::new(rules.into(), person, Vec::new(), (place, None), true)
     }
 
     /// Whether the caller's model is told of this tool.
@@ -44,40 +57,50 @@ impl Access {
         is_visible(&self.rules, self.caller(), &entry.name)
     }
 
-    /// Decides about one call. What it is about are the texts in its arguments.
+    /// Decides about one call. What it is about are the texts in its arguments; what it mentions besides are numbers, and the names of
+    /// what stands inside of them.
     #[must_use]
     pub fn decide(&self, entry: &Entry, arguments: &Map<String, Value>) -> Decided {
-        let mut resources = Vec::new();
-        let whole = arguments.values().all(|value| texts(value, &mut resources));
-        let call = Call { tool: &entry.name, operation: Operation::of(entry.effect), resources: &resources };
-        let decided = decide(&self.rules, self.caller(), call, entry.usual);
-        if whole {
-            return decided;
-        }
-        // What was not looked at could be what a rule forbids.
-        let about =
-            |rule: &&Rule| rule.resource.is_some() && rule.is_for(self.caller()) && matches(&rule.tools, &entry.name);
-        let verdict = self.rules.iter().filter(about).map(|rule| rule.verdict).fold(decided.verdict, Ord::max);
-        Decided { verdict, ..decided }
+        let mut found = Found::default();
+        let complete = arguments.values().all(|value| found.take(value));
+        let Found { texts, mentions } = &found;
+        let operation = Operation::of(entry.effect);
+        let call = Call { tool: &entry.name, operation, resources: texts, mentions, complete };
+        decide(&self.rules, self.caller(), call, entry.usual)
     }
 
     fn caller(&self) -> Caller<'_> {
-        let Self { person, roles, place, parent, .. } = self;
-        Caller { person, roles, place, parent: parent.as_ref() }
+        let Self { person, roles, place, parent, known, .. } = self;
+        Caller { person, roles, place, parent: parent.as_ref(), known: *known }
     }
 }
 
-/// Gathers the texts of a value; false when there are more than are looked at.
-fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) -> bool {
-    match value {
-        Value::String(text) if found.len() < RESOURCES_MAX => {
-            found.push(text);
-            true
+/// What a call may be about.
+#[derive(Default)]
+struct Found<'a> {
+    texts: Vec<&'a str>,
+    mentions: Vec<String>,
+}
+
+impl<'a> Found<'a> {
+    /// Gathers what is in a value; false when there is more than is looked at.
+    fn take(&mut self, value: &'a Value) -> bool {
+        if self.texts.len() + self.mentions.len() >= RESOURCES_MAX {
+            return matches!(value, Value::Null | Value::Bool(_));
         }
-        Value::String(_) => false,
-        Value::Array(items) => items.iter().all(|item| texts(item, found)),
-        Value::Object(fields) => fields.values().all(|field| texts(field, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        match value {
+            Value::String(text) => self.texts.push(text),
+            Value::Number(number) => self.mentions.push(number.to_string()),
+            Value::Array(items) => return items.iter().all(|item| self.take(item)),
+            Value::Object(fields) => {
+                return fields.iter().all(|(name, field)| {
+                    self.mentions.push(name.clone());
+                    self.take(field)
+                });
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+        true
     }
 }
 
@@ -141,5 +164,39 @@ mod tests {
         let many: Vec<String> = (0..=RESOURCES_MAX).map(|number| number.to_string()).collect();
         assert_eq!(decided(deny(), &json!({"tables": many})), Verdict::Deny);
         assert_eq!(decided(deny(), &json!({"tables": many[..RESOURCES_MAX]})), Verdict::Auto);
+    }
+
+    #[test]
+    fn what_allows_is_no_match_for_more_than_was_looked_at() {
+        let rules = || vec![rule("public*", Verdict::Auto), Rule { resource: None, ..rule("", Verdict::Ask) }];
+        let mut tables = vec!["public"; RESOURCES_MAX];
+        assert_eq!(decided(rules(), &json!({"tables": tables})), Verdict::Auto);
+        tables.push("payroll");
+        assert_eq!(decided(rules(), &json!({"tables": tables})), Verdict::Ask);
+    }
+
+    #[test]
+    fn numbers_and_the_names_of_fields_can_be_forbidden_and_allow_nothing() {
+        for arguments in [json!({"id": 42}), json!({"set": {"42": "x"}})] {
+            assert_eq!(decided(vec![rule("42", Verdict::Deny)], &arguments), Verdict::Deny, "{arguments}");
+        }
+        let rules = vec![rule("public*", Verdict::Auto), Rule { resource: None, ..rule("", Verdict::Ask) }];
+        assert_eq!(decided(rules, &json!({"table": "public", "limit": 10})), Verdict::Auto);
+    }
+
+    #[test]
+    fn ids_of_another_door_are_nobody_that_a_rule_names() {
+        let rules: Arc<[Rule]> = vec![
+            Rule { resource: None, users: vec!["7".to_owned()], ..rule("", Verdict::Auto) },
+            Rule { resource: None, ..rule("", Verdict::Ask) },
+        ]
+        .into();
+        let access = |door: &'static str, known| {
+            let door = crate::domain::ids::Door::new(door);
+            let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "7"));
+            Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), known)
+        };
+        assert_eq!(access("discord", true).decide(&entry(), &Map::new()).verdict, Verdict::Auto);
+        assert_eq!(access("terminal", false).decide(&entry(), &Map::new()).verdict, Verdict::Ask);
     }
 }

@@ -13,6 +13,8 @@ use crate::domain::completion::{ToolSpec, WrittenJson};
 
 /// The most tools of one catalogue; what comes after them is refused.
 pub const TOOLS_MAX: usize = 20_000;
+/// The most memory that one pattern of a schema takes, in bytes.
+const PATTERN_BYTES: usize = 64 * 1024;
 /// The longest description that a model is told, in Unicode scalar values.
 pub const DESCRIPTION_CHARS: usize = 1_024;
 
@@ -198,6 +200,7 @@ impl PartialEq for Entry {
 
 impl Entry {
     fn new(name: &Arc<str>, tool: &Arc<Tool>, offer: &Offer, convert: impl Fn(&Tool) -> Value) -> Arc<Self> {
+        let parameters = convert(tool);
         Arc::new(Self {
             name: Arc::clone(name),
             tool: Arc::clone(tool),
@@ -205,15 +208,15 @@ impl Entry {
             spec: Arc::new(ToolSpec {
                 name: name.to_string(),
                 description: tool.description.chars().take(DESCRIPTION_CHARS).collect(),
-                parameters: WrittenJson::new(&convert(tool)),
+                parameters: WrittenJson::new(&parameters),
             }),
             pin: Pin::of(tool),
             usual: offer.usual(tool),
-            validator: jsonschema::validator_for(&tool.input_schema).ok(),
+            validator: validator(&parameters),
         })
     }
 
-    /// Checks the arguments of a call against the schema of the source.
+    /// Checks the arguments of a call against the schema that models are told.
     ///
     /// # Errors
     /// What the model has to mend, with its place.
@@ -229,6 +232,14 @@ impl Entry {
             format!("{place}: {text}")
         })
     }
+}
+
+/// Checks arguments by the schema that models are told: its nodes and its depth are bounded, and it refers to nothing. Patterns are run
+/// by an engine that is linear in the text; a schema whose patterns it cannot take, or that are too large, checks nothing here, and
+/// the source checks for itself.
+fn validator(parameters: &Value) -> Option<jsonschema::Validator> {
+    let patterns = jsonschema::PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+    jsonschema::options().with_pattern_options(patterns).build(parameters).ok()
 }
 
 #[cfg(test)]

@@ -107,6 +107,9 @@ pub struct Caller<'a> {
     pub place: &'a Place,
     /// The place above it.
     pub parent: Option<&'a Place>,
+    /// Ids in rules are those of this door. At another door they could be anybody's, so a rule that lists ids concerns nobody there,
+    /// unless it names the door.
+    pub known: bool,
 }
 
 /// What a call is about.
@@ -116,8 +119,12 @@ pub struct Call<'a> {
     pub tool: &'a str,
     /// What it does.
     pub operation: Operation,
-    /// Everything that it may be about: each is matched against patterns of resources.
+    /// The texts that it may be about: each is matched against patterns of resources.
     pub resources: &'a [&'a str],
+    /// What it mentions besides: it can be forbidden, and allows nothing.
+    pub mentions: &'a [String],
+    /// These are all. If not, the rest could be what a rule forbids, and is not what it allows.
+    pub complete: bool,
 }
 
 /// A decision, and the row that made it.
@@ -165,7 +172,9 @@ impl Rule {
         let any = |ids: &[String], wanted: &str| ids.iter().any(|id| id == wanted);
         let in_place = any(&self.channels, &caller.place.id)
             || caller.parent.is_some_and(|parent| any(&self.channels, &parent.id));
-        (self.roles.is_empty() || caller.roles.iter().any(|role| any(&self.roles, role)))
+        let lists = !(self.roles.is_empty() && self.users.is_empty() && self.channels.is_empty());
+        (caller.known || !lists || any(&self.doors, caller.place.door.as_str()))
+            && (self.roles.is_empty() || caller.roles.iter().any(|role| any(&self.roles, role)))
             && (self.users.is_empty() || any(&self.users, &caller.person.id))
             && (self.channels.is_empty() || in_place)
             && (self.doors.is_empty() || any(&self.doors, caller.place.door.as_str()))
@@ -174,9 +183,15 @@ impl Rule {
     /// What forbids or asks matches when one of the resources does; what allows, only when all of them do.
     fn matches(&self, call: Call<'_>) -> bool {
         let resource = self.resource.as_ref().is_none_or(|pattern| match self.verdict {
-            Verdict::Ask | Verdict::Deny => call.resources.iter().any(|resource| matches(pattern, resource)),
+            Verdict::Ask | Verdict::Deny => {
+                !call.complete
+                    || call.resources.iter().any(|resource| matches(pattern, resource))
+                    || call.mentions.iter().any(|mention| matches(pattern, mention))
+            }
             Verdict::Auto => {
-                !call.resources.is_empty() && call.resources.iter().all(|resource| matches(pattern, resource))
+                call.complete
+                    && !call.resources.is_empty()
+                    && call.resources.iter().all(|resource| matches(pattern, resource))
             }
         });
         resource

@@ -37,12 +37,18 @@ impl Asks {
     }
 
     fn caller(&self) -> Caller<'_> {
-        Caller { person: &self.person, roles: &self.roles, place: &self.place, parent: self.parent.as_ref() }
+        Caller {
+            person: &self.person,
+            roles: &self.roles,
+            place: &self.place,
+            parent: self.parent.as_ref(),
+            known: true,
+        }
     }
 }
 
 fn reads<'a>(tool: &'a str, resources: &'a [&'a str]) -> Call<'a> {
-    Call { tool, operation: Operation::Read, resources }
+    Call { tool, operation: Operation::Read, resources, mentions: &[], complete: true }
 }
 
 #[test]
