@@ -160,7 +160,8 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
 fn secrets(command: &Command) -> Vec<SecretString> {
     let hidden = |arg: &&SecretString| {
         let arg = arg.expose_secret();
-        !(["/", "./", "../", "@"].iter().any(|start| arg.starts_with(start)) && !arg.contains(['=', ':', '+']))
+        let named = ["/", "./", "../", "@"].iter().any(|start| arg.starts_with(start));
+        !named || arg.contains(['=', ':', '+'])
     };
     command.env.values().chain(command.args.iter().filter(hidden)).cloned().collect()
 }

@@ -172,7 +172,6 @@ impl Up {
         let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
         let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
         ctx.background(async move {
-            let _working = working;
             let ServerCall { request, progress, permit, mut reply } = *call;
             let begun = Instant::now();
             let result = tokio::select! {
@@ -189,6 +188,7 @@ impl Up {
                 tracing::debug!(server = %name, tool = %request.name, kind = error.kind.as_str(), "a call failed");
             }
             let silent = result.as_ref().is_err_and(|error| is_silence(error.kind, begun.elapsed()));
+            drop(working);
             // An actor that ended has no use for it.
             let _ = events.send(McpEvent::Called(attempt, !silent));
             drop(permit);
