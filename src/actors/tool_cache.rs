@@ -172,7 +172,7 @@ impl Actor for ToolCache {
                     Ok(None) => {}
                     // One that failed would fail again: what there was stays.
                     Err(error) => {
-                        tracing::error!(%error, "the catalogue of tools could not be made; the last one stays")
+                        tracing::error!(%error, "the catalogue of tools could not be made; the last one stays");
                     }
                 }
                 if again {
