@@ -181,7 +181,8 @@ impl Way {
                 count.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(async move {
                     let mut to = TcpStream::connect(there).await?;
-                    (from.set_nodelay(true)?, to.set_nodelay(true)?);
+                    from.set_nodelay(true)?;
+                    to.set_nodelay(true)?;
                     tokio::io::copy_bidirectional(&mut from, &mut to).await
                 });
             }
@@ -302,7 +303,7 @@ struct Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        let lines = bytes.split(|byte| *byte == b'\n').count() - 1;
         self.lines.fetch_add(lines as u64, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
         let text = String::from_utf8_lossy(bytes);

@@ -280,10 +280,10 @@ fn tools_that_are_told_in_the_prompt_are_called_in_words_that_nobody_sees() {
 {"tool": "roll_dice", "arguments": "{\"notation\": \"2d6\"}"}
 ```"#;
             let pause = Duration::from_millis(5);
-            match ask.shows("</tool_result>") {
-                false => Act::Streams(Streamed { content: call.to_owned(), piece: 3, pause, end: End::Well }),
-                true => Act::streams("You rolled 8.", 3, pause, End::Well),
+            if ask.shows("</tool_result>") {
+                return Act::streams("You rolled 8.", 3, pause, End::Well);
             }
+            Act::Streams(Streamed { content: call.to_owned(), piece: 3, pause, end: End::Well })
         });
         let said = world.says("Ada", "general", "@staffai roll two dice");
         assert_eq!(world.words_to(said).await.split(' ').next(), Some("You"));
@@ -301,11 +301,13 @@ fn tools_that_are_told_in_the_prompt_are_called_in_words_that_nobody_sees() {
 fn a_call_that_stands_in_the_text_is_run_as_one() {
     story(async {
         let world = world_of(TOGETHER, &[]).await;
-        world.model.does(|ask| match ask.shows("</tool_result>") {
-            false => Act::content(
+        world.model.does(|ask| {
+            if ask.shows("</tool_result>") {
+                return Act::says("You rolled 8.");
+            }
+            Act::content(
                 "<tool_call>\n<function=roll_dice>\n<parameter=notation>\n2d6\n</parameter>\n</function>\n</tool_call>",
-            ),
-            true => Act::says("You rolled 8."),
+            )
         });
         assert_eq!(world.words_to(world.says("Ada", "general", "@staffai roll")).await, "You rolled 8.");
         assert!(world.model.last().question().contains("Rolled 2d6: [4, 4] = **8**"));
