@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::{Map, json};
 use staffai::domain::tool::catalogue::{Catalogue, Offer};
 use staffai::domain::tool::selection::{self, Index};
-use staffai::domain::tool::{Effect, ResultLimits, ServerName, Tool, ToolRequest};
+use staffai::domain::tool::{Effect, ResultLimits, ServerName, Tool, ToolKind, ToolRequest};
 use staffai::mcp::McpServers;
 use staffai::ports::ToolServers as _;
 use staffai::ports::tools::{Endpoint, HttpProtocol, ServerEntry, Transport};
@@ -64,6 +64,7 @@ async fn connect(rig: &ToolServer, tools: usize) -> Result<Server, String> {
         always_ask: false,
         side_effects: None,
         trusted: false,
+        kind: ToolKind::default(),
     };
     McpServers { guardian: None }.connect(&entry, WITHIN).await.map_err(|error| error.to_string())
 }
