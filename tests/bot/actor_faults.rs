@@ -1,12 +1,13 @@
 //! Each actor in turn breaks while people wait for answers; all are answered once, and only the broken one was restarted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use staffai::app::Ended;
-use staffai::ports::{Fault, Faults, Input};
+use staffai::ports::{Fault, Faults, Input, Subject};
 
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
@@ -48,6 +49,21 @@ impl Faults for Breaks {
         }
         let number = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
         (self.first..self.first + self.times).contains(&number).then_some(self.fault)
+    }
+}
+
+/// Panics at the first handling of each of so many messages. One that fails each time would rightly be given up.
+struct BreaksOnceAt {
+    path: &'static str,
+    times: usize,
+    broken: Mutex<HashSet<Subject>>,
+}
+
+impl Faults for BreaksOnceAt {
+    fn before(&self, path: &str, input: Input) -> Option<Fault> {
+        let subject = input.subject().filter(|_| path == self.path)?;
+        let mut broken = self.broken.lock();
+        (broken.len() < self.times && broken.insert(subject)).then_some(Fault::Panic)
     }
 }
 
@@ -180,11 +196,11 @@ fn an_actor_that_breaks_for_ever_by_itself_ends_the_bot() {
 #[test]
 fn messages_that_break_the_gateway_do_not_end_the_bot() {
     story(async {
-        let faults = Breaks::new("staffai/gateway", Fault::Panic, 1, 8);
+        let faults = Arc::new(BreaksOnceAt { path: "staffai/gateway", times: 8, broken: Mutex::default() });
         let world = World::with(Setup::new().faults(Arc::clone(&faults) as _)).await;
         world.crowd(30);
         let mut said: Vec<Said> = Vec::new();
-        while faults.seen.load(Ordering::SeqCst) < 8 {
+        while faults.broken.lock().len() < 8 {
             let member = format!("member-{}", said.len() % 30);
             said.push(world.says(&member, "general", "@staffai hello"));
             tokio::time::sleep(Duration::from_millis(400)).await;
