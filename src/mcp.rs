@@ -46,7 +46,7 @@ use crate::ports::{ToolServer, ToolServers};
 /// Connects to servers of the Model Context Protocol.
 #[derive(Debug, Clone, Default)]
 pub struct McpServers {
-    /// This program, which guards child processes when it is run with [`guardian::COMMAND`]; without it a child may outlive a
+    /// This program, which guards child processes when it is run with `guardian::COMMAND`; without it a child may outlive a
     /// bot that was killed.
     pub guardian: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! The backend without a server: one redb file in the data directory, and a log in front of it.
 //!
-//! A batch is durable once its record is in the log ([`wal`]): one write and one wait for the disk, however many keys. What the log
-//! holds is also in memory, where reads look first, and moves into the tables together, at the latest after [`CHECKPOINT_AFTER`], and
+//! A batch is durable once its record is in the log (`wal`): one write and one wait for the disk, however many keys. What the log
+//! holds is also in memory, where reads look first, and moves into the tables together, at the latest after `CHECKPOINT_AFTER`, and
 //! when the file is closed or opened. The tables know the number of the last record that they have, in the same transaction.
 //!
 //! Two tables: values by key, each with the moment its life ends, and an index by that moment for the sweep. A life that gets
