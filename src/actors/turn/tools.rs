@@ -19,7 +19,7 @@ use crate::domain::tool::called::{CallEnd, Finding};
 use crate::domain::tool::rights::Verdict;
 use crate::domain::tool::round::{self, Allowance, Planned, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
-use crate::domain::tool::{CallError, CallErrorKind, Effect, ResultLimits, Source, ToolRequest, TraceParent};
+use crate::domain::tool::{CallError, CallErrorKind, Effect, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
 use crate::domain::turn::Turn;
 use crate::domain::turn_event::{ToolState, TurnUpdate};
 use crate::telemetry;
@@ -178,6 +178,7 @@ impl Thinking<'_> {
             deadline: within,
             limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
             trace: trace.map(TraceParent),
+            on_behalf: Some(OnBehalf::of(self.turn)),
         };
         let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, None)).catch_unwind();
         match timeout(within + GRACE, calling).await {
