@@ -23,7 +23,8 @@ use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
-use crate::ports::{Clock, Dice, Faults, Store, Vitals};
+use crate::mcp::nats::NatsProviders;
+use crate::ports::{Clock, Dice, Faults, Store, ToolProviders, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -130,12 +131,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let built_in = built_in(&clock, &dice);
+    let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let parts = Parts {
         live,
         files: Arc::new(reread),
         toolbox: toolbox(&built_in),
         built_in,
-        servers: Arc::new(McpServers::guarded()),
+        servers: Arc::new(McpServers { providers: nats.clone(), ..McpServers::guarded() }),
+        providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
         clock,
         dice,
         faults,

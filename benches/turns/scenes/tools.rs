@@ -66,7 +66,7 @@ async fn connect(rig: &ToolServer, tools: usize) -> Result<Server, String> {
         trusted: false,
         kind: ToolKind::default(),
     };
-    McpServers { guardian: None }.connect(&entry, WITHIN).await.map_err(|error| error.to_string())
+    McpServers::default().connect(&entry, WITHIN).await.map_err(|error| error.to_string())
 }
 
 async fn call(server: &Server, name: &str) -> Result<(), String> {
