@@ -4,6 +4,7 @@
 mod calculator;
 mod get_time;
 mod roll_dice;
+pub mod url_extract;
 
 use std::sync::Arc;
 

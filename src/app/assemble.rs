@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::sync::watch;
 
-use super::doors;
 use super::reload::{self, Configured, Lookup, Watched};
+use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::roster::Roster;
@@ -30,7 +30,7 @@ use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
-use crate::tools::{self, BuiltIns};
+use crate::tools::BuiltIns;
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -129,7 +129,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
-    let built_in = built_in(&clock, &dice);
+    let built_in = built_in(&settings, &clock, &dice);
     let parts = Parts {
         live,
         files: Arc::new(reread),
@@ -171,8 +171,8 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-fn built_in(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
-    let built_ins = BuiltIns::new(tools::simple(Arc::clone(clock), Arc::clone(dice)));
+fn built_in(settings: &Settings, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
+    let built_ins = BuiltIns::new(built_ins::configured(settings, Arc::clone(clock), Arc::clone(dice)));
     BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
 }
 

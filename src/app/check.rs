@@ -13,6 +13,8 @@ use crate::config::problem::Layer;
 use crate::config::{Examined, Loaded, Settings};
 use crate::llm::registry::Registry;
 
+mod data_tools;
+
 mod door;
 
 mod listener;
@@ -80,6 +82,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     listener::check(settings, &mut report).await;
     storage::check(settings, scope.offline, &mut report).await;
     servers::check(&entries, scope.offline, &mut report).await;
+    data_tools::check(settings, &mut report);
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");
         report.skipped("model", "not contacted: --offline");

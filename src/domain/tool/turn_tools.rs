@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Source;
 use super::access::Access;
 use super::catalogue::{Catalogue, Entry};
 use super::round::{self, Allowance, Planned, Problem};
 use super::selection::{self, FIND_TOOLS, Index};
+use super::{Source, ToolKind};
 use crate::domain::completion::{ToolCall, ToolSpec, WrittenJson};
 
 /// The name of the tool that pages through a long result.
@@ -68,7 +68,9 @@ impl TurnTools {
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
         let mut seen = available.catalogue.entries().iter().filter(|entry| available.access.sees(entry)).peekable();
         let any = seen.peek().is_some();
-        let worth_a_call = seen.any(|entry| available.built_in_always || entry.tool.source != Source::BuiltIn);
+        // What reaches data was configured to be used; the others are there in any case.
+        let configured = |entry: &Entry| entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
+        let worth_a_call = seen.any(|entry| available.built_in_always || configured(entry));
         let question = question.to_owned();
         (any && allowance.is_open()).then_some(Self {
             available,
