@@ -21,16 +21,16 @@ use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
-use crate::domain::tool::{Source, Tool, schema};
+use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
-use crate::ports::{Clock, Dice, Faults, Store, ToolServer, Vitals};
+use crate::ports::{Clock, Dice, Faults, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
-use crate::tools::BuiltIns;
+use crate::tools::{self, BuiltIns};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -129,7 +129,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
-    let built_in = built_in(&clock, &dice).await;
+    let built_in = built_in(&clock, &dice);
     let parts = Parts {
         live,
         files: Arc::new(reread),
@@ -171,23 +171,14 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-async fn built_in(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
-    let server: Arc<dyn ToolServer> = Arc::new(BuiltIns::new(Arc::clone(clock), Arc::clone(dice)));
-    let tools = server.list().await.map(|listing| listing.tools).unwrap_or_default();
-    let offer = Offer {
-        tools: tools.into_iter().map(Arc::new).collect(),
-        allowed: Vec::new(),
-        side_effects: None,
-        trusted: true,
-        asks: false,
-    };
-    BuiltIn { offer, caller: Caller::Direct(server) }
+fn built_in(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
+    let built_ins = BuiltIns::new(tools::simple(Arc::clone(clock), Arc::clone(dice)));
+    BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
 }
 
 /// What there is before any tool server is connected.
 fn toolbox(built_in: &BuiltIn) -> Arc<Toolbox> {
-    let convert = |tool: &Tool| schema::convert(&tool.input_schema).schema;
-    let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), convert);
+    let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
     let toolbox = Arc::new(Toolbox::default());
     toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into()));
     toolbox

@@ -24,7 +24,9 @@ use crate::domain::tool::pictures::Pictures;
 use crate::domain::tool::rights::Verdict;
 use crate::domain::tool::round::{self, Allowance, Planned, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
-use crate::domain::tool::{CallError, CallErrorKind, Effect, Image, ResultLimits, Source, ToolRequest, TraceParent};
+use crate::domain::tool::{
+    CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent,
+};
 use crate::domain::turn::Turn;
 use crate::domain::turn_event::{ToolState, TurnUpdate};
 use crate::ports::ProgressSink;
@@ -265,6 +267,7 @@ impl Thinking<'_> {
             deadline: within,
             limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
             trace: trace.map(TraceParent),
+            on_behalf: Some(OnBehalf::of(self.turn)),
         };
         let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, self.progress())).catch_unwind();
         match timeout(within + GRACE, calling).await {
