@@ -199,7 +199,8 @@ pub(super) fn servers(settings: &Settings, lookup: &Lookup) -> Result<(mcp::conf
     let text = tools.mcp_config.as_ref().map(|path| files::read(path)).transpose()?.flatten();
     let path = tools.mcp_config.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let file = text.as_deref().map(|text| mcp::config::File { path: &path, text });
-    let servers = mcp::config::read(file, &tools.mcp_servers, lookup.as_ref())?;
+    let mut servers = mcp::config::read(file, &tools.mcp_servers, lookup.as_ref())?;
+    servers.servers.entries.extend(tools.brought.iter().cloned());
     Ok((servers, text.unwrap_or_default()))
 }
 

@@ -12,6 +12,7 @@ use super::read;
 use crate::domain::tool::ToolKind;
 use crate::domain::tool::limits::{Rate, ToolLimits};
 use crate::domain::tool::rights::{Operation, Rule, Verdict};
+use crate::ports::tools::ServerEntry;
 
 /// `[tools]`.
 #[derive(Debug, Clone, Deserialize)]
@@ -56,6 +57,9 @@ pub struct Tools {
     /// Rules in the order they were written.
     #[serde(deserialize_with = "read::rows")]
     pub rules: Vec<ToolRule>,
+    /// Servers that a command of the program brings along by itself; nothing that is read sets them.
+    #[serde(skip)]
+    pub brought: Vec<ServerEntry>,
 }
 
 impl Tools {

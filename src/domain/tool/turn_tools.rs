@@ -60,6 +60,16 @@ pub struct Told {
     pub text: String,
     /// The whole of it, when the text leaves something out.
     pub whole: Option<Arc<str>>,
+    /// How many pictures of the result are posted with the answer.
+    pub pictures: usize,
+}
+
+impl Told {
+    /// A text and no more.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
 }
 
 impl TurnTools {
@@ -206,7 +216,10 @@ impl TurnTools {
 
     /// The result of a call as the model reads it: fenced, so that no word in it can pass for ours.
     pub fn result(&mut self, call: &ToolCall, told: Told) -> String {
-        let fenced = fenced(&call.name, &told.text);
+        let mut fenced = fenced(&call.name, &told.text);
+        if told.pictures > 0 {
+            fenced.push_str("\nIts picture is posted with your answer: do not describe where to find it.");
+        }
         let Some(whole) = told.whole else { return fenced };
         self.kept.push(whole);
         let number = self.kept.len();
