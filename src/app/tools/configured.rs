@@ -80,7 +80,11 @@ impl Catalogued {
                 Err(mistake) => eprintln!("{}: {}", entry.name, harmless(mistake)),
             }
         }
-        let built_in = BuiltIns::new(built_ins::configured(&settings, Arc::new(SystemClock), Arc::new(SystemDice)));
+        let own = built_ins::configured(&settings, &lookup, Arc::new(SystemClock), Arc::new(SystemDice));
+        let built_in = BuiltIns::new(own.map_err(|mistakes| {
+            mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+            exit::USAGE
+        })?);
         let catalogue = catalogue(&built_in, &servers);
         for refused in catalogue.refused() {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
