@@ -368,6 +368,7 @@ impl Thinking<'_> {
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);
+        outgoing.parts.extend(self.tools.pictures());
         Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort: Effort::default() }
     }
 }

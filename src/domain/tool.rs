@@ -6,6 +6,8 @@ mod result;
 
 pub mod name;
 
+pub mod pictures;
+
 pub mod rights;
 
 pub mod schema;

@@ -34,7 +34,8 @@ async fn counts_letters(url: &str) -> tokio::task::JoinHandle<()> {
     let mut calls = client.subscribe("staffai.tools.call.desk").await.unwrap();
     let mut asked = client.subscribe("staffai.tools.discover").await.unwrap();
     let input = json!({"type": "object", "properties": {"word": {"type": "string"}}});
-    let who = json!({"provider": "desk", "instance": "1", "tools": [{"name": "letters", "inputSchema": input}]}).to_string();
+    let who =
+        json!({"provider": "desk", "instance": "1", "tools": [{"name": "letters", "inputSchema": input}]}).to_string();
     client.publish("staffai.tools.announce", who.clone().into()).await.unwrap();
     let mut heartbeat = tokio::time::interval(Duration::from_secs(5));
     tokio::spawn(async move {

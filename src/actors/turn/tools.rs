@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
+use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use super::{Thinking, TurnParts};
@@ -14,14 +16,21 @@ use crate::actors::messages::journal::JournalMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
 use crate::domain::ids;
+use crate::domain::notice;
+use crate::domain::outgoing::Part;
 use crate::domain::tool::access::Access;
 use crate::domain::tool::called::{CallEnd, Finding};
+use crate::domain::tool::pictures::Pictures;
 use crate::domain::tool::rights::Verdict;
 use crate::domain::tool::round::{self, Allowance, Planned, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
-use crate::domain::tool::{CallError, CallErrorKind, Effect, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
+use crate::domain::tool::{
+    CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent,
+};
 use crate::domain::turn::Turn;
 use crate::domain::turn_event::{ToolState, TurnUpdate};
+use crate::ports::ProgressSink;
+use crate::ports::tools::Progress;
 use crate::telemetry;
 
 /// The most reading calls of one turn at a time.
@@ -38,6 +47,14 @@ pub(super) struct Tools {
     set: Arc<Toolset>,
     access: Arc<Access>,
     calls: AtomicUsize,
+    pictures: Mutex<Shown>,
+}
+
+/// Pictures that are posted with the answer, and the room that they take in memory until then.
+#[derive(Default)]
+struct Shown {
+    pictures: Pictures,
+    room: Vec<OwnedSemaphorePermit>,
 }
 
 impl Tools {
@@ -46,6 +63,50 @@ impl Tools {
             set: parts.toolbox.now(),
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door))),
             calls: AtomicUsize::new(0),
+            pictures: Mutex::default(),
+        }
+    }
+
+    /// The pictures that tools gave.
+    pub fn pictures(&self) -> Vec<Part> {
+        self.pictures.lock().pictures.to_parts()
+    }
+}
+
+/// What came of a call, for the model and for the answer.
+struct Ran {
+    told: Told,
+    tool: Arc<str>,
+    images: Vec<Image>,
+}
+
+impl Ran {
+    /// Nothing for the answer.
+    fn told(told: Told) -> Self {
+        Self { told, tool: "".into(), images: Vec::new() }
+    }
+}
+
+/// A call that is under way. What cuts the turn off drops it, and then it is told of all the same.
+struct Underway<'a> {
+    thinking: &'a Thinking<'a>,
+    ready: &'a Ready,
+    number: usize,
+    times: Times,
+    over: bool,
+}
+
+impl Underway<'_> {
+    fn ended(mut self, rule: Option<usize>, end: &CallEnd) {
+        self.over = true;
+        self.thinking.audit(self.ready, (self.number, rule), &self.times, (end.as_str(), end.reason()));
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.thinking.audit(self.ready, (self.number, None), &self.times, (CallEnd::CANCELLED, None));
         }
     }
 }
@@ -84,13 +145,33 @@ impl Thinking<'_> {
         for many in round::groups(&effects) {
             let group: Vec<Planned> = planned.by_ref().take(many).collect();
             let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began)));
-            results.extend(group.buffered(READS_AT_ONCE).collect::<Vec<Told>>().await);
+            let group: Vec<Ran> = group.buffered(READS_AT_ONCE).collect().await;
+            results.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
         }
         self.tally.waited(began.elapsed());
         results
     }
 
-    async fn run_one(&self, planned: Planned, since: Instant) -> Told {
+    /// Keeps the pictures of a result for the answer, as far as there is room.
+    fn with_pictures(&self, Ran { told, tool, images }: Ran) -> Told {
+        let shown = &mut *self.tools.pictures.lock();
+        let mut kept = 0;
+        for image in &images {
+            if !shown.pictures.has_room(image.bytes.len()) {
+                continue;
+            }
+            let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
+            // A turn does not wait for room that others need: what has none is only named.
+            let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
+            if shown.pictures.take(&tool, image) {
+                shown.room.push(room);
+                kept += 1;
+            }
+        }
+        Told { pictures: kept, ..told }
+    }
+
+    async fn run_one(&self, planned: Planned, since: Instant) -> Ran {
         let ready = match planned {
             Planned::Run(ready) => ready,
             Planned::Answer(call, problem) => {
@@ -98,9 +179,15 @@ impl Thinking<'_> {
                     event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &call.name),
                     role = self.role(), outcome = "invalid", duration_ms = 0, "a call of a tool was no valid one"
                 );
-                return Told { text: problem.to_string(), whole: None };
+                return Ran::told(Told::text(problem.to_string()));
             }
-            Planned::Told(_, text) => return Told { text, whole: None },
+            Planned::Told(call, text) => {
+                tracing::info!(
+                    event = "tool.called", turn = %self.turn.id, tool = call.name, role = self.role(), outcome = "ok",
+                    duration_ms = 0, "the turn answered a call by itself"
+                );
+                return Ran::told(Told::text(text));
+            }
         };
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
@@ -111,12 +198,14 @@ impl Thinking<'_> {
         };
         publish(ToolState::Running);
         parts.timeline.asked(&turn.id, "tool", name);
-        let mut times = Times { planned: since, began: Instant::now(), ran: None };
-        let (end, rule) = self.call(&ready, number, &mut times).await;
+        let times = Times { planned: since, began: Instant::now(), ran: None };
+        let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
+        let (end, rule) = self.call(&ready, number, &mut underway.times).await;
         publish(if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed });
         parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
-        self.audit(&ready, (number, rule), &times, &end);
-        end.told(ready.entry.effect)
+        underway.ended(rule, &end);
+        let images = end.images().to_vec();
+        Ran { told: end.told(ready.entry.effect), tool: Arc::clone(&ready.entry.name), images }
     }
 
     /// How often, who may, and then it runs. Gives the rule that decided besides.
@@ -180,7 +269,7 @@ impl Thinking<'_> {
             trace: trace.map(TraceParent),
             on_behalf: Some(OnBehalf::of(self.turn)),
         };
-        let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, None)).catch_unwind();
+        let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, self.progress())).catch_unwind();
         match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),
             Ok(Ok(Err(error))) => CallEnd::Failed(error),
@@ -189,8 +278,24 @@ impl Thinking<'_> {
         }
     }
 
+    /// Shows how far a call is, where a status is shown: in tenths of what its source says there is to do.
+    fn progress(&self) -> Option<ProgressSink> {
+        if !self.turn.trigger.is_asked() || self.parts.events.streams(&self.turn.place.door) {
+            return None;
+        }
+        let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
+        Some(Arc::new(move |Progress { done, total, .. }| {
+            let Some(total) = total.filter(|total| *total > 0.0) else { return };
+            let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
+            if let Some(tenths) = tenths {
+                slot.tell(&format!("{words} ({tenths}0 %)"));
+            }
+        }))
+    }
+
     /// One line for each call, and its place in the metrics.
-    fn audit(&self, ready: &Ready, (number, rule): (usize, Option<usize>), times: &Times, end: &CallEnd) {
+    fn audit(&self, ready: &Ready, (number, rule): (usize, Option<usize>), times: &Times, end: (&str, Option<&str>)) {
+        let (outcome, reason) = end;
         let entry = &ready.entry;
         let server = match &entry.tool.source {
             Source::BuiltIn => None,
@@ -210,18 +315,20 @@ impl Thinking<'_> {
             role = self.role(),
             args_sha256 = ready.hash.0,
             rule,
-            outcome = end.as_str(),
+            outcome,
             // The words of a server may hold what a member wrote.
-            text = end.reason(),
+            text = reason,
             queue_ms = ids::millis(times.began.saturating_duration_since(times.planned)),
             wait_ms = ids::millis(waited),
             run_ms = ran.map(ids::millis),
             duration_ms = ids::millis(now.saturating_duration_since(times.began)),
             "tool called"
         );
-        let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];
-        labels.extend((!end.succeeded()).then(|| ("error_type", end.as_str().to_owned())));
-        metrics::histogram!("gen_ai_execute_tool_duration_seconds", &labels).record(ran.unwrap_or_default());
+        if let Some(ran) = ran {
+            let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];
+            labels.extend((outcome != CallEnd::OK).then(|| ("error_type", outcome.to_owned())));
+            metrics::histogram!("gen_ai_execute_tool_duration_seconds", &labels).record(ran);
+        }
     }
 
     /// What the caller is to the bot: `super` or `member`.
