@@ -170,8 +170,8 @@ async fn a_second_program_provides_tools_and_takes_them_away() {
     assert_eq!(text(&desk, "count_words", json!({"text": "one"})).await, "1");
 
     // A call that nobody waits for is ended where it runs.
-    let short = ToolRequest { deadline: Duration::from_millis(300), ..request("ring", json!({"seconds": 30})) };
-    assert_eq!(desk.call(&short, None).await.unwrap_err().kind, CallErrorKind::Timeout);
+    let long = call(&desk, "ring", json!({"seconds": 30}));
+    assert!(tokio::time::timeout(Duration::from_millis(300), long).await.is_err());
     assert!(said.any(|line| line.starts_with("cancelled ")));
 
     assert!(Command::new("kill").arg(second.0.id().to_string()).status().unwrap().success());
@@ -222,11 +222,13 @@ async fn hostile_processes_cost_their_own_tools_alone() {
         client.publish("staffai.tools.announce", vec![b'['; 4_096].into()).await.unwrap();
     }
     until("64 are taken", async || ears.announced.borrow().len() == 64).await;
+    let taken: Vec<String> = ears.announced.borrow().iter().map(|entry| entry.name.to_string()).collect();
+    let [garbage, deep, long, bare, deaf] = &taken[..5] else { panic!("there are 64") };
     for (name, payload, kind) in [
-        ("p0", "no JSON".to_owned(), Some(CallErrorKind::Malformed)),
-        ("p1", "[".repeat(100_000), Some(CallErrorKind::Malformed)),
-        ("p2", json!({"content": [{"type": "text", "text": "x".repeat(900_000)}]}).to_string(), None),
-        ("p3", r#""a bare text""#.to_owned(), None),
+        (garbage, "no JSON".to_owned(), Some(CallErrorKind::Malformed)),
+        (deep, "[".repeat(100_000), Some(CallErrorKind::Malformed)),
+        (long, json!({"content": [{"type": "text", "text": "x".repeat(900_000)}]}).to_string(), None),
+        (bare, r#""a bare text""#.to_owned(), None),
     ] {
         answers(&client, name, payload).await;
         let server = ears.connect(name).await;
@@ -236,10 +238,9 @@ async fn hostile_processes_cost_their_own_tools_alone() {
             assert!(result.to_text().len() <= 70_000, "{name}: results are cut");
         }
     }
-    let deaf = ears.connect("p4").await;
-    let mut calls = takes_calls(&client, "p4").await;
-    let mut cancels = client.subscribe("staffai.tools.cancel.p4").await.unwrap();
-    client.flush().await.unwrap();
+    let mut cancels = client.subscribe(format!("staffai.tools.cancel.{deaf}")).await.unwrap();
+    let mut calls = takes_calls(&client, deaf).await;
+    let deaf = ears.connect(deaf).await;
     let short = ToolRequest { deadline: Duration::from_millis(200), ..request("a", json!({"x": 1})) };
     assert_eq!(deaf.call(&short, None).await.unwrap_err().kind, CallErrorKind::Timeout);
     let asked: Value = serde_json::from_slice(&calls.next().await.unwrap().payload).unwrap();
@@ -252,7 +253,7 @@ async fn hostile_processes_cost_their_own_tools_alone() {
     let large = call(&deaf, "a", json!({"x": "x".repeat(2_000_000)})).await;
     assert_eq!(large.unwrap_err().kind, CallErrorKind::InvalidArguments);
     // After all that, who leaves makes room for an honest one.
-    publish(&client, "staffai.tools.withdraw", &json!({"provider": "p0", "instance": "1"})).await;
+    publish(&client, "staffai.tools.withdraw", &json!({"provider": garbage, "instance": "1"})).await;
     until("one is gone", async || ears.announced.borrow().len() == 63).await;
     announce(&client, "honest", &["a"]).await;
     until("it is heard", async || ears.announced.borrow().iter().any(|entry| entry.name.as_str() == "honest")).await;
