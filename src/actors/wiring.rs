@@ -21,6 +21,7 @@ use super::conversations::Conversations;
 use super::door::{DoorRecord, Doors};
 use super::forgotten::Forgotten;
 use super::gateway::Gateway;
+use super::in_flight::InFlight;
 use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
 use super::mcp::Published;
@@ -41,7 +42,7 @@ use super::tool_cache::{BuiltIn, ToolCache};
 use super::toolbox::Toolbox;
 use super::tools::Tools;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
-use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
@@ -350,6 +351,7 @@ impl Wiring {
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
             events: self.parts.events.clone(),
+            in_flight: Arc::clone(&self.turn_parts.in_flight),
         }
     }
 
