@@ -8,6 +8,8 @@ mod chat;
 
 mod begun;
 
+mod built_ins;
+
 mod check;
 
 mod commands;

@@ -4,6 +4,8 @@
 mod calculator;
 mod get_time;
 mod roll_dice;
+pub mod url_extract;
+pub mod web_search;
 
 use std::sync::Arc;
 

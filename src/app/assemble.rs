@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::sync::watch;
 
-use super::doors;
 use super::reload::{self, Configured, Lookup, Watched};
+use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::roster::Roster;
@@ -30,7 +30,7 @@ use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
-use crate::tools::{self, BuiltIns};
+use crate::tools::BuiltIns;
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -100,7 +100,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
-    let (Some(doors), Some(live), true) = (doors, live, mistakes.is_empty()) else {
+    let built_in = built_in(&configured, &clock, &dice).map_err(|more| mistakes.extend(more)).ok();
+    let (Some(doors), Some(live), Some(built_in), true) = (doors, live, built_in, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -129,7 +130,6 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
-    let built_in = built_in(&clock, &dice);
     let parts = Parts {
         live,
         files: Arc::new(reread),
@@ -171,9 +171,11 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-fn built_in(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
-    let built_ins = BuiltIns::new(tools::simple(Arc::clone(clock), Arc::clone(dice)));
-    BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
+fn built_in(configured: &Configured, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Result<BuiltIn, Vec<String>> {
+    let Configured { settings, lookup, .. } = configured;
+    let tools = built_ins::configured(settings, lookup, Arc::clone(clock), Arc::clone(dice))?;
+    let built_ins = BuiltIns::new(tools);
+    Ok(BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) })
 }
 
 /// What there is before any tool server is connected.

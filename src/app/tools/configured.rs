@@ -11,7 +11,7 @@ use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
 use crate::app::servers::{self, Tried};
 use crate::app::system::{SystemClock, SystemDice};
-use crate::app::{Cli, doors, exit, reload};
+use crate::app::{Cli, built_ins, doors, exit, reload};
 use crate::config::Settings;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::tool::access::Access;
@@ -20,7 +20,7 @@ use crate::domain::tool::rights::{Decided, Rule, Verdict};
 use crate::domain::tool::{Source, schema};
 use crate::ports::ToolServer;
 use crate::ports::tools::ServerOff;
-use crate::tools::{self, BuiltIns};
+use crate::tools::BuiltIns;
 
 /// All tools of a configuration.
 pub(super) struct Catalogued {
@@ -80,7 +80,11 @@ impl Catalogued {
                 Err(mistake) => eprintln!("{}: {}", entry.name, harmless(mistake)),
             }
         }
-        let built_in = BuiltIns::new(tools::simple(Arc::new(SystemClock), Arc::new(SystemDice)));
+        let own = built_ins::configured(&settings, &lookup, Arc::new(SystemClock), Arc::new(SystemDice));
+        let built_in = BuiltIns::new(own.map_err(|mistakes| {
+            mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+            exit::USAGE
+        })?);
         let catalogue = catalogue(&built_in, &servers);
         for refused in catalogue.refused() {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);

@@ -79,7 +79,7 @@ impl TurnTools {
     #[must_use]
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
         let any = !available.view.is_empty();
-        let worth_a_call = any && (available.built_in_always || available.view.has_of_servers());
+        let worth_a_call = any && (available.built_in_always || available.view.has_configured());
         let question = question.to_owned();
         (any && allowance.is_open()).then_some(Self {
             available,

@@ -1,16 +1,16 @@
 //! Which tools of a catalogue the callers of one kind may see: made once for each kind and snapshot, so that a turn costs as much with
 //! ten thousand tools as with ten.
 
-use super::Source;
 use super::catalogue::Catalogue;
 use super::rights::matches;
+use super::{Source, ToolKind};
 
 /// What callers see from whom the same patterns hide tools.
 #[derive(Debug, Default)]
 pub struct View {
     /// Places in the catalogue, in its order.
     shown: Vec<u32>,
-    of_servers: bool,
+    configured: bool,
 }
 
 impl View {
@@ -21,7 +21,8 @@ impl View {
         for (place, entry) in (0_u32..).zip(catalogue.entries()) {
             if !hides.iter().any(|pattern| matches(pattern, &entry.name)) {
                 view.shown.push(place);
-                view.of_servers |= entry.tool.source != Source::BuiltIn;
+                // What reaches data was configured to be used; the others of this program are there in any case.
+                view.configured |= entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
             }
         }
         view
@@ -33,10 +34,10 @@ impl View {
         self.shown.is_empty()
     }
 
-    /// Tools are seen that are not this program's own.
+    /// Tools are seen that were configured to be used.
     #[must_use]
-    pub const fn has_of_servers(&self) -> bool {
-        self.of_servers
+    pub const fn has_configured(&self) -> bool {
+        self.configured
     }
 
     /// Whether the tool at this place of the catalogue is seen.
@@ -71,7 +72,7 @@ mod tests {
         let all = catalogue(["one", "two", "three"].map(str::to_owned).into_iter());
         let view = View::of(&all, &["s__t*".to_owned()]);
         assert_eq!((view.all(1), view.all(0), view.shows(0), view.shows(1)), (Some(&[0][..]), None, true, false));
-        assert!(view.has_of_servers() && !view.is_empty());
+        assert!(view.has_configured() && !view.is_empty());
         assert!(View::of(&all, &["*".to_owned()]).is_empty());
     }
 
