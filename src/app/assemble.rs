@@ -10,6 +10,7 @@ use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
+use crate::actors::facts::FactKeeper;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
@@ -23,7 +24,7 @@ use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
-use crate::ports::{Clock, Dice, Faults, Store, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -129,12 +130,16 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
-    let built_in = built_in(&settings, &clock, &dice);
+    let bounds = live.clone();
+    let facts = FactKeeper::new(Arc::clone(&store), Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
+    let facts = Arc::new(facts);
+    let built_in = built_in(&settings, &clock, &dice, &facts);
     let parts = Parts {
         live,
         files: Arc::new(reread),
         toolbox: toolbox(&built_in),
         built_in,
+        facts,
         servers: Arc::new(McpServers::guarded()),
         clock,
         dice,
@@ -171,8 +176,9 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-fn built_in(settings: &Settings, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
-    let built_ins = BuiltIns::new(built_ins::configured(settings, Arc::clone(clock), Arc::clone(dice)));
+fn built_in(settings: &Settings, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>, facts: &Arc<FactKeeper>) -> BuiltIn {
+    let facts: Arc<dyn Facts> = Arc::clone(facts) as _;
+    let built_ins = BuiltIns::new(built_ins::configured(settings, Arc::clone(clock), Arc::clone(dice), &facts));
     BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
 }
 
