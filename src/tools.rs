@@ -9,6 +9,7 @@ mod remember;
 mod roll_dice;
 mod search_memory;
 pub mod url_extract;
+pub mod web_search;
 
 use std::sync::Arc;
 

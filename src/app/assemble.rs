@@ -31,7 +31,7 @@ use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
-use crate::tools::BuiltIns;
+use crate::tools::{BuiltInTool, BuiltIns};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -101,7 +101,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
-    let (Some(doors), Some(live), true) = (doors, live, mistakes.is_empty()) else {
+    let own = built_ins::configured(&settings, &configured.lookup, Arc::clone(&clock), Arc::clone(&dice));
+    let own = own.map_err(|more| mistakes.extend(more)).ok();
+    let (Some(doors), Some(live), Some(own), true) = (doors, live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -133,7 +135,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bounds = live.clone();
     let facts = FactKeeper::new(Arc::clone(&store), Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
     let facts = Arc::new(facts);
-    let built_in = built_in(&settings, &clock, &dice, &facts);
+    let built_in = built_in(own, &settings, &facts);
     let parts = Parts {
         live,
         files: Arc::new(reread),
@@ -176,9 +178,10 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-fn built_in(settings: &Settings, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>, facts: &Arc<FactKeeper>) -> BuiltIn {
+fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc<FactKeeper>) -> BuiltIn {
     let facts: Arc<dyn Facts> = Arc::clone(facts) as _;
-    let built_ins = BuiltIns::new(built_ins::configured(settings, Arc::clone(clock), Arc::clone(dice), &facts));
+    own.extend(built_ins::memory(settings, &facts));
+    let built_ins = BuiltIns::new(own);
     BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::read;
@@ -28,4 +29,35 @@ pub struct UrlExtract {
     /// Time that one page may take.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+}
+
+/// One `[[tools.web_search]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebSearch {
+    /// Name of the provider.
+    #[serde(deserialize_with = "read::some_text")]
+    pub provider: String,
+    /// Where it is, in place of where it is for everybody.
+    #[serde(default, deserialize_with = "read::optional_web_address")]
+    pub url: Option<String>,
+    /// The key.
+    #[serde(default, deserialize_with = "read::secret")]
+    pub key: Option<SecretString>,
+    /// The variable that holds the key.
+    #[serde(default, deserialize_with = "read::text")]
+    pub env_key: Option<String>,
+    /// What the provider calls the engine that is asked.
+    #[serde(default, deserialize_with = "read::text")]
+    pub engine: Option<String>,
+    /// The model that is asked, of a provider that searches with one.
+    #[serde(default, deserialize_with = "read::text")]
+    pub model: Option<String>,
+    /// Time that one search may take.
+    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+}
+
+const fn usual_timeout() -> Duration {
+    Duration::from_secs(15)
 }

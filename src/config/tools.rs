@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::Deserialize;
 
+use super::data_tools::WebSearch;
 use super::read;
 use crate::domain::tool::ToolKind;
 use crate::domain::tool::limits::{Rate, ToolLimits};
@@ -54,6 +55,9 @@ pub struct Tools {
     /// Tools, by name or pattern, before each call of which a person is asked, whatever the rules allow.
     #[serde(deserialize_with = "read::texts")]
     pub requires_confirmation: Vec<String>,
+    /// Where `web_search` searches, in the order of asking.
+    #[serde(deserialize_with = "read::rows")]
+    pub web_search: Vec<WebSearch>,
     /// Rules in the order they were written.
     #[serde(deserialize_with = "read::rows")]
     pub rules: Vec<ToolRule>,

@@ -82,8 +82,13 @@ impl Catalogued {
                 Err(mistake) => eprintln!("{}: {}", entry.name, harmless(mistake)),
             }
         }
+        let own = built_ins::configured(&settings, &lookup, Arc::new(SystemClock), Arc::new(SystemDice));
+        let mut own = own.map_err(|mistakes| {
+            mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+            exit::USAGE
+        })?;
         let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
-        let own = built_ins::configured(&settings, Arc::new(SystemClock), Arc::new(SystemDice), &nobodys);
+        own.extend(built_ins::memory(&settings, &nobodys));
         let built_in = BuiltIns::new(own);
         let catalogue = catalogue(&built_in, &servers);
         for refused in catalogue.refused() {
