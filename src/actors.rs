@@ -56,6 +56,7 @@ pub(crate) mod tools;
 
 pub(crate) mod turn;
 
+pub mod facts;
 pub(crate) mod forgotten;
 
 pub(crate) mod draft;

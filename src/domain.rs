@@ -23,6 +23,8 @@ pub(crate) mod turn_event;
 
 pub(crate) mod history;
 
+pub mod fact;
+
 pub(crate) mod completion;
 
 pub mod tool;

@@ -146,8 +146,16 @@ fn tools_and_approvals_are_told_as_they_are() {
 #[test]
 fn every_answer_fits_one_message() {
     let long = "x".repeat(5_000);
-    let wiped =
-        Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
+    let wiped = Wiped {
+        conversations: 1,
+        answers: 1,
+        quotes: 1,
+        facts: 1,
+        preferences: true,
+        usage: true,
+        in_flight: 1,
+        messages: 1,
+    };
     for locale in Locale::ALL {
         for text in [
             help(&CommandKind::ALL, true, locale),
@@ -200,8 +208,16 @@ fn every_language_says_everything_and_says_it_otherwise() {
 
 /// One of each answer.
 fn everything(locale: Locale) -> Vec<String> {
-    let wiped =
-        Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
+    let wiped = Wiped {
+        conversations: 1,
+        answers: 1,
+        quotes: 1,
+        facts: 1,
+        preferences: true,
+        usage: true,
+        in_flight: 1,
+        messages: 1,
+    };
     let server = ToolServer {
         name: "time".to_owned(),
         state: ServerStatus::Ready,
