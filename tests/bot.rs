@@ -51,6 +51,9 @@ mod typed;
 #[path = "bot/tools.rs"]
 mod tools;
 
+#[path = "bot/facts.rs"]
+mod facts;
+
 #[path = "bot/streaming.rs"]
 mod streaming;
 

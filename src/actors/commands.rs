@@ -26,8 +26,10 @@ use tokio::time::Instant;
 use self::cleaning::{CLEAN_EVERY, Cleanings};
 use self::desk::Desk;
 use super::bounded_set::BoundedSet;
+use super::facts::FactKeeper;
 use super::forgotten::{Forgotten, Wished};
 use super::handle::Handle;
+use super::in_flight::InFlight;
 use super::messages::commands::CommandsMsg;
 use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::journal::JournalMsg;
@@ -39,7 +41,6 @@ use super::outbox::Outboxes;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::toolbox::Toolbox;
-use super::turn::InFlight;
 use super::turn_events::TurnEvents;
 use crate::domain::command::{self, Command, CommandKind, Offer, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
@@ -105,6 +106,8 @@ pub struct CommandParts {
     pub presence_scheduler: Handle<PresenceMsg>,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
+    /// What members told us to keep.
+    pub facts: Arc<FactKeeper>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
     /// The tool servers and how they are.
@@ -235,6 +238,7 @@ impl Actor for Commands {
                     for wished in due {
                         cleaning::clean(&parts, &wished).await;
                     }
+                    parts.facts.settle().await;
                 });
                 ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
             }
@@ -307,9 +311,10 @@ impl Commands {
 
     fn suggest(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState, typing: Typing) {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
-        let choices = handlers::choices(&self.parts, &typing);
-        let outbox = self.parts.outboxes.of(&typing.callback.id.door).clone();
+        let parts = Arc::clone(&self.parts);
         ctx.background(async move {
+            let choices = handlers::choices(&parts, &typing).await;
+            let outbox = parts.outboxes.of(&typing.callback.id.door);
             let request = PostRequest::Suggest { to: typing.callback, choices };
             // Whoever types on asks again.
             let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;

@@ -10,6 +10,7 @@ use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
+use crate::actors::facts::FactKeeper;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
@@ -24,14 +25,14 @@ use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
-use crate::ports::{Clock, Dice, Faults, Store, ToolProviders, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
-use crate::tools::BuiltIns;
+use crate::tools::{BuiltInTool, BuiltIns};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -101,8 +102,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
-    let built_in = built_in(&configured, &clock, &dice).map_err(|more| mistakes.extend(more)).ok();
-    let (Some(doors), Some(live), Some(built_in), true) = (doors, live, built_in, mistakes.is_empty()) else {
+    let own = built_ins::configured(&settings, &configured.lookup, Arc::clone(&clock), Arc::clone(&dice));
+    let own = own.map_err(|more| mistakes.extend(more)).ok();
+    let (Some(doors), Some(live), Some(own), true) = (doors, live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -132,6 +134,10 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
+    let bounds = live.clone();
+    let facts = FactKeeper::new(Arc::clone(&store), Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
+    let facts = Arc::new(facts);
+    let built_in = built_in(own, &settings, &facts);
     let parts = Parts {
         live,
         files: Arc::new(reread),
@@ -139,6 +145,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         built_in,
         servers: Arc::new(McpServers { providers: nats.clone(), ..McpServers::guarded() }),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
+        facts,
         clock,
         dice,
         faults,
@@ -174,11 +181,11 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-fn built_in(configured: &Configured, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Result<BuiltIn, Vec<String>> {
-    let Configured { settings, lookup, .. } = configured;
-    let tools = built_ins::configured(settings, lookup, Arc::clone(clock), Arc::clone(dice))?;
-    let built_ins = BuiltIns::new(tools);
-    Ok(BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) })
+fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc<FactKeeper>) -> BuiltIn {
+    let facts: Arc<dyn Facts> = Arc::clone(facts) as _;
+    own.extend(built_ins::memory(settings, &facts));
+    let built_ins = BuiltIns::new(own);
+    BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
 }
 
 /// What there is before any tool server is connected.

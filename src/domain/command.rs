@@ -130,6 +130,7 @@ pub enum CommandKind {
     Usage,
     Forget,
     Export,
+    Memories,
     Tools,
     Status,
     Approvals,
@@ -184,13 +185,14 @@ impl Operators<'_> {
 
 impl CommandKind {
     /// All of them, in the order in which help names them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Help,
         Self::New,
         Self::Model,
         Self::Usage,
         Self::Forget,
         Self::Export,
+        Self::Memories,
         Self::Tools,
         Self::Status,
         Self::Approvals,
@@ -214,6 +216,7 @@ impl CommandKind {
             Self::Usage => "usage",
             Self::Forget => "forget",
             Self::Export => "export",
+            Self::Memories => "memories",
             Self::Tools => "tools",
             Self::Status => "status",
             Self::Approvals => "approvals",
@@ -226,9 +229,14 @@ impl CommandKind {
     #[must_use]
     pub const fn access(self) -> Access {
         match self {
-            Self::Help | Self::New | Self::Model | Self::Usage | Self::Forget | Self::Export | Self::Tools => {
-                Access::Everybody
-            }
+            Self::Help
+            | Self::New
+            | Self::Model
+            | Self::Usage
+            | Self::Forget
+            | Self::Export
+            | Self::Memories
+            | Self::Tools => Access::Everybody,
             Self::Status | Self::Approvals | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
         }
     }
@@ -243,6 +251,7 @@ impl CommandKind {
             | Self::Usage
             | Self::Forget
             | Self::Export
+            | Self::Memories
             | Self::Status
             | Self::RefreshStatus => Needs::Nothing,
         }
@@ -266,6 +275,9 @@ impl CommandKind {
             Self::Usage => {
                 Some(OptionSpec { name: USER, descriptions: in_each(words::user), kind: OptionKind::Member })
             }
+            Self::Memories => {
+                Some(OptionSpec { name: FACT, descriptions: in_each(words::fact), kind: OptionKind::Suggested })
+            }
             Self::Help
             | Self::New
             | Self::Forget
@@ -283,6 +295,8 @@ impl CommandKind {
 pub const ROW: &str = "row";
 /// The option of `/usage`.
 pub const USER: &str = "user";
+/// The option of `/memories`.
+pub const FACT: &str = "forget";
 
 /// A command as a door offers it to its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -378,6 +392,9 @@ pub struct ToolServer {
     pub tools: Vec<String>,
     /// Names of tools that are not what they were, and are held back until an operator accepts them.
     pub changed: Vec<String>,
+    /// What the operator says it is for.
+    #[serde(default)]
+    pub about: Option<String>,
 }
 
 impl Tooling {
@@ -390,6 +407,7 @@ impl Tooling {
                 state: ServerStatus::Starting,
                 tools: Vec::new(),
                 changed: Vec::new(),
+                about: None,
             };
             self.servers.insert(at, begins);
             at
