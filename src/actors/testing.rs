@@ -278,7 +278,13 @@ fn rules(settings: &Settings) -> triage::Rules {
 }
 
 pub fn policy() -> Policy {
-    Policy { reply: ReplyContract::Typed, history: HistoryScope::PersonInPlace, lane: LaneRule::Queue, model: None }
+    Policy {
+        reply: ReplyContract::Typed,
+        history: HistoryScope::PersonInPlace,
+        lane: LaneRule::Queue,
+        model: None,
+        tools: true,
+    }
 }
 
 // === Messages and turns ===
@@ -351,5 +357,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         may_answer: true,
         at: BEGINNING,
         draw: None,
+        tools: true,
     }
 }

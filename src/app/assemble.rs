@@ -25,7 +25,7 @@ use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, TurnEventLog, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -92,8 +92,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
+    let events = TurnEvents::new(doors::READ_ALONG.to_vec(), Arc::clone(&clock));
     let mut records = vec![doors::terminal(&sessions)];
     if !alone {
+        let log: Arc<dyn TurnEventLog> = Arc::new(events.clone());
+        records.extend(doors::chat_service(&settings, &clock, &log));
         match doors::discord(&settings, live.as_ref().ok(), &dice) {
             Ok(record) => records.insert(0, record),
             Err(mistake) => mistakes.push(mistake),
@@ -120,7 +123,6 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     board.meet(PartKind::Store, STORE);
     let handles = Handles::new(&doors);
-    let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock));
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),

@@ -144,6 +144,14 @@ pub struct Policy {
     pub lane: LaneRule,
     /// The model row asked for; none means the default row.
     pub model: Option<String>,
+    /// Tools may be used.
+    #[serde(default = "allowed")]
+    pub tools: bool,
+}
+
+/// Turns of a version that did not ask.
+const fn allowed() -> bool {
+    true
 }
 
 /// The form of the answer that the model is asked for.

@@ -11,7 +11,8 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use staffai::domain::tool::{CallErrorKind, ServerName, ToolRequest};
 use staffai::mcp::McpServers;
-use staffai::mcp::nats::{NatsProviders, check};
+use staffai::mcp::nats::NatsProviders;
+use staffai::nats::connect;
 use staffai::ports::tools::{ConnectErrorKind, ServerEntry, Transport};
 use staffai::ports::{ToolProviders, ToolServer, ToolServers};
 use tokio::sync::watch;
@@ -291,10 +292,10 @@ async fn a_lost_connection_is_seen_at_once_and_made_again() {
 async fn a_login_is_used_and_a_wrong_one_is_a_clear_line() {
     let nats = Nats::start(&["--user", "bot", "--pass", "hunter2"]).await;
     let with = |login: &str| nats.url.replace("nats://", &format!("nats://{login}")).into();
-    assert_eq!(check(&with("bot:hunter2@")).await, Ok(()));
+    assert!(connect(&with("bot:hunter2@")).await.is_ok());
     for login in ["", "bot:wrong@"] {
-        let why = check(&with(login)).await.unwrap_err();
+        let why = connect(&with(login)).await.err().unwrap();
         assert!(why.contains("authorization violation") && !why.contains("wrong"), "{why}");
     }
-    assert!(check(&"nats://127.0.0.1:1".into()).await.is_err());
+    assert!(connect(&"nats://127.0.0.1:1".into()).await.is_err());
 }

@@ -134,7 +134,8 @@ impl Thinking<'_> {
             built_in_always: settings.built_in_always,
         };
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        turn.trigger.is_asked().then(|| TurnTools::new(available(), allowance, &turn.text)).flatten()
+        let wanted = turn.trigger.is_asked() && turn.policy.tools;
+        wanted.then(|| TurnTools::new(available(), allowance, &turn.text)).flatten()
     }
 
     /// Runs a round: what only reads side by side, each of the others alone. Results come in the order of the calls.

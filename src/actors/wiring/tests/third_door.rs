@@ -41,15 +41,19 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
         poster: Arc::clone(club) as _,
         attachments: Arc::new(NoFiles),
         pacing: Pacing::default(),
-        read_along: true,
         registers_commands: false,
     }
 }
 
 /// What its operator decided: plain words, nothing is remembered.
 pub(super) fn rules() -> DoorRules {
-    let policy =
-        Policy { reply: ReplyContract::Plain, history: HistoryScope::Nothing, lane: LaneRule::Queue, model: None };
+    let policy = Policy {
+        reply: ReplyContract::Plain,
+        history: HistoryScope::Nothing,
+        lane: LaneRule::Queue,
+        model: None,
+        tools: true,
+    };
     let triage = triage::Rules {
         communities: std::collections::HashSet::default(),
         operators: std::collections::HashSet::default(),
