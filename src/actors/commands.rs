@@ -10,7 +10,6 @@
 //! once, so it is also what keeps a command that arrives twice from being run twice. Without it nothing is done.
 
 mod cleaning;
-mod desk;
 mod handlers;
 mod kept;
 mod overview;
@@ -24,8 +23,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::cleaning::{CLEAN_EVERY, Cleanings};
-use self::desk::Desk;
 use super::bounded_set::BoundedSet;
+use super::desk::{Desk, Ways};
 use super::forgotten::{Forgotten, Wished};
 use super::handle::Handle;
 use super::messages::commands::CommandsMsg;
@@ -119,6 +118,12 @@ impl CommandParts {
     /// There are tool servers, whatever state they are in.
     fn has_tools(&self) -> bool {
         !self.tooling.read().servers.is_empty()
+    }
+
+    /// Where a command is answered.
+    fn desk<'a>(&'a self, command: &'a Command) -> Desk<'a> {
+        let ways = Ways { outboxes: &self.outboxes, dice: &*self.dice, events: &self.events };
+        Desk::new(ways, &command.callback, &command.place)
     }
 }
 
@@ -220,7 +225,7 @@ impl Actor for Commands {
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
                 ctx.background(async move {
-                    Desk::new(&parts, &command).respond(Piece::text(words::broken(command.caller.locale()))).await;
+                    parts.desk(&command).respond(Piece::text(words::broken(command.caller.locale()))).await;
                 });
             }
             CommandsEvent::Noted(wishes) => {
@@ -297,7 +302,7 @@ impl Commands {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
         let parts = Arc::clone(&self.parts);
         ctx.background(async move {
-            let desk = Desk::new(&parts, &command);
+            let desk = parts.desk(&command);
             if desk.claim().await {
                 desk.respond(Piece::text(sentence)).await;
             }
@@ -394,7 +399,7 @@ impl CommandsState {
 
 /// Answers one command, and tells how that went.
 async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
-    let desk = Desk::new(parts, command);
+    let desk = parts.desk(command);
     if !desk.claim().await {
         return "unclaimed";
     }

@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, commands to commands, busy notices to the outbox, messages of restricted
+//! Sends: accepted turns and cancellations to the journal, commands to commands, decisions to approvals, busy notices to the outbox, messages of restricted
 //! members to the sweeper.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
@@ -18,6 +18,7 @@ use super::board::Board;
 use super::busy::Busy;
 use super::handle::{Handle, Undelivered};
 use super::interjections::Interjections;
+use super::messages::approvals::ApprovalsMsg;
 use super::messages::commands::CommandsMsg;
 use super::messages::gateway::GatewayMsg;
 use super::messages::journal::{Accepted, JournalMsg};
@@ -63,6 +64,8 @@ pub struct Gateway {
     pub journal: Handle<JournalMsg>,
     /// Who tells restricted members where they are answered.
     pub sweeper: Handle<SweeperMsg>,
+    /// Who takes decisions about calls that wait.
+    pub approvals: Handle<ApprovalsMsg>,
     /// Who says that we are busy.
     pub outboxes: Outboxes,
     /// Who was told so lately.
@@ -125,6 +128,8 @@ impl Actor for Gateway {
                 }
                 // Who runs a command sees that it was not answered, so it is handed on but never kept.
                 Incoming::Command(command) => settle(&self.commands.cast(CommandsMsg::Run(command)), receipt),
+                // So is a decision: whoever pressed a button sees that nothing came of it.
+                Incoming::Decision(click) => settle(&self.approvals.cast(ApprovalsMsg::Decide(click, None)), receipt),
                 Incoming::Typing(typing) => settle(&self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }

@@ -133,6 +133,7 @@ pub enum ActorKind {
     RestrictionSweeper,
     Tools,
     ToolCache,
+    Approvals,
     Mcp,
     LlmDispatcher,
     Conversations,
@@ -223,6 +224,7 @@ pub static TREE: Row = Row {
             stop_within: BRANCH_STOPS,
             children: &[
                 leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),
+                leaf(ActorKind::Approvals, "approvals", "asks people about calls that wait for a yes, and keeps what they allow"),
                 template(
                     ActorKind::Mcp,
                     "mcp",

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::handles::Handles;
+use super::approvals::Approvals;
 use super::board::Board;
 use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, Files};
@@ -245,6 +246,7 @@ impl Wiring {
             events: parts.events.clone(),
             toolbox: Arc::clone(&parts.toolbox),
             tool_use: Arc::default(),
+            allowances: Arc::default(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -280,6 +282,7 @@ impl Wiring {
             restriction_sweeper,
             tools,
             tool_cache,
+            approvals,
             llm_dispatcher,
             conversations,
             presence_scheduler,
@@ -310,6 +313,7 @@ impl Wiring {
             }
             ActorKind::Tools => ChildSpec::new(row, tools, self.tools(row), below),
             ActorKind::ToolCache => ChildSpec::new(row, tool_cache, self.tool_cache(), below),
+            ActorKind::Approvals => ChildSpec::new(row, approvals, self.approvals(), below),
             ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
@@ -346,6 +350,8 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
+            approvals: self.handles.approvals.clone(),
+            conversations: self.handles.conversations.clone(),
             outboxes: self.handles.outboxes.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
@@ -392,6 +398,18 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             tools: self.handles.tools.clone(),
             tooling: Arc::clone(&self.tooling),
+        }
+    }
+
+    fn approvals(&self) -> Approvals {
+        Approvals {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            dice: Arc::clone(&self.parts.dice),
+            journal: self.handles.journal.clone(),
+            outboxes: self.handles.outboxes.clone(),
+            events: self.parts.events.clone(),
+            allowances: Arc::clone(&self.turn_parts.allowances),
         }
     }
 
@@ -457,6 +475,7 @@ impl Wiring {
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
+            approvals: self.handles.approvals.clone(),
             outboxes: self.handles.outboxes.clone(),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),

@@ -17,7 +17,7 @@ use crate::discord::{self, Access};
 use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::ports::Dice;
 use crate::terminal::sessions::Sessions;
 use crate::terminal::{self, NoFiles};
@@ -51,13 +51,15 @@ fn triage(settings: &Settings) -> Rules {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            gates: GatePolicy::Ask,
         },
     }
 }
 
 /// The same at a door whose members have no roles and belong to no guild.
 fn without_roles(rules: Rules) -> Rules {
-    Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
+    let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
+    Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, policy, ..rules }
 }
 
 /// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.

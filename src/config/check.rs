@@ -14,7 +14,7 @@ use super::defaults::WITHOUT_EFFECT;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
-use crate::domain::keys;
+use crate::domain::{gate, keys};
 use crate::telemetry;
 
 /// Container runtimes kill a program this long after asking it to stop.
@@ -120,6 +120,10 @@ impl Checks<'_> {
             self.warn(format!(
                 "catch_up.age is above the {most}m for which answers are surely remembered; {most}m are used"
             ));
+        }
+        if settings.gates.expiry > gate::EXPIRY_MAX {
+            let most = gate::EXPIRY_MAX.as_secs() / 3_600;
+            self.warn(format!("gates.expiry is above the {most}h for which a waiting turn is kept; {most}h are used"));
         }
         if settings.turn.deadline < settings.llm.timeout {
             self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");

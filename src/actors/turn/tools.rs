@@ -1,6 +1,7 @@
 //! The calls of tools of a turn. Each goes through the same gates in the same order: how often, who may, and then it runs. Whatever
 //! happens to a call becomes a result that the model reads; nothing of it ends the turn.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,18 +10,22 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::{Instant, timeout};
 
+use super::parked::{Asking, TooLong};
 use super::{Thinking, TurnParts};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
+use crate::domain::gate::allowance::Asked;
+use crate::domain::gate::{Decision, Parked};
 use crate::domain::ids;
 use crate::domain::tool::access::Access;
-use crate::domain::tool::called::{CallEnd, Finding};
-use crate::domain::tool::rights::Verdict;
-use crate::domain::tool::round::{self, Allowance, Planned, Ready};
+use crate::domain::tool::called::{CallEnd, Finding, NotApproved};
+use crate::domain::tool::limits::Limited;
+use crate::domain::tool::rights::{Decided, Verdict};
+use crate::domain::tool::round::{Allowance, Planned, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
 use crate::domain::tool::{CallError, CallErrorKind, Effect, ResultLimits, Source, ToolRequest, TraceParent};
-use crate::domain::turn::Turn;
+use crate::domain::turn::{GatePolicy, Turn};
 use crate::domain::turn_event::{ToolState, TurnUpdate};
 use crate::telemetry;
 
@@ -37,7 +42,26 @@ const GRACE: Duration = Duration::from_millis(250);
 pub(super) struct Tools {
     set: Arc<Toolset>,
     access: Arc<Access>,
-    calls: AtomicUsize,
+    pub(super) calls: AtomicUsize,
+}
+
+/// What came of a round.
+pub(super) enum Round {
+    /// What came of each call, in order.
+    Ran(Vec<Told>),
+    /// A call has to be approved first.
+    Ask(Asking),
+}
+
+/// What lets a call through.
+#[derive(Clone, Copy)]
+enum Leave<'a> {
+    /// The limits and the rules.
+    Rules,
+    /// Nothing: this is its end.
+    Refused(&'a CallEnd),
+    /// The decision that its turn waited for.
+    Decision(&'a Parked),
 }
 
 impl Tools {
@@ -62,35 +86,120 @@ struct Times {
 impl Thinking<'_> {
     /// The tools that the model may be offered; none for what nobody asked for.
     pub(super) fn offered_tools(&self) -> Option<TurnTools> {
-        let Self { parts, running, turn, tools, .. } = self;
+        let Self { running, turn, .. } = self;
         let settings = &running.settings.tools;
-        let available = || Available {
+        let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
+        turn.trigger.is_asked().then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
+    }
+
+    /// The tools that there are, and what the caller may do.
+    pub(super) fn available(&self) -> Available {
+        let Self { parts, running, tools, .. } = self;
+        Available {
             catalogue: Arc::clone(&tools.set.catalogue),
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
             used: parts.tool_use.used(),
-            built_in_always: settings.built_in_always,
-        };
-        let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        turn.trigger.is_asked().then(|| TurnTools::new(available(), allowance, &turn.text)).flatten()
+            built_in_always: running.settings.tools.built_in_always,
+        }
     }
 
-    /// Runs a round: what only reads side by side, each of the others alone. Results come in the order of the calls.
-    pub(super) async fn run_tools(&self, planned: Vec<Planned>) -> Vec<Told> {
+    /// Runs the calls of a round that are left: what only reads side by side, each of the others alone. Results come in the order of
+    /// the calls, behind those that are `done`. A call that a person has to approve ends it.
+    pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<Told>) -> Round {
         let began = Instant::now();
-        let effects: Vec<Effect> = planned.iter().map(effect).collect();
-        let mut results = Vec::with_capacity(planned.len());
-        let mut planned = planned.into_iter();
-        for many in round::groups(&effects) {
-            let group: Vec<Planned> = planned.by_ref().take(many).collect();
-            let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began)));
-            results.extend(group.buffered(READS_AT_ONCE).collect::<Vec<Told>>().await);
+        let mut left: VecDeque<Planned> = planned.into();
+        while !left.is_empty() {
+            if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
+                if let Err(limited) = self.admit(left.front()) {
+                    let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
+                    let Some((planned, end)) = refused else { break };
+                    done.push(self.run_one(planned, began, Leave::Refused(&end)).await);
+                    continue;
+                }
+                let approvers = self.tools.access.approvers(decided).to_vec();
+                self.tally.waited(began.elapsed());
+                return Round::Ask(Asking { done, left: left.into(), approvers });
+            }
+            let reads = |planned: &Planned| effect(planned) == Effect::Reads;
+            let beside = left.iter().take_while(|planned| reads(planned) && self.asks(planned).is_none()).count();
+            let group: Vec<Planned> = left.drain(..beside.max(1)).collect();
+            let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began, Leave::Rules)));
+            done.extend(group.buffered(READS_AT_ONCE).collect::<Vec<Told>>().await);
         }
         self.tally.waited(began.elapsed());
-        results
+        Round::Ran(done)
     }
 
-    async fn run_one(&self, planned: Planned, since: Instant) -> Told {
+    /// Counts a call, or says why it has to wait.
+    fn admit(&self, planned: Option<&Planned>) -> Result<(), Limited> {
+        let Self { parts, running, turn, .. } = *self;
+        match planned {
+            Some(Planned::Run(ready)) => {
+                parts.tool_use.admit(&running.tool_limits, &turn.person, &ready.entry, parts.clock.now())
+            }
+            Some(Planned::Answer(..) | Planned::Told(..)) | None => Ok(()),
+        }
+    }
+
+    /// Whether a person can be asked about this call, and has to be.
+    fn asks(&self, planned: &Planned) -> Option<Decided> {
+        let Self { turn, tools, .. } = self;
+        let Planned::Run(ready) = planned else { return None };
+        let decided = tools.access.decide(&ready.entry, &ready.arguments);
+        let approvers = tools.access.approvers(decided);
+        // Roles in rules are those of doors that know them: elsewhere nobody could decide.
+        let someone = approvers.is_empty() || tools.access.knows_ids();
+        let asks = decided.verdict == Verdict::Ask
+            && turn.policy.gates == GatePolicy::Ask
+            && someone
+            && !self.is_allowed(ready, approvers);
+        asks.then_some(decided)
+    }
+
+    /// An approver let the same call run for a while.
+    fn is_allowed(&self, ready: &Ready, approvers: &[String]) -> bool {
+        let Self { parts, turn, .. } = *self;
+        let asked = Asked { hash: &ready.hash, person: &turn.person, place: &turn.place, approvers };
+        parts.allowances.let_run(&asked, parts.clock.now())
+    }
+
+    /// Runs the call that the turn waited for, if it may.
+    pub(super) async fn run_decided(&self, left: &mut Vec<Planned>, parked: &Parked) -> Option<Told> {
+        if left.is_empty() {
+            return None;
+        }
+        let began = Instant::now();
+        let told = match left.remove(0) {
+            planned @ Planned::Run(_) => self.run_one(planned, began, Leave::Decision(parked)).await,
+            // It cannot be called any more: the tool is gone, hidden, or takes other arguments.
+            planned => {
+                let why = match &parked.case.decision {
+                    Some(Decision::Approved { .. }) | None => NotApproved::Changed,
+                    Some(decision) => NotApproved::from(decision),
+                };
+                tracing::info!(
+                    event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &planned.call().name),
+                    role = self.role(), outcome = why.as_str(), duration_ms = 0, "a call of a tool did not run"
+                );
+                CallEnd::NotApproved(why).told(Effect::Changes)
+            }
+        };
+        self.tally.waited(began.elapsed());
+        Some(told)
+    }
+
+    /// Refuses the call that nobody can be asked about.
+    pub(super) async fn refuse(&self, TooLong(asking): TooLong) -> (Vec<Told>, Vec<Planned>) {
+        let Asking { mut done, mut left, .. } = asking;
+        if !left.is_empty() {
+            let end = CallEnd::NotApproved(NotApproved::TooLong);
+            done.push(self.run_one(left.remove(0), Instant::now(), Leave::Refused(&end)).await);
+        }
+        (done, left)
+    }
+
+    async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Told {
         let ready = match planned {
             Planned::Run(ready) => ready,
             Planned::Answer(call, problem) => {
@@ -112,7 +221,7 @@ impl Thinking<'_> {
         publish(ToolState::Running);
         parts.timeline.asked(&turn.id, "tool", name);
         let mut times = Times { planned: since, began: Instant::now(), ran: None };
-        let (end, rule) = self.call(&ready, number, &mut times).await;
+        let (end, rule) = self.call(&ready, number, &mut times, leave).await;
         publish(if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed });
         parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
         self.audit(&ready, (number, rule), &times, &end);
@@ -120,22 +229,29 @@ impl Thinking<'_> {
     }
 
     /// How often, who may, and then it runs. Gives the rule that decided besides.
-    async fn call(&self, ready: &Ready, number: usize, times: &mut Times) -> (CallEnd, Option<usize>) {
+    async fn call(
+        &self,
+        ready: &Ready,
+        number: usize,
+        times: &mut Times,
+        leave: Leave<'_>,
+    ) -> (CallEnd, Option<usize>) {
         let Self { parts, running, turn, deadline, .. } = *self;
         let entry = &ready.entry;
-        if let Err(limited) = parts.tool_use.admit(&running.tool_limits, &turn.person, entry, parts.clock.now()) {
+        // What was asked about was counted then.
+        if let Leave::Rules = leave
+            && let Err(limited) = parts.tool_use.admit(&running.tool_limits, &turn.person, entry, parts.clock.now())
+        {
             return (CallEnd::Limited(limited), None);
         }
         let decided = self.tools.access.decide(entry, &ready.arguments);
-        match decided.verdict {
-            Verdict::Auto => {}
-            Verdict::Ask => return (CallEnd::NotApproved, decided.rule),
-            Verdict::Deny => return (CallEnd::Denied, decided.rule),
+        if let Err(end) = self.may_run(ready, decided, leave) {
+            return (end, decided.rule);
         }
         // Half of the time that is left is kept for what follows.
         let patience = deadline.saturating_duration_since(Instant::now()) / 2;
         let end = match timeout(patience, parts.tool_use.permits().acquire()).await {
-            Ok(Ok(_permit)) if self.may_act(entry.effect).await => {
+            Ok(Ok(_permit)) if self.may_act(entry.effect, leave).await => {
                 times.ran = Some(Instant::now());
                 self.run(ready, number).await
             }
@@ -145,10 +261,28 @@ impl Thinking<'_> {
         (end, decided.rule)
     }
 
+    /// The rules have the last word: what they deny now does not run, whatever was approved, and what they ask for runs with the
+    /// approval of just this call.
+    fn may_run(&self, ready: &Ready, decided: Decided, leave: Leave<'_>) -> Result<(), CallEnd> {
+        let approvers = self.tools.access.approvers(decided);
+        match (decided.verdict, leave) {
+            (Verdict::Deny, _) => Err(CallEnd::Denied),
+            (_, Leave::Refused(end)) => Err(end.clone()),
+            (_, Leave::Decision(parked)) if parked.case.lets_run(&ready.hash, approvers) => Ok(()),
+            (_, Leave::Decision(parked)) => {
+                Err(CallEnd::NotApproved(parked.case.decision.as_ref().map_or(NotApproved::NotAsked, Into::into)))
+            }
+            (Verdict::Auto, Leave::Rules) => Ok(()),
+            (Verdict::Ask, Leave::Rules) if self.is_allowed(ready, approvers) => Ok(()),
+            (Verdict::Ask, Leave::Rules) => Err(CallEnd::NotApproved(NotApproved::NoWay)),
+        }
+    }
+
     /// A turn that is taken up again after a crash must not do a second time what it did: before the first call that changes
-    /// something it is on record that the turn acts.
-    async fn may_act(&self, effect: Effect) -> bool {
-        if effect == Effect::Reads || self.tally.has_acted() {
+    /// something, and before each that was approved, it is on record that the turn acts.
+    async fn may_act(&self, effect: Effect, leave: Leave<'_>) -> bool {
+        let approved = matches!(leave, Leave::Decision(_));
+        if (effect == Effect::Reads && !approved) || self.tally.has_acted() {
             return true;
         }
         let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);

@@ -19,9 +19,9 @@ use crate::ports::{ProgressSink, ToolServer};
 
 /// A source with a tool for each way to behave; each takes a number.
 #[derive(Default)]
-struct Bench {
+pub(super) struct Bench {
     info: ServerInfo,
-    called: Mutex<Vec<String>>,
+    pub called: Mutex<Vec<String>>,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
 }
@@ -69,14 +69,25 @@ impl ToolServer for Bench {
     async fn close(&self) {}
 }
 
-fn bench(world: &World) -> Arc<Bench> {
+pub(super) fn bench(world: &World) -> Arc<Bench> {
     let (bench, source) = (Arc::new(Bench::default()), Source::Server(ServerName::new("s")));
+    let tools = described("", &source);
+    publish(world, &bench, tools);
+    bench
+}
+
+/// Each tool says something else of itself than before.
+pub(super) fn changed(world: &World, bench: &Arc<Bench>) {
+    publish(world, bench, described("now safer than ever", &Source::Server(ServerName::new("s"))));
+}
+
+fn described(description: &str, source: &Source) -> Vec<Arc<Tool>> {
     let tool = |name: &&str| {
         Arc::new(Tool {
             source: source.clone(),
             name: (**name).into(),
             title: None,
-            description: String::new(),
+            description: description.to_owned(),
             input_schema: Arc::new(json!({"type": "object"})),
             annotations: Annotations {
                 read_only: Some(!matches!(*name, "changes" | "fails")),
@@ -85,23 +96,26 @@ fn bench(world: &World) -> Arc<Bench> {
             kind: ToolKind::Other,
         })
     };
-    let tools = NAMES.iter().map(tool).collect();
+    NAMES.iter().map(tool).collect()
+}
+
+fn publish(world: &World, bench: &Arc<Bench>, tools: Vec<Arc<Tool>>) {
+    let source = Source::Server(ServerName::new("s"));
     let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: true, asks: false };
     let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
-    let callers = [(source, Caller::Direct(Arc::clone(&bench) as _))].into();
+    let callers = [(source, Caller::Direct(Arc::clone(bench) as _))].into();
     world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
-    bench
 }
 
 /// The model calls these at once, and answers afterwards.
-fn calls(world: &World, calls: &[(&str, u32)]) {
+pub(super) fn calls(world: &World, calls: &[(&str, u32)]) {
     let call = |(name, n): &(&str, u32)| json!({"tool": format!("s__{name}"), "arguments": {"n": n}}).to_string();
     let text = calls.iter().map(call).collect::<Vec<_>>().join("\n");
     world.models.say(Say::Plain(Box::leak(text.into_boxed_str())));
 }
 
 /// What the model was told of its calls.
-fn told(world: &World) -> Vec<String> {
+pub(super) fn told(world: &World) -> Vec<String> {
     let asked = world.asked();
     let text = asked.iter().find(|text| text.contains("</tool_result>")).cloned().unwrap_or_default();
     let inside = |part: &str| part.split_once(">\n").map(|(_, inside)| inside.trim().to_owned());
@@ -109,7 +123,7 @@ fn told(world: &World) -> Vec<String> {
 }
 
 /// The next wish to act that the journal hears.
-async fn wish(world: &mut World) -> (String, Reply<bool>) {
+pub(super) async fn wish(world: &mut World) -> (String, Reply<bool>) {
     loop {
         if let JournalMsg::Acts(id, reply) = world.journal.next().await {
             return (id.id, reply);
