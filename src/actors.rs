@@ -46,10 +46,10 @@ pub(crate) mod conversations;
 
 pub(crate) mod conversation;
 
-pub(crate) mod mcp;
 mod allowances;
 pub(crate) mod approvals;
 mod desk;
+pub(crate) mod mcp;
 pub(crate) mod tool_cache;
 pub(crate) mod tool_use;
 

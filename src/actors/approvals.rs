@@ -1,7 +1,7 @@
 //! approvals: asks people about calls of tools that wait for a decision.
 //!
 //! Supervised by: tools (permanent).
-//! Receives: what turns wait for, and that they wait no more, from the journal; decisions from the gateway.
+//! Receives: what turns wait for, and that they wait no more, from the journal; decisions from the gateway; questions of commands.
 //! Sends: decisions to the journal; questions, and words to those who decide, to the outbox.
 //! A restart loses: nothing. What is waited for is in the journal's records, and is asked there at the start; standing allowances are
 //! in the store. Whoever pressed a button just then presses it again.
@@ -20,8 +20,8 @@ use std::time::Duration;
 use self::clicks::Clicked;
 use super::allowances::Allowances;
 use super::bounded_set::BoundedSet;
-use super::handle::Handle;
-use super::messages::approvals::{ApprovalsMsg, Waiting};
+use super::handle::{Handle, Reply};
+use super::messages::approvals::{ApprovalsMsg, Waiting, Withdrawal};
 use super::messages::journal::{Decided, JournalMsg};
 use super::outbox::Outboxes;
 use super::supervisor::{Actor, ActorContext, Crash};
@@ -30,8 +30,6 @@ use crate::domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use crate::domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
 use crate::domain::ids::MessageId;
 use crate::domain::keys;
-use crate::domain::notice::gate as words;
-use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Clock, Dice, Origin, Store, Write};
 
 /// How often ends are looked at, and what was not asked yet is asked again.
@@ -143,6 +141,13 @@ impl Actor for Approvals {
         match message {
             ApprovalsMsg::Ask(waiting) => self.take(ctx, state, *waiting),
             ApprovalsMsg::Gone(waiting) => self.gone(ctx, state, *waiting),
+            ApprovalsMsg::List(reply) => {
+                let mut gates: Vec<Gate> = state.open.values().map(|open| open.case.gate.clone()).collect();
+                gates.sort_by(|one, other| (one.expires_at, &one.id).cmp(&(other.expires_at, &other.id)));
+                // Whoever asked may have stopped waiting.
+                let _ = reply.send(gates);
+            }
+            ApprovalsMsg::Withdraw(which, reply) => self.withdraw(ctx, &which, reply),
             ApprovalsMsg::Decide(click, reply) => self.claim(ctx, state, Clicked { click: *click, reply }),
         }
         Ok(())
@@ -232,7 +237,9 @@ impl Approvals {
             Some(Open { asking: AskState::Asked(message), .. }) => message.or(waiting.posted),
             Some(_) | None => waiting.posted,
         };
-        self.close(ctx, &waiting.gate, posted.as_ref(), &Decision::Withdrawn);
+        if let Some(message) = posted {
+            self.rewrite(ctx, &waiting.gate, &message, &Decision::Withdrawn);
+        }
     }
 
     fn look(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState) {
@@ -254,13 +261,7 @@ impl Approvals {
     }
 
     /// Puts a decision on record; it counts from then on.
-    fn record(
-        &self,
-        ctx: &mut ActorContext<Approvals>,
-        open: &mut Open,
-        decision: Decision,
-        click: Option<Clicked>,
-    ) {
+    fn record(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, decision: Decision, click: Option<Clicked>) {
         open.recording = true;
         let (turn, gate) = (open.case.gate.turn.clone(), open.case.gate.id.clone());
         let decided = Decided { turn, gate: gate.clone(), decision: decision.clone() };
@@ -306,11 +307,9 @@ impl Approvals {
             decision = decision.as_str(), by = decision.by().map(ToString::to_string), "a call is decided about"
         );
         metrics::counter!("staffai_gates_total", "decision" => decision.as_str()).increment(1);
-        let message = match &open.asking {
-            AskState::Asked(message) => message.clone(),
-            AskState::Due | AskState::Sent => None,
-        };
-        self.close(ctx, gate, message.as_ref(), &decision);
+        if let AskState::Asked(Some(message)) = &open.asking {
+            self.rewrite(ctx, gate, message, &decision);
+        }
         let Some(clicked) = click else { return };
         if clicked.click.choice == Choice::Hour {
             self.allow(Allowance::of(gate, &clicked.click.by, self.clock.now()));
@@ -329,23 +328,22 @@ impl Approvals {
         drop(self.store.write(std::iter::once(kept).chain(gone).collect()));
     }
 
-    /// Those who read along hear the decision; the message that asked says it, and has no buttons any more.
-    fn close(
-        &self,
-        ctx: &mut ActorContext<Approvals>,
-        gate: &Gate,
-        message: Option<&MessageId>,
-        decision: &Decision,
-    ) {
-        self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
-            id: gate.id.to_string(),
-            question: words::question(gate),
-            expires_at: gate.expires_at,
-            decision: Some(decision.told()),
+    /// Takes allowances back: from here on the calls need a yes again.
+    fn withdraw(&self, ctx: &mut ActorContext<Approvals>, which: &Withdrawal, reply: Reply<usize>) {
+        let gone = self.allowances.withdraw(|allowance| match which {
+            Withdrawal::One { id, by } => {
+                allowance.id == *id && by.as_ref().is_none_or(|person| allowance.concerns(person))
+            }
+            Withdrawal::Of(person) => allowance.concerns(person),
         });
-        if let Some(message) = message {
-            self.rewrite(ctx, gate, message, decision);
-        }
+        let many = gone.len();
+        let durable =
+            self.store.write(gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect());
+        ctx.background(async move {
+            durable.await;
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(many);
+        });
     }
 
     #[expect(clippy::cast_precision_loss, reason = "there are never so many")]

@@ -9,6 +9,7 @@
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
 //! once, so it is also what keeps a command that arrives twice from being run twice. Without it nothing is done.
 
+mod approvals;
 mod cleaning;
 mod handlers;
 mod kept;
@@ -23,10 +24,12 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::cleaning::{CLEAN_EVERY, Cleanings};
+use super::allowances::Allowances;
 use super::bounded_set::BoundedSet;
 use super::desk::{Desk, Ways};
 use super::forgotten::{Forgotten, Wished};
 use super::handle::Handle;
+use super::messages::approvals::ApprovalsMsg;
 use super::messages::commands::CommandsMsg;
 use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::journal::JournalMsg;
@@ -40,12 +43,13 @@ use super::supervisor::{Actor, ActorContext, Crash};
 use super::toolbox::Toolbox;
 use super::turn::InFlight;
 use super::turn_events::TurnEvents;
-use crate::domain::command::{self, Command, CommandKind, Offer, Spec, Tooling, Typing};
+use crate::domain::command::{self, Command, CommandKind, Offer, Served, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
 use crate::domain::shed::Shed;
+use crate::domain::tool::rights::Verdict;
 use crate::domain::triage::Rules;
 use crate::ports::{Clock, Dice, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
@@ -112,12 +116,18 @@ pub struct CommandParts {
     pub toolbox: Arc<Toolbox>,
     /// Who reads lists of tools again.
     pub tools: Handle<ToolsMsg>,
+    /// Who knows what waits for a decision.
+    pub approvals: Handle<ApprovalsMsg>,
+    /// Which calls approvers let run for a while.
+    pub allowances: Arc<Allowances>,
 }
 
 impl CommandParts {
-    /// There are tool servers, whatever state they are in.
-    fn has_tools(&self) -> bool {
-        !self.tooling.read().servers.is_empty()
+    /// What there is to be served: tool servers, whatever state they are in, and calls that a rule asks about.
+    fn served(&self) -> Served {
+        let tools = !self.tooling.read().servers.is_empty();
+        let asks = self.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
+        Served { tools, questions: tools || asks }
     }
 
     /// Where a command is answered.
@@ -330,7 +340,7 @@ impl Commands {
         let specs = command::specs(Offer {
             operators: at_any(|rules| !rules.super_roles.is_empty() || !rules.operators.is_empty()),
             super_roles: at_any(|rules| !rules.super_roles.is_empty()),
-            tools: self.parts.has_tools(),
+            served: self.parts.served(),
             direct: at_any(|rules| rules.direct_messages),
         });
         if state.offered.as_ref() == Some(&specs) {

@@ -192,16 +192,14 @@ impl Conversation {
             return;
         };
         let Offered { turn, again, resumed } = *offered;
-        let tally = resumed
-            .as_ref()
-            .map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
+        let tally =
+            resumed.as_ref().map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
         self.parts.timeline.started(&turn.id);
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
         let flight = self.parts.in_flight.enter();
         let parts = Arc::clone(&self.parts);
-        let started =
-            Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally, resumed });
+        let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally, resumed });
         let kept = started.clone();
         let (there, back) = (whose.clone(), whose.clone());
         ctx.task(

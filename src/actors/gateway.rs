@@ -115,6 +115,8 @@ impl Actor for Gateway {
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
         match message {
+            // An approvals that is down drops the reply, which answers it.
+            GatewayMsg::Decide(click, reply) => drop(self.approvals.cast(ApprovalsMsg::Decide(click, Some(reply)))),
             GatewayMsg::Received(incoming, us, receipt) => match *incoming {
                 Incoming::Posted(posted) => self.triage(state, &posted, &us, receipt),
                 Incoming::Deleted(message) => {
@@ -137,8 +139,11 @@ impl Actor for Gateway {
     }
 
     /// Given up, it is dropped, which returns the receipt: who handed the event on stops after some tries.
-    fn subject(GatewayMsg::Received(incoming, ..): &GatewayMsg) -> Option<Subject> {
-        incoming.subject().map(Subject::of)
+    fn subject(message: &GatewayMsg) -> Option<Subject> {
+        match message {
+            GatewayMsg::Received(incoming, ..) => incoming.subject().map(Subject::of),
+            GatewayMsg::Decide(..) => None,
+        }
     }
 
     async fn event(

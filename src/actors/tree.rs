@@ -224,7 +224,11 @@ pub static TREE: Row = Row {
             stop_within: BRANCH_STOPS,
             children: &[
                 leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),
-                leaf(ActorKind::Approvals, "approvals", "asks people about calls that wait for a yes, and keeps what they allow"),
+                leaf(
+                    ActorKind::Approvals,
+                    "approvals",
+                    "asks people about calls that wait for a yes, and keeps what they allow",
+                ),
                 template(
                     ActorKind::Mcp,
                     "mcp",

@@ -446,6 +446,8 @@ impl Wiring {
             tooling: Arc::clone(&self.tooling),
             toolbox: Arc::clone(&self.parts.toolbox),
             tools: self.handles.tools.clone(),
+            approvals: self.handles.approvals.clone(),
+            allowances: Arc::clone(&self.turn_parts.allowances),
         };
         Commands { parts: Arc::new(parts) }
     }

@@ -58,8 +58,7 @@ fn triage(settings: &Settings) -> Rules {
 
 /// The same at a door whose members have no roles and belong to no guild.
 fn without_roles(rules: Rules) -> Rules {
-    let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
-    Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, policy, ..rules }
+    Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
 }
 
 /// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.

@@ -153,6 +153,17 @@ enum Needs {
     Nothing,
     /// A tool server.
     Tools,
+    /// A call that a person may have to approve.
+    Questions,
+}
+
+/// What there is to be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Served {
+    /// There are tool servers.
+    pub tools: bool,
+    /// There may be calls that a person has to approve.
+    pub questions: bool,
 }
 
 /// Who operates the bot. What an operator sees and does concerns every community, so no rank in a single one makes anybody an
@@ -226,17 +237,23 @@ impl CommandKind {
     #[must_use]
     pub const fn access(self) -> Access {
         match self {
-            Self::Help | Self::New | Self::Model | Self::Usage | Self::Forget | Self::Export | Self::Tools => {
-                Access::Everybody
-            }
-            Self::Status | Self::Approvals | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
+            Self::Help
+            | Self::New
+            | Self::Model
+            | Self::Usage
+            | Self::Forget
+            | Self::Export
+            | Self::Tools
+            | Self::Approvals => Access::Everybody,
+            Self::Status | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
         }
     }
 
     /// What it needs to be offered. A command that lacks it is neither offered nor known.
     const fn needs(self) -> Needs {
         match self {
-            Self::Tools | Self::Approvals | Self::RefreshTools => Needs::Tools,
+            Self::Tools | Self::RefreshTools => Needs::Tools,
+            Self::Approvals => Needs::Questions,
             Self::Help
             | Self::New
             | Self::Model
@@ -248,12 +265,13 @@ impl CommandKind {
         }
     }
 
-    /// Whether it is of use; `tools` says that there are tool servers.
+    /// Whether it is of use.
     #[must_use]
-    pub fn is_served(self, tools: bool) -> bool {
+    pub fn is_served(self, served: Served) -> bool {
         match self.needs() {
             Needs::Nothing => true,
-            Needs::Tools => tools,
+            Needs::Tools => served.tools,
+            Needs::Questions => served.questions,
         }
     }
 
@@ -266,13 +284,15 @@ impl CommandKind {
             Self::Usage => {
                 Some(OptionSpec { name: USER, descriptions: in_each(words::user), kind: OptionKind::Member })
             }
+            Self::Approvals => {
+                Some(OptionSpec { name: WITHDRAW, descriptions: in_each(words::withdraw), kind: OptionKind::Suggested })
+            }
             Self::Help
             | Self::New
             | Self::Forget
             | Self::Export
             | Self::Tools
             | Self::Status
-            | Self::Approvals
             | Self::RefreshTools
             | Self::RefreshStatus => None,
         }
@@ -283,6 +303,8 @@ impl CommandKind {
 pub const ROW: &str = "row";
 /// The option of `/usage`.
 pub const USER: &str = "user";
+/// The option of `/approvals`.
+pub const WITHDRAW: &str = "withdraw";
 
 /// A command as a door offers it to its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -327,8 +349,8 @@ pub struct Offer {
     pub operators: bool,
     /// Some of them are known by a role.
     pub super_roles: bool,
-    /// There are tool servers.
-    pub tools: bool,
+    /// What there is to be served.
+    pub served: Served,
     /// Direct conversations are answered.
     pub direct: bool,
 }
@@ -345,7 +367,7 @@ pub fn specs(offer: Offer) -> Vec<Spec> {
         direct: offer.direct,
     };
     let is_offered =
-        |kind: &CommandKind| kind.is_served(offer.tools) && (kind.access() == Access::Everybody || offer.operators);
+        |kind: &CommandKind| kind.is_served(offer.served) && (kind.access() == Access::Everybody || offer.operators);
     CommandKind::ALL.into_iter().filter(is_offered).map(spec).collect()
 }
 
@@ -363,8 +385,6 @@ pub struct Choice {
 pub struct Tooling {
     /// Tool servers and how each is, by name.
     pub servers: Vec<ToolServer>,
-    /// What waits for somebody's yes or no, one line each.
-    pub waiting: Vec<String>,
 }
 
 /// A tool server.

@@ -90,7 +90,7 @@ impl Event {
             }
             TurnUpdate::Gate { id, question, expires_at, decision } => Update::Gate {
                 id: id.clone(),
-                question: question.clone(),
+                question: template::spelled_out(question, now),
                 expires_at: expires_at.0,
                 decision: *decision,
             },

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 use staffai::playground::guild::Message;
 use staffai::playground::guild::ids::MessageId;
 use staffai::playground::interactions::Interact;
 
 use crate::model::Act;
-use crate::support::{Said, Setup, World, story};
+use crate::reading_along::{connect, read, submit};
+use crate::support::{SOON, Said, Setup, World, story};
 
 /// Only one member sees it.
 const EPHEMERAL: u64 = 1 << 6;
@@ -101,7 +103,7 @@ impl World {
     }
 
     /// What the model was told of its call.
-    fn told(&self) -> String {
+    fn result_told(&self) -> String {
         self.model.last().results().last().map(|(_, text)| text.clone()).unwrap_or_default()
     }
 
@@ -152,7 +154,7 @@ fn what_is_denied_does_not_run_and_the_model_says_so() {
         assert!(world.hears_back(press).await.starts_with("Denied"));
         assert!(world.words_to(said).await.contains("said no"));
         world.settles(&asked, "Denied by").await;
-        assert!(world.told().contains("Do not call it again"), "{}", world.told());
+        assert!(world.result_told().contains("Do not call it again"), "{}", world.result_told());
         world.rolled_nothing();
     });
 }
@@ -230,11 +232,25 @@ fn an_allowance_for_an_hour_asks_no_second_time_for_the_same_call() {
         assert!(world.words_to(said).await.starts_with(ROLLED));
         let again = world.says("Ada", "general", "@staffai roll again");
         assert!(world.words_to(again).await.starts_with(ROLLED));
+        let shown = world.tells("Ada", "approvals", &[]).await;
+        assert!(shown.contains("Allowed for a while") && shown.contains("`roll_dice`"), "{shown}");
+        let id = shown.rsplit_once("\n- `").and_then(|(_, line)| line.split('`').next()).expect("an id").to_owned();
+        assert!(!world.tells("Ben", "approvals", &[]).await.contains(&id), "it is none of his business");
+        assert!(world.tells("Ben", "approvals", &[("withdraw", 3, &id)]).await.starts_with("There is no"));
+        // The operator sees all.
+        assert!(world.tells("Chloe", "approvals", &[]).await.contains(&id));
         // Another place, another person: they are asked.
         world.says("Ada", "random", "@staffai roll here");
         assert_eq!(buttons(&world.asks("random").await).len(), 3);
         world.says("Ben", "general", "@staffai roll for me");
         assert!(world.asks("general").await.content.contains(&world.member("Ben").to_string()));
+        assert!(world.tells("Ada", "approvals", &[("withdraw", 3, &id)]).await.contains("is taken back"));
+        let asked = world.spoken(world.channel("general")).len();
+        let third = world.says("Ada", "general", "@staffai roll a third time");
+        world.until("a question", || (world.spoken(third.channel).len() > asked).then_some(())).await;
+        assert_eq!(world.answers(third), []);
+        let shown = world.tells("Ada", "approvals", &[]).await;
+        assert!(shown.contains("Waiting for approval") && !shown.contains(&id), "{shown}");
     });
 }
 
@@ -331,9 +347,69 @@ fn nothing_in_the_arguments_breaks_out_of_the_question() {
         let asked = world.asks("general").await;
         let (_, block) = asked.content.split_once("```json\n").expect("a block");
         let (inside, after) = block.split_once("\n```").expect("its end");
-        assert!(inside.contains("everyone") && inside.contains(r"\u202e") && after.trim().is_empty(), "{}", asked.content);
+        assert!(
+            inside.contains("everyone") && inside.contains(r"\u202e") && after.trim().is_empty(),
+            "{}",
+            asked.content
+        );
         assert_eq!(asked.mentions.len(), 0, "nobody is notified");
         world.presses("Ada", &asked, "Deny");
         world.answer_to(said).await;
+    });
+}
+
+/// Reads a session until a call of it waits; gives the gate's id.
+async fn gate_of(world: &World, session: &str) -> String {
+    let mut stream = connect(world, session, 0).await.bytes_stream();
+    let mut text = String::new();
+    let reading = async {
+        while let Some(bytes) = stream.next().await {
+            text.push_str(std::str::from_utf8(&bytes.unwrap()).unwrap());
+            for data in text.lines().filter_map(|line| line.strip_prefix("data:")) {
+                let Ok(event) = serde_json::from_str::<Value>(data) else { continue };
+                if event["event"] == "gate" {
+                    assert!(event["question"].as_str().unwrap().contains("\"notation\": \"2d6\""), "{event}");
+                    return event["id"].as_str().unwrap().to_owned();
+                }
+            }
+        }
+        panic!("the stream ended: {text}")
+    };
+    tokio::time::timeout(SOON, reading).await.expect("a call that waits")
+}
+
+#[test]
+fn a_program_reads_of_a_call_that_waits_and_decides_over_the_api() {
+    story(async {
+        let world = asking(&[]).await;
+        let decide = |id: String, body: Value| {
+            let url = format!("{}/api/v1/gate/{id}", world.http());
+            async move { reqwest::Client::new().post(url).json(&body).send().await.unwrap() }
+        };
+        for (session, approve, words) in [("one", true, ROLLED), ("two", false, "said no")] {
+            let message = submit(&world, session, "roll two dice").await;
+            let gate = gate_of(&world, session).await;
+            let forged: String = gate.chars().rev().collect();
+            for unknown in ["nonsense", forged.as_str()] {
+                assert_eq!(decide(unknown.to_owned(), json!({"approve": true})).await.status(), 404);
+            }
+            assert_eq!(decide(gate.clone(), json!({"yes": true})).await.status(), 422);
+            let answer = decide(gate.clone(), json!({"approve": approve})).await;
+            assert_eq!(
+                (answer.status().as_u16(), answer.json::<Value>().await.unwrap()["status"].as_str()),
+                (200, Some("ok"))
+            );
+            let events = read(&world, session, 0, &message).await;
+            let gates: Vec<&Value> = events.iter().filter(|event| event["event"] == "gate").collect();
+            let decision = if approve { "approved" } else { "refused" };
+            assert_eq!((gates.len(), gates[1]["decision"].as_str()), (2, Some(decision)));
+            let last = events.iter().find(|event| event["event"] == "final").unwrap();
+            assert!(last["text"].as_str().unwrap().contains(words), "{last}");
+            assert_eq!(decide(gate, json!({"approve": true})).await.status(), 404, "it is over");
+        }
+        // What waits in a channel is not a program's to decide.
+        let (_, asked) = world.roll().await;
+        let gate = buttons(&asked)[0].1.split(':').nth(1).unwrap().to_owned();
+        assert_eq!(decide(gate, json!({"approve": true})).await.status(), 404);
     });
 }

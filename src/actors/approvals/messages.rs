@@ -29,7 +29,7 @@ impl Approvals {
         if self.events.streams(&gate.place.door) {
             self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
                 id: gate.id.to_string(),
-                question: words::question(gate),
+                question: words::question_in_words(gate),
                 expires_at: gate.expires_at,
                 decision: None,
             });

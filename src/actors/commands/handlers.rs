@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CommandParts, cleaning, kept, overview};
+use super::{CommandParts, approvals, cleaning, kept, overview};
 use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
 use crate::actors::messages::presence_scheduler::PresenceMsg;
@@ -11,7 +11,7 @@ use crate::actors::messages::tools::ToolsMsg;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
-use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, ROW, Typing, USER};
+use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, ROW, Typing, USER, WITHDRAW};
 use crate::domain::ids::Person;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
@@ -39,8 +39,8 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
     if !rules.serves(command.guild.as_deref()) {
         return (Piece::text(notice::not_served(locale)), "refused");
     }
-    let tools = parts.has_tools();
-    let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(tools)) else {
+    let served = parts.served();
+    let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(served)) else {
         return (Piece::text(words::unknown(locale)), "unknown");
     };
     let operators = rules.operators();
@@ -52,7 +52,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
             let own: Vec<CommandKind> = CommandKind::ALL
                 .into_iter()
-                .filter(|kind| kind.is_served(tools) && operators.may_run(*kind, &command.caller))
+                .filter(|kind| kind.is_served(served) && operators.may_run(*kind, &command.caller))
                 .collect();
             Piece::text(words::help(&own, direct, locale))
         }
@@ -63,7 +63,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Export => export(parts, command).await,
         CommandKind::Tools => Piece::text(visible_tools(parts, command)),
         CommandKind::Status => status(parts, locale),
-        CommandKind::Approvals => Piece::text(words::approvals(&parts.tooling.read(), locale)),
+        CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
         CommandKind::RefreshTools => {
             // A supervisor that is down connects everything anew when it is back.
             let _ = parts.tools.cast(ToolsMsg::Refresh);
@@ -80,11 +80,16 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
     (piece, "done")
 }
 
-/// What can be chosen for what somebody types: rows that have it in their name.
+/// What can be chosen for what somebody types: what has it in its name.
 pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
-    if CommandKind::named(&typing.name) != Some(CommandKind::Model) || typing.option != ROW {
-        return Vec::new();
+    match (CommandKind::named(&typing.name), typing.option.as_str()) {
+        (Some(CommandKind::Model), ROW) => rows(parts, typing),
+        (Some(CommandKind::Approvals), WITHDRAW) => approvals::choices(parts, typing),
+        _ => Vec::new(),
     }
+}
+
+fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let running = parts.live.now();
     let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
     let typed = typing.typed.trim().to_lowercase();

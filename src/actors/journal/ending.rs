@@ -145,7 +145,8 @@ impl Journal {
         state.closed.insert(id);
         self.unpark(entry, &mut writes);
         self.events.publish(&entry.turn.place, id, || TurnUpdate::Done);
-        let waited = entry.parked.as_ref().filter(|_| matches!(entry.stage, Stage::Parked)).map(|parked| &parked.effort);
+        let waited =
+            entry.parked.as_ref().filter(|_| matches!(entry.stage, Stage::Parked)).map(|parked| &parked.effort);
         if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(waited) {
             let used = ledger::writes(&entry.turn, effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));

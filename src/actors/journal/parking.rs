@@ -23,6 +23,7 @@ use crate::domain::ids::{MessageId, Person, TurnId};
 use crate::domain::keys;
 use crate::domain::notice;
 use crate::domain::turn::Answer;
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::Write;
 
 /// How long after its end a gate that approvals left undecided is closed by the journal itself.
@@ -109,6 +110,7 @@ impl Journal {
             return;
         };
         if let Some(parked) = &mut entry.parked {
+            self.tell(&parked.case.gate, &decision);
             parked.case.decision = Some(decision);
         }
         entry.stage = Stage::Open { offers: 0 };
@@ -167,9 +169,20 @@ impl Journal {
     /// Nobody is asked any more what this turn waits for, if it does.
     pub(super) fn gone(&self, entry: &Entry) {
         if let Some(waiting) = entry.waits_for() {
+            self.tell(&waiting.gate, &Decision::Withdrawn);
             // An approvals that is down does not find it when it is back; its message then answers that nothing is asked.
             let _ = self.approvals.cast(ApprovalsMsg::Gone(Box::new(waiting)));
         }
+    }
+
+    /// Those who read along hear a decision before what follows on it.
+    fn tell(&self, gate: &Gate, decision: &Decision) {
+        self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
+            id: gate.id.to_string(),
+            question: notice::gate::question_in_words(gate),
+            expires_at: gate.expires_at,
+            decision: Some(decision.told()),
+        });
     }
 
     /// The answer to a turn that an earlier life left waiting, or about to go on, when that is not worth it any more.

@@ -92,6 +92,7 @@ impl World {
     /// The next event that the gateway gets, with its receipt.
     async fn event(&mut self) -> Option<(String, Receipt)> {
         match self.gateway.now().await? {
+            GatewayMsg::Decide(..) => None,
             GatewayMsg::Received(incoming, _, receipt) => match *incoming {
                 Incoming::Posted(posted) => Some((posted.id.id, receipt)),
                 Incoming::Deleted(message) => Some((message.id, receipt)),

@@ -207,7 +207,10 @@ fn an_allowance_holds_for_the_same_call_in_the_same_place_for_an_hour() {
         assert!(!own.lets_run(&other, now), "{other:?}");
     }
     let theirs = Allowance::of(&gate(&["mods"]), &member(3, &["mods"]), BEGAN);
-    assert!(theirs.lets_run(&Asked { person: &ben, approvers: &mods, ..asked }, BEGAN), "an approver's word is for all");
+    assert!(
+        theirs.lets_run(&Asked { person: &ben, approvers: &mods, ..asked }, BEGAN),
+        "an approver's word is for all"
+    );
     assert!(theirs.concerns(&person(3)) && !theirs.concerns(&ben));
 }
 

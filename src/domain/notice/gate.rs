@@ -9,11 +9,14 @@ use crate::domain::outgoing::{Button, ButtonStyle, Part};
 struct Words {
     /// Who asks (a mention), the tool, until when.
     asks: fn(&str, &str, &str) -> String,
+    /// The same for whoever asked and reads along: the tool, until when.
+    asks_you: fn(&str, &str) -> String,
     /// Whose decision it is: one mention or several.
     decides: fn(&str) -> String,
     once: &'static str,
     hour: &'static str,
     deny: &'static str,
+    keys: &'static str,
     approved: fn(&str) -> String,
     denied: fn(&str) -> String,
     somebody: &'static str,
@@ -32,11 +35,15 @@ struct Words {
 }
 
 const ENGLISH: Words = Words {
-    asks: |who, tool, until| format!("{who} needs a yes for the tool `{tool}`, with exactly these arguments. It ends {until}."),
+    asks: |who, tool, until| {
+        format!("{who} needs a yes for the tool `{tool}`, with exactly these arguments. It ends {until}.")
+    },
+    asks_you: |tool, until| format!("The tool {tool} needs your yes, with exactly these arguments. It ends {until}."),
     decides: |who| format!("Only {who} can decide."),
     once: "Approve",
     hour: "Allow for an hour",
     deny: "Deny",
+    keys: "[a]pprove, allow for an [h]our, [r]efuse: ",
     approved: |who| format!("Approved by {who}."),
     denied: |who| format!("Denied by {who}."),
     somebody: "the person who asked",
@@ -58,11 +65,17 @@ const ENGLISH: Words = Words {
 };
 
 const SPANISH: Words = Words {
-    asks: |who, tool, until| format!("{who} necesita un sí para la herramienta `{tool}`, con exactamente estos argumentos. Termina {until}."),
+    asks: |who, tool, until| {
+        format!("{who} necesita un sí para la herramienta `{tool}`, con exactamente estos argumentos. Termina {until}.")
+    },
+    asks_you: |tool, until| {
+        format!("La herramienta {tool} necesita tu sí, con exactamente estos argumentos. Termina {until}.")
+    },
     decides: |who| format!("Solo {who} puede decidir."),
     once: "Aprobar",
     hour: "Permitir una hora",
     deny: "Denegar",
+    keys: "[a] aprobar, [h] permitir una hora, [r] rechazar: ",
     approved: |who| format!("Aprobado por {who}."),
     denied: |who| format!("Denegado por {who}."),
     somebody: "quien lo pidió",
@@ -87,10 +100,14 @@ const GERMAN: Words = Words {
     asks: |who, tool, until| {
         format!("{who} braucht ein Ja für das Werkzeug `{tool}`, mit genau diesen Argumenten. Das endet {until}.")
     },
+    asks_you: |tool, until| {
+        format!("Das Werkzeug {tool} braucht dein Ja, mit genau diesen Argumenten. Das endet {until}.")
+    },
     decides: |who| format!("Entscheiden kann nur {who}."),
     once: "Erlauben",
     hour: "Eine Stunde lang erlauben",
     deny: "Ablehnen",
+    keys: "[a] erlauben, [h] eine Stunde lang erlauben, [r] ablehnen: ",
     approved: |who| format!("Erlaubt von {who}."),
     denied: |who| format!("Abgelehnt von {who}."),
     somebody: "wer gefragt hat",
@@ -128,12 +145,18 @@ fn deciders(gate: &Gate) -> String {
 }
 
 /// The sentence that asks for a decision.
-#[must_use]
-pub fn question(gate: &Gate) -> String {
+fn question(gate: &Gate) -> String {
     let words = words(gate.locale());
     let who = format!("<@{}>", gate.requester.id);
     let asks = (words.asks)(&who, &gate.tool, &countdown(gate.expires_at));
     format!("{asks} {}", (words.decides)(&deciders(gate)))
+}
+
+/// The same for whoever asked and reads along by events: all of it in words.
+#[must_use]
+pub fn question_in_words(gate: &Gate) -> String {
+    let asks = (words(gate.locale()).asks_you)(&gate.tool, &countdown(gate.expires_at));
+    format!("{asks}\n{}", gate.arguments)
 }
 
 /// The arguments as a block that nothing in them can end.
@@ -200,6 +223,12 @@ pub fn refused(why: Refusal, gate: Option<&Gate>, locale: Locale) -> String {
         (Refusal::Expired, _) => words.too_late.to_owned(),
         (Refusal::NotRecorded, _) => words.not_recorded.to_owned(),
     }
+}
+
+/// Which keys decide at the terminal.
+#[must_use]
+pub const fn keys(locale: Locale) -> &'static str {
+    words(locale).keys
 }
 
 /// The answer to a turn that waited when its person wished to be forgotten.

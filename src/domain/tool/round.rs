@@ -167,11 +167,7 @@ impl Ready {
     ///
     /// # Errors
     /// See [`Problem`].
-    pub fn bind(
-        call: &ToolCall,
-        catalogue: &Catalogue,
-        visible: impl Fn(&Entry) -> bool,
-    ) -> Result<Self, Problem> {
+    pub fn bind(call: &ToolCall, catalogue: &Catalogue, visible: impl Fn(&Entry) -> bool) -> Result<Self, Problem> {
         let entry = catalogue.get(&call.name).filter(|entry| visible(entry));
         let entry = entry.ok_or_else(|| Problem::Unknown(call.name.chars().take(64).collect()))?;
         let arguments = read(&call.arguments)?;

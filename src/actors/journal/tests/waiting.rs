@@ -46,7 +46,7 @@ impl World {
         match self.approvals.now().await? {
             ApprovalsMsg::Ask(waiting) => Some(format!("ask {}", waiting.gate.turn.id)),
             ApprovalsMsg::Gone(waiting) => Some(format!("gone {}", waiting.gate.turn.id)),
-            ApprovalsMsg::Decide(..) => None,
+            ApprovalsMsg::Decide(..) | ApprovalsMsg::List(_) | ApprovalsMsg::Withdraw(..) => None,
         }
     }
 

@@ -48,14 +48,13 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
 
 /// What its operator decided: plain words, nothing is remembered.
 pub(super) fn rules() -> DoorRules {
-    let policy =
-        Policy {
-            reply: ReplyContract::Plain,
-            history: HistoryScope::Nothing,
-            lane: LaneRule::Queue,
-            model: None,
-            gates: GatePolicy::Deny,
-        };
+    let policy = Policy {
+        reply: ReplyContract::Plain,
+        history: HistoryScope::Nothing,
+        lane: LaneRule::Queue,
+        model: None,
+        gates: GatePolicy::Deny,
+    };
     let triage = triage::Rules {
         communities: std::collections::HashSet::default(),
         operators: std::collections::HashSet::default(),

@@ -3,13 +3,14 @@ use serde_json::{Value, json};
 use super::super::super::testing::{Request, access, answer as reply, serve};
 use super::*;
 use crate::discord::DOOR;
-use crate::domain::command::{self, CallbackToken, Offer};
+use crate::domain::command::{self, CallbackToken, Offer, Served};
 use crate::domain::ids::MessageId;
 use crate::domain::outgoing::{Card, Field, File};
 use crate::domain::rejection::Rejection;
 use crate::ports::{PostRequest, Poster};
 
-const ALL: Offer = Offer { operators: true, super_roles: false, tools: true, direct: true };
+const SERVED: Served = Served { tools: true, questions: true };
+const ALL: Offer = Offer { operators: true, super_roles: false, served: SERVED, direct: true };
 const SECRET: &str = "aW50ZXJhY3Rpb246-secret_of.it";
 
 fn callback() -> Callback {
