@@ -37,7 +37,7 @@ fn names_are_what_platforms_take_and_lead_back() {
 fn commands_of_operators_are_hidden_only_where_nobody_else_could_run_them() {
     let all = Offer { operators: true, super_roles: false, served: SERVED, direct: true };
     let hidden = |offer| specs(offer).into_iter().filter(|spec| spec.administrators).count();
-    assert_eq!(hidden(all), 4);
+    assert_eq!(hidden(all), 3);
     assert_eq!(hidden(Offer { super_roles: true, ..all }), 0);
     for spec in specs(all) {
         let option = spec.option.iter().flat_map(|option| option.descriptions);
