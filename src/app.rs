@@ -8,6 +8,8 @@ mod chat;
 
 mod begun;
 
+mod built_ins;
+
 mod check;
 
 mod commands;
@@ -139,6 +141,10 @@ enum Command {
         #[command(subcommand)]
         action: mcp::Action,
     },
+    /// The playground's example of a tool server; the bot itself starts this.
+    #[cfg(feature = "playground")]
+    #[command(hide = true)]
+    ExampleServer(Options),
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
     Guard {
@@ -161,6 +167,8 @@ impl Command {
             | Self::Check { options, .. }
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
+            #[cfg(feature = "playground")]
+            Self::ExampleServer(options) => options,
             Self::Tools { action } => action.options(),
             Self::Mcp { action } => action.options(),
         }
@@ -171,6 +179,11 @@ impl Command {
 pub fn main(cli: &Cli) -> ExitCode {
     if let Command::Guard { program, .. } = &cli.command {
         return ExitCode::from(guard(program));
+    }
+    #[cfg(feature = "playground")]
+    if matches!(cli.command, Command::ExampleServer(_)) {
+        let served = crate::playground::example_server::serve();
+        return ExitCode::from(if served.is_ok() { exit::FINE } else { exit::NEGATIVE });
     }
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("a cryptography provider was installed twice; this is a defect of the program");
@@ -197,8 +210,10 @@ async fn others(cli: &Cli) -> u8 {
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,
         Command::Mcp { action } => mcp::run(cli, action).await,
-        // They have runtimes of their own.
+        // They have runtimes of their own, or need none.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,
+        #[cfg(feature = "playground")]
+        Command::ExampleServer(_) => exit::USAGE,
     }
 }
 

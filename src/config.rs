@@ -6,6 +6,7 @@
 pub(crate) mod address;
 mod check;
 pub(crate) mod community;
+pub mod data_tools;
 pub mod defaults;
 mod dotenv;
 pub(crate) mod edges;
@@ -56,6 +57,7 @@ pub struct Settings {
     pub presence: community::Presence,
     pub report: community::Report,
     pub tools: tools::Tools,
+    pub url_extract: data_tools::UrlExtract,
     pub gates: community::Gates,
 }
 

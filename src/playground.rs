@@ -5,10 +5,13 @@
 //! interface, `gateway` the WebSocket one. Both look at one state ([`guild`]), are drawn as
 //! JSON by `wire`, are held to Discord's budgets by `limits`, and misbehave when [`faults`] says so.
 //!
+//! For trying tools it brings a small tool server along ([`example_server`]), which the bot starts as it does any other.
+//!
 //! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
 //! collection has a named bound.
 
 pub mod demo_model;
+pub mod example_server;
 pub mod faults;
 mod files;
 mod gateway;

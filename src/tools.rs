@@ -1,55 +1,68 @@
-//! Tools that are part of this program. They have no file system and no network, and each is bounded in what it costs. To the
-//! rest of the program they are one more tool server, which is always connected.
+//! Tools that are part of this program: one tool a file. Each is bounded in what it costs, has no file system, and no network but what its
+//! own settings name. To the rest of the program they are one more tool server, which is always connected.
 
 mod calculator;
 mod get_time;
 mod roll_dice;
+pub mod url_extract;
+pub mod web_search;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::domain::tool::{Annotations, CallError, CallErrorKind, Source, Tool, ToolKind, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{Clock, Dice, ProgressSink, ToolServer};
 
+/// One built-in tool.
+#[async_trait]
+pub trait BuiltInTool: Send + Sync {
+    /// What models are told of it, at [`Source::BuiltIn`].
+    fn tool(&self) -> Tool;
+
+    /// One call, whose arguments fit the schema. What is wrong with what was asked for is a result that says so.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError>;
+}
+
 /// The built-in tools.
 pub struct BuiltIns {
-    clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    tools: Vec<(Tool, Box<dyn BuiltInTool>)>,
     info: ServerInfo,
     changes: watch::Sender<u64>,
 }
 
 impl BuiltIns {
-    /// All of them.
-    pub fn new(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
+    /// These tools, in this order.
+    #[must_use]
+    pub fn new(tools: Vec<Box<dyn BuiltInTool>>) -> Self {
         let info = ServerInfo { name: "staffai".to_owned(), ..ServerInfo::default() };
-        Self { clock, dice, info, changes: watch::Sender::new(0) }
+        let tools = tools.into_iter().map(|tool| (tool.tool(), tool)).collect();
+        Self { tools, info, changes: watch::Sender::new(0) }
     }
 
-    fn run(&self, name: &str, arguments: &Map<String, Value>) -> Option<Result<String, String>> {
-        let text = |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default();
-        match name {
-            "calculator" => Some(calculator::evaluate(text("expression"))),
-            "get_time" => {
-                let zone = arguments.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
-                let format = arguments.get("format").map(serde::Deserialize::deserialize);
-                // The schema of the tool lists the formats; whatever is none of them is the full one.
-                let format = format.and_then(Result::ok).unwrap_or_default();
-                Some(get_time::tell(self.clock.now(), zone, format))
-            }
-            "roll_dice" => Some(roll_dice::roll(text("notation"), || self.dice.roll())),
-            _ => None,
-        }
+    /// What models are told of each.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Tool> {
+        self.tools.iter().map(|(tool, _)| tool.clone()).collect()
     }
 }
 
-/// What models are told of each tool; the descriptions and parameters are those of the earlier bot.
-fn tools() -> Vec<Tool> {
-    let tool = |name: &str, description: &str, input_schema: Value| Tool {
+/// The tools that need no more than time and chance.
+#[must_use]
+pub fn simple(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Vec<Box<dyn BuiltInTool>> {
+    vec![Box::new(calculator::Calculator), Box::new(get_time::GetTime(clock)), Box::new(roll_dice::RollDice(dice))]
+}
+
+/// A tool of this program that only reads, and nothing outside of it.
+fn reads(name: &str, description: &str, input_schema: Value) -> Tool {
+    Tool {
         source: Source::BuiltIn,
         name: name.into(),
         title: None,
@@ -57,33 +70,23 @@ fn tools() -> Vec<Tool> {
         input_schema: Arc::new(input_schema),
         annotations: Annotations { read_only: Some(true), open_world: Some(false), ..Annotations::default() },
         kind: ToolKind::Other,
-    };
-    vec![
-        tool(
-            "calculator",
-            "Perform mathematical calculations: + - * / // % **, parentheses, abs, round, min, max, sum, sqrt, pow, sin, cos, \
-             tan, log, log10, pi and e.",
-            json!({"type": "object", "required": ["expression"], "additionalProperties": false, "properties": {
-                "expression": {"type": "string", "description": "Expression to evaluate, such as '2 + 2', 'sqrt(16)', '2**10'"},
-            }}),
-        ),
-        tool(
-            "get_time",
-            "Get the current date and time, optionally in a specific time zone.",
-            json!({"type": "object", "additionalProperties": false, "properties": {
-                "timezone": {"type": "string", "default": "UTC",
-                    "description": "IANA name, such as 'America/New_York', 'Europe/London', 'UTC'"},
-                "format": {"type": "string", "enum": ["full", "date", "time", "iso"], "default": "full"},
-            }}),
-        ),
-        tool(
-            "roll_dice",
-            "Roll dice in standard notation, such as '2d6', 'd20+5' or '4d6kh3' to keep the highest 3.",
-            json!({"type": "object", "required": ["notation"], "additionalProperties": false, "properties": {
-                "notation": {"type": "string", "description": "[N]dS, then kh or kl with a number, then + or - with a number"},
-            }}),
-        ),
-    ]
+    }
+}
+
+/// The arguments of a call.
+fn arguments<T: DeserializeOwned>(request: &ToolRequest) -> Result<T, CallError> {
+    let arguments = Value::Object(request.arguments.clone());
+    T::deserialize(arguments).map_err(|error| {
+        CallError::new(
+            CallErrorKind::InvalidArguments,
+            format!("the arguments of {} do not fit: {error}", request.name),
+        )
+    })
+}
+
+/// A result, or in words what is wrong with what was asked for.
+fn told(result: Result<String, String>) -> ToolResult {
+    result.map_or_else(ToolResult::failure, ToolResult::text)
 }
 
 #[async_trait]
@@ -93,13 +96,12 @@ impl ToolServer for BuiltIns {
     }
 
     async fn list(&self) -> Result<Listing, CallError> {
-        Ok(Listing { tools: tools(), warnings: Vec::new() })
+        Ok(Listing { tools: self.tools(), warnings: Vec::new() })
     }
 
     async fn call(&self, request: &ToolRequest, _progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
-        match self.run(&request.name, &request.arguments) {
-            Some(Ok(text)) => Ok(ToolResult::text(text)),
-            Some(Err(reason)) => Ok(ToolResult::failure(reason)),
+        match self.tools.iter().find(|(tool, _)| tool.name == request.name) {
+            Some((_, tool)) => tool.call(request).await,
             None => Err(CallError::new(CallErrorKind::NotFound, format!("there is no built-in tool {}", request.name))),
         }
     }
@@ -122,6 +124,8 @@ impl ToolServer for BuiltIns {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use serde_json::json;
 
     use super::*;
     use crate::domain::ids::Timestamp;
@@ -149,8 +153,9 @@ mod tests {
             deadline: Duration::from_secs(1),
             limits: ResultLimits::default(),
             trace: None,
+            on_behalf: None,
         };
-        let built_ins = BuiltIns::new(Arc::new(Fixed), Arc::new(Fixed));
+        let built_ins = BuiltIns::new(simple(Arc::new(Fixed), Arc::new(Fixed)));
         let result = built_ins.call(&request, None).await;
         result.map(|result| (result.to_text(), result.is_error)).map_err(|error| error.kind)
     }
@@ -178,7 +183,8 @@ mod tests {
             ("get_time", json!({"format": "unix"}), false),
             ("roll_dice", json!({"notation": "d6", "times": 2}), false),
         ] {
-            let tool = tools().into_iter().find(|tool| &*tool.name == name).unwrap();
+            let tools = BuiltIns::new(simple(Arc::new(Fixed), Arc::new(Fixed))).tools();
+            let tool = tools.into_iter().find(|tool| &*tool.name == name).unwrap();
             assert_eq!(jsonschema::is_valid(&tool.input_schema, &arguments), fits, "{name} {arguments}");
         }
     }

@@ -7,6 +7,7 @@
 //! it. A turn whose trigger was deleted leaves its draft as it stands.
 
 mod ask;
+mod asking;
 mod files;
 mod memory;
 mod overheard;
@@ -23,8 +24,9 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::asking::Round;
 pub use self::tally::Tally;
-use self::tools::{Round, Tools};
+use self::tools::Tools;
 use super::allowances::Allowances;
 use super::busy::Busy;
 use super::door::Doors;
@@ -443,6 +445,7 @@ impl Thinking<'_> {
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);
+        outgoing.parts.extend(self.tools.pictures());
         Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort: Effort::default() }
     }
 }

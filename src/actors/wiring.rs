@@ -3,6 +3,7 @@
 
 mod doors;
 mod handles;
+mod tools;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::handles::Handles;
-use super::approvals::Approvals;
 use super::board::Board;
 use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, Files};
@@ -24,7 +24,6 @@ use super::forgotten::Forgotten;
 use super::gateway::Gateway;
 use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
-use super::mcp::Published;
 use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{JournalMsg, Recovered};
@@ -38,9 +37,8 @@ use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
-use super::tool_cache::{BuiltIn, ToolCache};
+use super::tool_cache::BuiltIn;
 use super::toolbox::Toolbox;
-use super::tools::Tools;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
 use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
 use super::turn_events::TurnEvents;
@@ -377,39 +375,6 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             outboxes: self.handles.outboxes.clone(),
-        }
-    }
-
-    fn tools(&self, row: &'static Row) -> Tools {
-        Tools {
-            template: template(row),
-            live: self.parts.live.clone(),
-            servers: Arc::clone(&self.parts.servers),
-            cache: self.handles.tool_cache.clone(),
-            dice: Arc::clone(&self.parts.dice),
-            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.tooling) },
-        }
-    }
-
-    fn tool_cache(&self) -> ToolCache {
-        ToolCache {
-            toolbox: Arc::clone(&self.parts.toolbox),
-            built_in: self.parts.built_in.clone(),
-            store: Arc::clone(&self.parts.store),
-            tools: self.handles.tools.clone(),
-            tooling: Arc::clone(&self.tooling),
-        }
-    }
-
-    fn approvals(&self) -> Approvals {
-        Approvals {
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
-            dice: Arc::clone(&self.parts.dice),
-            journal: self.handles.journal.clone(),
-            outboxes: self.handles.outboxes.clone(),
-            events: self.parts.events.clone(),
-            allowances: Arc::clone(&self.turn_parts.allowances),
         }
     }
 

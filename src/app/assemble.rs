@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::sync::watch;
 
-use super::doors;
 use super::reload::{self, Configured, Lookup, Watched};
+use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::roster::Roster;
@@ -21,9 +21,9 @@ use crate::actors::wiring::{Handles, Parts};
 use crate::api::{Api, ApiOptions, Limits};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
-use crate::domain::tool::{Source, Tool, schema};
+use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
-use crate::ports::{Clock, Dice, Faults, Store, ToolServer, Vitals};
+use crate::ports::{Clock, Dice, Faults, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -100,7 +100,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
-    let (Some(doors), Some(live), true) = (doors, live, mistakes.is_empty()) else {
+    let built_in = built_in(&configured, &clock, &dice).map_err(|more| mistakes.extend(more)).ok();
+    let (Some(doors), Some(live), Some(built_in), true) = (doors, live, built_in, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -129,7 +130,6 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
-    let built_in = built_in(&clock, &dice).await;
     let parts = Parts {
         live,
         files: Arc::new(reread),
@@ -171,23 +171,16 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-async fn built_in(clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> BuiltIn {
-    let server: Arc<dyn ToolServer> = Arc::new(BuiltIns::new(Arc::clone(clock), Arc::clone(dice)));
-    let tools = server.list().await.map(|listing| listing.tools).unwrap_or_default();
-    let offer = Offer {
-        tools: tools.into_iter().map(Arc::new).collect(),
-        allowed: Vec::new(),
-        side_effects: None,
-        trusted: true,
-        asks: false,
-    };
-    BuiltIn { offer, caller: Caller::Direct(server) }
+fn built_in(configured: &Configured, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Result<BuiltIn, Vec<String>> {
+    let Configured { settings, lookup, .. } = configured;
+    let tools = built_ins::configured(settings, lookup, Arc::clone(clock), Arc::clone(dice))?;
+    let built_ins = BuiltIns::new(tools);
+    Ok(BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) })
 }
 
 /// What there is before any tool server is connected.
 fn toolbox(built_in: &BuiltIn) -> Arc<Toolbox> {
-    let convert = |tool: &Tool| schema::convert(&tool.input_schema).schema;
-    let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), convert);
+    let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
     let toolbox = Arc::new(Toolbox::default());
     toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into()));
     toolbox

@@ -8,10 +8,12 @@ use tokio::time::timeout;
 
 use self::report::{CheckStatus, Report};
 use super::commands::Reading;
-use super::{Cli, commands, exit, files};
+use super::{Cli, built_ins, commands, exit, files};
 use crate::config::problem::Layer;
 use crate::config::{Examined, Loaded, Settings};
 use crate::llm::registry::Registry;
+
+mod data_tools;
 
 mod door;
 
@@ -70,6 +72,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     prompts(settings, &mut report);
     let registry = models::rows(settings, lookup, &mut report);
     secrets.extend(registry.iter().flat_map(Registry::secrets));
+    secrets.extend(built_ins::secrets(settings, lookup));
     let entries = servers::read(settings, lookup, secrets, &mut report);
     if !readable {
         for part in ["store", "discord", "model"] {
@@ -80,6 +83,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     listener::check(settings, &mut report).await;
     storage::check(settings, scope.offline, &mut report).await;
     servers::check(&entries, scope.offline, &mut report).await;
+    data_tools::check(settings, lookup, scope.offline, &mut report).await;
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");
         report.skipped("model", "not contacted: --offline");

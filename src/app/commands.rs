@@ -33,7 +33,7 @@ pub fn run(cli: &Cli) -> u8 {
     let Ok(loaded) = reading.load_with(Settings::require_for_run) else { return exit::USAGE };
     super::on_threads(loaded.settings.runtime.threads, async {
         let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
-        let code = serve(launch(loaded, reading, None)).await;
+        let code = serve(launch(loaded, reading, None), || {}).await;
         log.close().await;
         code
     })
@@ -315,8 +315,8 @@ pub(super) fn not_started(error: &StartError) -> u8 {
     }
 }
 
-/// Starts, serves, drains; a second signal ends it at once.
-pub(super) async fn serve(launch: Launch) -> u8 {
+/// Starts, calls `started`, serves, drains; a second signal ends it at once.
+pub(super) async fn serve(launch: Launch, started: impl FnOnce()) -> u8 {
     let mut ends = match Ends::listen() {
         Ok(ends) => ends,
         Err(error) => {
@@ -332,6 +332,7 @@ pub(super) async fn serve(launch: Launch) -> u8 {
             return not_started(&error);
         }
     };
+    started();
     let _hangups = hangups.each(app.reload());
     match app.serve(ends.next()).await {
         Ended::Told => {

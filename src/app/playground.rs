@@ -1,6 +1,7 @@
 //! `staffai playground`: the whole tree against a local service that speaks Discord's protocol, with a page and, unless a model
 //! is configured, a demo model. Nothing leaves this machine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,11 @@ use super::demo::{Demo, NoDemo};
 use super::system::{self, SystemClock};
 use super::{Cli, exit};
 use crate::config::sources::Sources;
-use crate::playground::page;
+use crate::domain::tool::ServerName;
 use crate::playground::service::{Options, Service};
+use crate::playground::{example_server, page};
 use crate::ports::Clock;
+use crate::ports::tools::{Command, ServerEntry, Transport};
 
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(400);
@@ -57,6 +60,7 @@ pub async fn run(cli: &Cli) -> u8 {
     let with_demo = demo.as_ref().map(Demo::configure);
     reading.adapt = Arc::new(move |settings| {
         settings.telemetry.endpoint = None;
+        settings.tools.brought = vec![example()];
         settings.discord.api_url.clone_from(&api_url);
         settings.discord.token = Some(token.clone());
         if settings.discord.operators.is_empty() {
@@ -67,21 +71,36 @@ pub async fn run(cli: &Cli) -> u8 {
         }
     });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let settings = &loaded.settings;
-    // Standard output is the log's alone.
-    eprintln!("playground: http://{}/", settings.http.addr);
+    let address = loaded.settings.http.addr;
     let answers = if demo.is_some() {
         "answers come from a demo model; everything stays on this machine"
     } else {
         "answers come from the configured model; everything else stays on this machine"
     };
-    eprintln!("{answers}; stop with Ctrl-C");
+    // Standard output is the log's alone.
+    let say = || eprintln!("playground: http://{address}/\n{answers}; stop with Ctrl-C");
     let page = page::router(service.clone());
-    let code = commands::serve(commands::launch(loaded, reading, Some(page))).await;
+    let code = commands::serve(commands::launch(loaded, reading, Some(page)), say).await;
     service.stop().await;
     if let Some(demo) = demo {
         demo.stop().await;
     }
     log.close().await;
     code
+}
+
+/// The example of a tool server: this program once more. What it says of its own tools is believed.
+fn example() -> ServerEntry {
+    let command = Command {
+        // Whatever became of the program's file since its start.
+        program: "/proc/self/exe".to_owned(),
+        args: vec![example_server::COMMAND.into()],
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    ServerEntry {
+        description: Some("an example that comes with the playground".to_owned()),
+        trusted: true,
+        ..ServerEntry::new(ServerName::new(example_server::NAME), Transport::Stdio(command))
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
-use super::{doors, files};
+use super::{built_ins, doors, files};
 use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
 use crate::config::Settings;
@@ -115,6 +115,7 @@ fn looks(paths: &BTreeSet<PathBuf>) -> FileFingerprints {
 pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let Configured { settings, lookup, redaction } = configured;
     redaction.add(&super::commands::secrets(&settings));
+    redaction.add(&built_ins::secrets(&settings, &lookup));
     let mut mistakes = Vec::new();
     let prompts = files::prompts(&settings).map_err(|more| mistakes.extend(more)).ok();
     let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
@@ -157,6 +158,7 @@ pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     let mut mistakes = files::prompts(settings).err().unwrap_or_default();
     mistakes.extend(files::schema(settings).err());
     mistakes.extend(servers(settings, lookup).err());
+    mistakes.extend(built_ins::searches(settings, lookup).err().unwrap_or_default());
     // Without a model it is not known which rows are needed.
     if settings.llm.model.is_some() {
         mistakes.extend(rows(settings, lookup).err().unwrap_or_default());
@@ -199,7 +201,8 @@ pub(super) fn servers(settings: &Settings, lookup: &Lookup) -> Result<(mcp::conf
     let text = tools.mcp_config.as_ref().map(|path| files::read(path)).transpose()?.flatten();
     let path = tools.mcp_config.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let file = text.as_deref().map(|text| mcp::config::File { path: &path, text });
-    let servers = mcp::config::read(file, &tools.mcp_servers, lookup.as_ref())?;
+    let mut servers = mcp::config::read(file, &tools.mcp_servers, lookup.as_ref())?;
+    servers.servers.entries.extend(tools.brought.iter().cloned());
     Ok((servers, text.unwrap_or_default()))
 }
 

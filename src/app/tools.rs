@@ -160,7 +160,15 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
 }
 
 fn request(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> ToolRequest {
-    ToolRequest { name: name.into(), arguments, effect, deadline, limits: ResultLimits::default(), trace: None }
+    ToolRequest {
+        name: name.into(),
+        arguments,
+        effect,
+        deadline,
+        limits: ResultLimits::default(),
+        trace: None,
+        on_behalf: None,
+    }
 }
 
 /// Prints what came of a call.

@@ -103,6 +103,11 @@ pub const VARIABLES: &[Variable] = &[
     row("MCP_SERVERS", "tools.mcp_servers", "A comma list."),
     row("STAFFAI_MCP_CONFIG", "tools.mcp_config", ""),
     row("MCP_CONFIG_PATH", "tools.mcp_config", "The same as STAFFAI_MCP_CONFIG."),
+    secret(
+        "STAFFAI_WEB_SEARCH",
+        "tools.web_search",
+        "In the form [{provider = 'tavily', env_key = 'TAVILY_API_KEY'}].",
+    ),
     secret("STAFFAI_NATS_URL", "tools.nats_url", ""),
 ];
 

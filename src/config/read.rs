@@ -247,6 +247,13 @@ pub fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     Ok(text(deserializer)?.filter(|id| id != "0"))
 }
 
+/// A comma list or TOML list of ports.
+pub fn ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u16>, D::Error> {
+    read(deserializer, "a comma list of ports, each from 1 to 65535", |plain| {
+        listed(plain).filter(|ports: &Vec<u16>| !ports.contains(&0))
+    })
+}
+
 /// What a web address must be.
 const WEB_ADDRESS: &str = "an address such as https://host or http://host:port/path";
 

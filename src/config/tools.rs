@@ -8,10 +8,12 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::Deserialize;
 
+use super::data_tools::WebSearch;
 use super::read;
 use crate::domain::tool::ToolKind;
 use crate::domain::tool::limits::{Rate, ToolLimits};
 use crate::domain::tool::rights::{Operation, Rule, Verdict};
+use crate::ports::tools::ServerEntry;
 
 /// `[tools]`.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,9 +55,15 @@ pub struct Tools {
     /// Tools, by name or pattern, before each call of which a person is asked, whatever the rules allow.
     #[serde(deserialize_with = "read::texts")]
     pub requires_confirmation: Vec<String>,
+    /// Where `web_search` searches, in the order of asking.
+    #[serde(deserialize_with = "read::rows")]
+    pub web_search: Vec<WebSearch>,
     /// Rules in the order they were written.
     #[serde(deserialize_with = "read::rows")]
     pub rules: Vec<ToolRule>,
+    /// Servers that a command of the program brings along by itself; nothing that is read sets them.
+    #[serde(skip)]
+    pub brought: Vec<ServerEntry>,
 }
 
 impl Tools {

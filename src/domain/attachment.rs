@@ -288,16 +288,37 @@ pub fn read(file: &Attachment, plan: Plan, bytes: Vec<u8>) -> Result<Shown, Unre
 }
 
 fn picture(file: &Attachment, bytes: Vec<u8>) -> Result<Picture, Unread> {
-    let kind = imagesize::image_type(&bytes).map_err(|_| Unread::Mismatch)?;
-    let (_, mime, _) = PICTURES.iter().find(|(known, ..)| *known == kind).ok_or(Unread::Mismatch)?;
-    let imagesize::ImageSize { width, height } = imagesize::blob_size(&bytes).map_err(|_| Unread::Mismatch)?;
-    let (short, long) = (width.min(height), width.max(height));
-    let fits = short > 0 && long <= MAX_SIDE && width.saturating_mul(height) <= MAX_PIXELS && long / short <= MAX_RATIO;
-    if !fits {
-        return Err(Unread::Pixels);
-    }
+    let Pixels { mime, width, height, .. } = Pixels::of(&bytes)?;
     let about = format!("{} ({mime}, {width} x {height} pixels)", name(file));
     Ok(Picture { about, mime, bytes: Arc::from(bytes) })
+}
+
+/// What a picture is, as its own bytes say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pixels {
+    /// Its media type.
+    pub mime: &'static str,
+    /// How names of such files end.
+    pub ending: &'static str,
+    width: usize,
+    height: usize,
+}
+
+impl Pixels {
+    /// Reads what kind of picture this is, and how large.
+    ///
+    /// # Errors
+    /// It is none that is known, or has too many pixels.
+    pub fn of(bytes: &[u8]) -> Result<Self, Unread> {
+        let kind = imagesize::image_type(bytes).map_err(|_| Unread::Mismatch)?;
+        let (_, mime, endings) = PICTURES.iter().find(|(known, ..)| *known == kind).ok_or(Unread::Mismatch)?;
+        let imagesize::ImageSize { width, height } = imagesize::blob_size(bytes).map_err(|_| Unread::Mismatch)?;
+        let (short, long) = (width.min(height), width.max(height));
+        let fits =
+            short > 0 && long <= MAX_SIDE && width.saturating_mul(height) <= MAX_PIXELS && long / short <= MAX_RATIO;
+        let ending = endings.first().copied().unwrap_or_default();
+        if fits { Ok(Self { mime, ending, width, height }) } else { Err(Unread::Pixels) }
+    }
 }
 
 fn text(file: &Attachment, bytes: Vec<u8>) -> Result<String, Unread> {

@@ -6,6 +6,8 @@ mod result;
 
 pub mod name;
 
+pub mod pictures;
+
 pub mod rights;
 
 pub mod schema;
@@ -38,6 +40,8 @@ use serde_json::{Map, Value};
 
 pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
+use super::ids::{Person, Place, TurnId};
+use super::turn::Turn;
 
 /// The name of a configured tool server: its key in the configuration, or made from its host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -214,6 +218,32 @@ pub struct ToolRequest {
     pub limits: ResultLimits,
     /// The span that the source may go on with; none when nothing is traced.
     pub trace: Option<TraceParent>,
+    /// For whom it is made, and where; none for a call by hand. Never sent to a server.
+    pub on_behalf: Option<OnBehalf>,
+}
+
+/// Whose words led to a call, and where its result will be read: what tools go by that keep or find something of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnBehalf {
+    /// Who asked.
+    pub person: Person,
+    /// Where it was asked and will be answered.
+    pub place: Place,
+    /// The place above it.
+    pub parent: Option<Place>,
+    /// The community, when there is one; none in a direct message.
+    pub guild: Option<String>,
+    /// The turn that the call belongs to.
+    pub turn: TurnId,
+}
+
+impl OnBehalf {
+    /// A call of this turn.
+    #[must_use]
+    pub fn of(turn: &Turn) -> Self {
+        let Turn { person, place, parent, guild, id, .. } = turn.clone();
+        Self { person, place, parent, guild, turn: id }
+    }
 }
 
 /// A span in the form of W3C Trace Context.

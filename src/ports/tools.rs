@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
+use crate::domain::tool::catalogue::Offer;
 use crate::domain::tool::name::hex;
 use crate::domain::tool::{ServerName, Tool, ToolKind};
 
@@ -48,6 +50,18 @@ impl ServerEntry {
             side_effects: None,
             trusted: false,
             kind: ToolKind::default(),
+        }
+    }
+
+    /// What of these tools of the server is offered, and how far it is trusted.
+    #[must_use]
+    pub fn offer(&self, tools: Vec<Arc<Tool>>) -> Offer {
+        Offer {
+            tools,
+            allowed: self.allowed_tools.clone(),
+            side_effects: self.side_effects,
+            trusted: self.trusted,
+            asks: self.always_ask,
         }
     }
 

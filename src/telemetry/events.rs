@@ -80,6 +80,7 @@ pub const EVENTS: &[(&str, &str)] = &[
         "tool.called",
         "a tool was called, or was not let: `outcome` is `ok` or says why not; `queue_ms` behind other calls, `wait_ms` for permits and records, `run_ms` at its source",
     ),
+    ("search.failed", "a provider of web searches failed, and the next one is asked: `provider` and `reason`"),
     ("attachment.unread", "a file that came with a message was only named to the model, for the reason given"),
     ("breaker.opened", "a failing model is left alone for a while"),
     ("breaker.closed", "a model works again"),

@@ -136,7 +136,7 @@ pub const METRICS: &[Metric] = &[
     row(
         "gen_ai_execute_tool_duration_seconds",
         MetricKind::Histogram(MODEL_SECONDS),
-        "time of calls of tools at their source, by tool and error; a call that was not let took none",
+        "time of calls of tools at their source, by tool and error; a call that was not let is not counted",
     ),
 ];
 

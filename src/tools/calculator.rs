@@ -7,8 +7,14 @@ mod functions;
 mod number;
 mod tokens;
 
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::json;
+
 use self::number::Number;
 use self::tokens::{Operator, Token, Tokens};
+use super::{BuiltInTool, arguments, reads, told};
+use crate::domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 
 /// The longest expression, in bytes.
 pub(crate) const EXPRESSION_MAX: usize = 1_000;
@@ -16,6 +22,34 @@ pub(crate) const EXPRESSION_MAX: usize = 1_000;
 const DEPTH_MAX: u32 = 64;
 /// The most arguments of one function.
 const ARGUMENTS_MAX: usize = 100;
+
+/// The tool.
+pub(super) struct Calculator;
+
+/// Its arguments.
+#[derive(Deserialize)]
+struct Arguments {
+    expression: String,
+}
+
+#[async_trait]
+impl BuiltInTool for Calculator {
+    fn tool(&self) -> Tool {
+        reads(
+            "calculator",
+            "Perform mathematical calculations: + - * / // % **, parentheses, abs, round, min, max, sum, sqrt, pow, sin, cos, \
+             tan, log, log10, pi and e.",
+            json!({"type": "object", "required": ["expression"], "additionalProperties": false, "properties": {
+                "expression": {"type": "string", "description": "Expression to evaluate, such as '2 + 2', 'sqrt(16)', '2**10'"},
+            }}),
+        )
+    }
+
+    async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
+        let Arguments { expression } = arguments(request)?;
+        Ok(told(evaluate(&expression)))
+    }
+}
 
 /// The value of an expression as it is shown: integers exactly, other numbers with six significant digits.
 ///

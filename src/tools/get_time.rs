@@ -1,11 +1,55 @@
 //! `get_time`: the present date and time in any IANA time zone.
 
-use jiff::tz::TimeZone;
+use std::sync::Arc;
 
+use async_trait::async_trait;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{BuiltInTool, arguments, reads, told};
 use crate::domain::ids::Timestamp;
+use crate::domain::tool::{CallError, Tool, ToolRequest, ToolResult};
+use crate::ports::Clock;
+
+/// The tool.
+pub(super) struct GetTime(pub Arc<dyn Clock>);
+
+/// Its arguments.
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(default = "utc")]
+    timezone: String,
+    #[serde(default)]
+    format: Format,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+#[async_trait]
+impl BuiltInTool for GetTime {
+    fn tool(&self) -> Tool {
+        reads(
+            "get_time",
+            "Get the current date and time, optionally in a specific time zone.",
+            json!({"type": "object", "additionalProperties": false, "properties": {
+                "timezone": {"type": "string", "default": "UTC",
+                    "description": "IANA name, such as 'America/New_York', 'Europe/London', 'UTC'"},
+                "format": {"type": "string", "enum": ["full", "date", "time", "iso"], "default": "full"},
+            }}),
+        )
+    }
+
+    async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
+        let Arguments { timezone, format } = arguments(request)?;
+        Ok(told(tell(self.0.now(), &timezone, format)))
+    }
+}
 
 /// How a moment is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
     /// `Sunday, November 22, 2026 at 05:10 AM UTC`.

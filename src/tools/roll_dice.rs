@@ -1,6 +1,42 @@
 //! `roll_dice`: `[N]dS[kh|kl[K]][+M|-M]`, such as `2d6`, `d20+5` or `4d6kh3`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{BuiltInTool, arguments, reads, told};
+use crate::domain::tool::{CallError, Tool, ToolRequest, ToolResult};
+use crate::ports::Dice;
+
+/// The tool.
+pub(super) struct RollDice(pub Arc<dyn Dice>);
+
+/// Its arguments.
+#[derive(Deserialize)]
+struct Arguments {
+    notation: String,
+}
+
+#[async_trait]
+impl BuiltInTool for RollDice {
+    fn tool(&self) -> Tool {
+        reads(
+            "roll_dice",
+            "Roll dice in standard notation, such as '2d6', 'd20+5' or '4d6kh3' to keep the highest 3.",
+            json!({"type": "object", "required": ["notation"], "additionalProperties": false, "properties": {
+                "notation": {"type": "string", "description": "[N]dS, then kh or kl with a number, then + or - with a number"},
+            }}),
+        )
+    }
+
+    async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
+        let Arguments { notation } = arguments(request)?;
+        Ok(told(roll(&notation, || self.0.roll())))
+    }
+}
 
 /// The longest notation, in characters that are no white space.
 const NOTATION_MAX: usize = 64;

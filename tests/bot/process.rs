@@ -32,6 +32,11 @@ impl Process {
         Self { child, log }
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it wrote, to its log and otherwise.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()

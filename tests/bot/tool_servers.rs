@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::model::Act;
 use crate::process::Process;
 use crate::support::{Setup, World, story};
 
@@ -259,4 +260,49 @@ fn a_tool_that_changed_waits_for_an_operator() {
         world.tells("Chloe", "refresh_tools", &[]).await;
         world.tells_of("one__add", &process).await;
     });
+}
+
+#[test]
+fn a_picture_of_a_tool_is_posted_with_the_answer_also_after_a_crash_before_the_post() {
+    story(async {
+        let world = World::without_bot(setup()).await;
+        let servers = Servers::of(&world);
+        let example = json!({"command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true});
+        servers.write(&json!({ "pics": example }));
+        world.model.does(|ask| match ask.results() {
+            _ if ask.has_form() => Act::says("Here it is."),
+            results if results.is_empty() && !ask.tools().is_empty() => {
+                Act::calls(&[("1", "pics__draw_picture", json!({"words": "a calm evening"}))])
+            }
+            _ => Act::content("Drawn."),
+        });
+        let process = world.process("first").await;
+        world.tells_of("pics__draw_picture", &process).await;
+        // The answer is on record, and cannot be posted.
+        world.service.faults().answer_next("POST /channels/{channel}/messages", 1_000, 503, None);
+        let said = world.says("Ada", "general", "@staffai draw the harbour");
+        let asked = |form| world.model.asks().into_iter().filter(|ask| ask.has_form() == form).count();
+        world.until("it is answered", || (asked(true) == 1).then_some(())).await;
+        assert!(
+            world.model.last().messages.iter().any(|(_, text)| text.contains("picture is posted with your answer"))
+        );
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        process.kill();
+        world.service.disconnected(0).await;
+        world.service.faults().clear();
+        let _process = world.process("second").await;
+        let answer = world.answer_to(said).await;
+        let files: Vec<&str> = answer.attachments.iter().map(|file| file.filename.as_str()).collect();
+        assert_eq!((answer.content.as_str(), files), ("Here it is.", vec!["picture-1.png"]));
+        assert_eq!(asked(true), 1, "no model was asked again");
+        let calls = process_lines(&servers, "first", "tool.called");
+        assert_eq!(calls.len(), 1, "{calls:?}");
+    });
+}
+
+/// The lines of an event in the log of a process.
+fn process_lines(servers: &Servers, process: &str, event: &str) -> Vec<Value> {
+    let log = std::fs::read_to_string(servers.folder.join(format!("{process}.log"))).unwrap();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["event"] == event).collect()
 }

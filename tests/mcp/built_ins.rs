@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use staffai::domain::ids::Timestamp;
 use staffai::ports::{Clock, Dice, ToolServer};
-use staffai::tools::BuiltIns;
+use staffai::tools::{BuiltIns, simple};
 
 use crate::support::{python, request, root};
 
@@ -58,7 +58,7 @@ fn values<S: Strategy>(count: usize, strategy: &S) -> Vec<S::Value> {
 }
 
 async fn own(told: &Arc<Told>, tool: &str, arguments: Value) -> Option<String> {
-    let tools = BuiltIns::new(Arc::clone(told) as Arc<dyn Clock>, Arc::clone(told) as Arc<dyn Dice>);
+    let tools = BuiltIns::new(simple(Arc::clone(told) as Arc<dyn Clock>, Arc::clone(told) as Arc<dyn Dice>));
     let result = tools.call(&request(tool, arguments), None).await.unwrap();
     (!result.is_error).then(|| result.to_text())
 }

@@ -103,6 +103,7 @@ pub fn request(name: &str, arguments: Value) -> ToolRequest {
         deadline: Duration::from_secs(30),
         limits: ResultLimits::default(),
         trace: None,
+        on_behalf: None,
     }
 }
 

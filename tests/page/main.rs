@@ -232,3 +232,29 @@ fn every_kind_of_answer_is_shown() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn tools_can_be_tried() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("[...document.querySelectorAll('.idea')].some(idea => idea.innerText.includes('roll 2d6'))");
+    browser.run("[...document.querySelectorAll('.idea')].find(idea => idea.innerText.includes('roll 2d6')).click()");
+    browser.answer("Rolled 2d6");
+    browser.say("roll 2d6");
+    browser.until("document.getElementById('hint').innerText.includes('mention @staffai')");
+    browser.say("/tolls");
+    browser.until("document.getElementById('problem').innerText.includes('There is no command /tolls')");
+    browser.run("document.getElementById('draft').value = ''");
+    browser.say("/tools");
+    browser.answer("example__add_note");
+    browser.say("@staffai add a note: buy rope");
+    browser.answer("buy rope");
+    browser.say("@staffai list the notes");
+    browser.answer("notes of the example server");
+    browser.say("@staffai draw a boat at sunset");
+    browser.answer("drew this");
+    browser.until(&format!("{LAST}.querySelector('img.picture')?.naturalWidth === 320"));
+}

@@ -77,6 +77,7 @@ async fn call(server: &Server, name: &str) -> Result<(), String> {
         deadline: WITHIN,
         limits: ResultLimits::default(),
         trace: None,
+        on_behalf: None,
     };
     server.call(&request, None).await.map(drop).map_err(|error| error.to_string())
 }

@@ -48,6 +48,7 @@ pub fn request(name: &str) -> ToolRequest {
         deadline: Duration::from_secs(30),
         limits: ResultLimits::default(),
         trace: None,
+        on_behalf: None,
     }
 }
 
@@ -211,6 +212,6 @@ pub fn nothing_built_in() -> BuiltIn {
     let script = Arc::new(Script::default());
     let ends = Ends { closed: watch::channel(None).0, changes: watch::channel(0).0 };
     let server = Connected { name: ServerName::new("built in"), script, ends, info: ServerInfo::default() };
-    let offer = Offer { tools: Vec::new(), allowed: Vec::new(), side_effects: None, trusted: true, asks: false };
+    let offer = Offer::built_in(Vec::new());
     BuiltIn { offer, caller: Caller::Direct(Arc::new(server)) }
 }

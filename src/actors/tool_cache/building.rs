@@ -122,13 +122,7 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
     let changed = review(&mut own, reviewed, accept);
     let held: BTreeSet<&str> = if accept { BTreeSet::new() } else { changed.iter().copied().collect() };
     let offered: Vec<Arc<Tool>> = tools.iter().filter(|tool| !held.contains(&*tool.name)).cloned().collect();
-    let offer = Offer {
-        tools: offered,
-        allowed: entry.allowed_tools.clone(),
-        side_effects: entry.side_effects,
-        trusted: entry.trusted,
-        asks: entry.always_ask,
-    };
+    let offer = entry.offer(offered);
     let named: Vec<String> = changed.iter().map(|name| (*name).to_owned()).collect();
     let (changed, accepted) = if accept { (Vec::new(), named) } else { (named, Vec::new()) };
     let other_pins = own != *pins;

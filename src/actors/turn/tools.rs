@@ -8,25 +8,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
+use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
-use super::parked::{Asking, TooLong};
+use super::asking::{Leave, Round};
+use super::parked::Asking;
 use super::{Thinking, TurnParts};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
-use crate::domain::gate::allowance::Asked;
-use crate::domain::gate::{Decision, Parked};
 use crate::domain::ids;
+use crate::domain::notice;
+use crate::domain::outgoing::Part;
 use crate::domain::tool::access::Access;
-use crate::domain::tool::called::{CallEnd, Finding, NotApproved};
-use crate::domain::tool::limits::Limited;
-use crate::domain::tool::rights::{Decided, Verdict};
+use crate::domain::tool::called::{CallEnd, Finding};
+use crate::domain::tool::pictures::Pictures;
 use crate::domain::tool::round::{Allowance, Planned, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
-use crate::domain::tool::{CallError, CallErrorKind, Effect, ResultLimits, Source, ToolRequest, TraceParent};
-use crate::domain::turn::{GatePolicy, Turn};
+use crate::domain::tool::{
+    CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent,
+};
+use crate::domain::turn::Turn;
 use crate::domain::turn_event::{ToolState, TurnUpdate};
+use crate::ports::ProgressSink;
+use crate::ports::tools::Progress;
 use crate::telemetry;
 
 /// The most reading calls of one turn at a time.
@@ -40,28 +46,17 @@ const GRACE: Duration = Duration::from_millis(250);
 
 /// The tools that a turn began with.
 pub(super) struct Tools {
-    set: Arc<Toolset>,
-    access: Arc<Access>,
+    pub(super) set: Arc<Toolset>,
+    pub(super) access: Arc<Access>,
     pub(super) calls: AtomicUsize,
+    pictures: Mutex<Shown>,
 }
 
-/// What came of a round.
-pub(super) enum Round {
-    /// What came of each call, in order.
-    Ran(Vec<Told>),
-    /// A call has to be approved first.
-    Ask(Asking),
-}
-
-/// What lets a call through.
-#[derive(Clone, Copy)]
-enum Leave<'a> {
-    /// The limits and the rules.
-    Rules,
-    /// Nothing: this is its end.
-    Refused(&'a CallEnd),
-    /// The decision that its turn waited for.
-    Decision(&'a Parked),
+/// Pictures that are posted with the answer, and the room that they take in memory until then.
+#[derive(Default)]
+struct Shown {
+    pictures: Pictures,
+    room: Vec<OwnedSemaphorePermit>,
 }
 
 impl Tools {
@@ -70,6 +65,50 @@ impl Tools {
             set: parts.toolbox.now(),
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door))),
             calls: AtomicUsize::new(0),
+            pictures: Mutex::default(),
+        }
+    }
+
+    /// The pictures that tools gave.
+    pub fn pictures(&self) -> Vec<Part> {
+        self.pictures.lock().pictures.to_parts()
+    }
+}
+
+/// What came of a call, for the model and for the answer.
+pub(super) struct Ran {
+    pub told: Told,
+    tool: Arc<str>,
+    images: Vec<Image>,
+}
+
+impl Ran {
+    /// Nothing for the answer.
+    fn told(told: Told) -> Self {
+        Self { told, tool: "".into(), images: Vec::new() }
+    }
+}
+
+/// A call that is under way. What cuts the turn off drops it, and then it is told of all the same.
+struct Underway<'a> {
+    thinking: &'a Thinking<'a>,
+    ready: &'a Ready,
+    number: usize,
+    times: Times,
+    over: bool,
+}
+
+impl Underway<'_> {
+    fn ended(mut self, rule: Option<usize>, end: &CallEnd) {
+        self.over = true;
+        self.thinking.audit(self.ready, (self.number, rule), &self.times, (end.as_str(), end.reason()));
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.thinking.audit(self.ready, (self.number, None), &self.times, (CallEnd::CANCELLED, None));
         }
     }
 }
@@ -114,7 +153,7 @@ impl Thinking<'_> {
                 if let Err(limited) = self.admit(left.front()) {
                     let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
                     let Some((planned, end)) = refused else { break };
-                    done.push(self.run_one(planned, began, Leave::Refused(&end)).await);
+                    done.push(self.run_one(planned, began, Leave::Refused(&end)).await.told);
                     continue;
                 }
                 let approvers = self.tools.access.approvers(decided).to_vec();
@@ -125,81 +164,33 @@ impl Thinking<'_> {
             let beside = left.iter().take_while(|planned| reads(planned) && self.asks(planned).is_none()).count();
             let group: Vec<Planned> = left.drain(..beside.max(1)).collect();
             let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began, Leave::Rules)));
-            done.extend(group.buffered(READS_AT_ONCE).collect::<Vec<Told>>().await);
+            let group: Vec<Ran> = group.buffered(READS_AT_ONCE).collect().await;
+            done.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
         }
         self.tally.waited(began.elapsed());
         Round::Ran(done)
     }
 
-    /// Counts a call, or says why it has to wait.
-    fn admit(&self, planned: Option<&Planned>) -> Result<(), Limited> {
-        let Self { parts, running, turn, .. } = *self;
-        match planned {
-            Some(Planned::Run(ready)) => {
-                parts.tool_use.admit(&running.tool_limits, &turn.person, &ready.entry, parts.clock.now())
+    /// Keeps the pictures of a result for the answer, as far as there is room.
+    pub(super) fn with_pictures(&self, Ran { told, tool, images }: Ran) -> Told {
+        let shown = &mut *self.tools.pictures.lock();
+        let mut kept = 0;
+        for image in &images {
+            if !shown.pictures.has_room(image.bytes.len()) {
+                continue;
             }
-            Some(Planned::Answer(..) | Planned::Told(..)) | None => Ok(()),
-        }
-    }
-
-    /// Whether a person can be asked about this call, and has to be.
-    fn asks(&self, planned: &Planned) -> Option<Decided> {
-        let Self { turn, tools, .. } = self;
-        let Planned::Run(ready) = planned else { return None };
-        let decided = tools.access.decide(&ready.entry, &ready.arguments);
-        let approvers = tools.access.approvers(decided);
-        // Roles in rules are those of doors that know them: elsewhere nobody could decide.
-        let someone = approvers.is_empty() || tools.access.knows_ids();
-        let asks = decided.verdict == Verdict::Ask
-            && turn.policy.gates == GatePolicy::Ask
-            && someone
-            && !self.is_allowed(ready, approvers);
-        asks.then_some(decided)
-    }
-
-    /// An approver let the same call run for a while.
-    fn is_allowed(&self, ready: &Ready, approvers: &[String]) -> bool {
-        let Self { parts, turn, .. } = *self;
-        let asked = Asked { hash: &ready.hash, person: &turn.person, place: &turn.place, approvers };
-        parts.allowances.let_run(&asked, parts.clock.now())
-    }
-
-    /// Runs the call that the turn waited for, if it may.
-    pub(super) async fn run_decided(&self, left: &mut Vec<Planned>, parked: &Parked) -> Option<Told> {
-        if left.is_empty() {
-            return None;
-        }
-        let began = Instant::now();
-        let told = match left.remove(0) {
-            planned @ Planned::Run(_) => self.run_one(planned, began, Leave::Decision(parked)).await,
-            // It cannot be called any more: the tool is gone, hidden, or takes other arguments.
-            planned => {
-                let why = match &parked.case.decision {
-                    Some(Decision::Approved { .. }) | None => NotApproved::Changed,
-                    Some(decision) => NotApproved::from(decision),
-                };
-                tracing::info!(
-                    event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &planned.call().name),
-                    role = self.role(), outcome = why.as_str(), duration_ms = 0, "a call of a tool did not run"
-                );
-                CallEnd::NotApproved(why).told(Effect::Changes)
+            let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
+            // A turn does not wait for room that others need: what has none is only named.
+            let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
+            if shown.pictures.take(&tool, image) {
+                shown.room.push(room);
+                kept += 1;
             }
-        };
-        self.tally.waited(began.elapsed());
-        Some(told)
-    }
-
-    /// Refuses the call that nobody can be asked about.
-    pub(super) async fn refuse(&self, TooLong(asking): TooLong) -> (Vec<Told>, Vec<Planned>) {
-        let Asking { mut done, mut left, .. } = asking;
-        if !left.is_empty() {
-            let end = CallEnd::NotApproved(NotApproved::TooLong);
-            done.push(self.run_one(left.remove(0), Instant::now(), Leave::Refused(&end)).await);
         }
-        (done, left)
+        Told { pictures: kept, ..told }
     }
 
-    async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Told {
+    pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Ran {
         let ready = match planned {
             Planned::Run(ready) => ready,
             Planned::Answer(call, problem) => {
@@ -207,9 +198,15 @@ impl Thinking<'_> {
                     event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &call.name),
                     role = self.role(), outcome = "invalid", duration_ms = 0, "a call of a tool was no valid one"
                 );
-                return Told { text: problem.to_string(), whole: None };
+                return Ran::told(Told::text(problem.to_string()));
             }
-            Planned::Told(_, text) => return Told { text, whole: None },
+            Planned::Told(call, text) => {
+                tracing::info!(
+                    event = "tool.called", turn = %self.turn.id, tool = call.name, role = self.role(), outcome = "ok",
+                    duration_ms = 0, "the turn answered a call by itself"
+                );
+                return Ran::told(Told::text(text));
+            }
         };
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
@@ -220,12 +217,14 @@ impl Thinking<'_> {
         };
         publish(ToolState::Running);
         parts.timeline.asked(&turn.id, "tool", name);
-        let mut times = Times { planned: since, began: Instant::now(), ran: None };
-        let (end, rule) = self.call(&ready, number, &mut times, leave).await;
+        let times = Times { planned: since, began: Instant::now(), ran: None };
+        let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
+        let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
         publish(if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed });
         parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
-        self.audit(&ready, (number, rule), &times, &end);
-        end.told(ready.entry.effect)
+        underway.ended(rule, &end);
+        let images = end.images().to_vec();
+        Ran { told: end.told(ready.entry.effect), tool: Arc::clone(&ready.entry.name), images }
     }
 
     /// How often, who may, and then it runs. Gives the rule that decided besides.
@@ -259,23 +258,6 @@ impl Thinking<'_> {
             Ok(Err(_)) | Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
         };
         (end, decided.rule)
-    }
-
-    /// The rules have the last word: what they deny now does not run, whatever was approved, and what they ask for runs with the
-    /// approval of just this call.
-    fn may_run(&self, ready: &Ready, decided: Decided, leave: Leave<'_>) -> Result<(), CallEnd> {
-        let approvers = self.tools.access.approvers(decided);
-        match (decided.verdict, leave) {
-            (Verdict::Deny, _) => Err(CallEnd::Denied),
-            (_, Leave::Refused(end)) => Err(end.clone()),
-            (_, Leave::Decision(parked)) if parked.case.lets_run(&ready.hash, approvers) => Ok(()),
-            (_, Leave::Decision(parked)) => {
-                Err(CallEnd::NotApproved(parked.case.decision.as_ref().map_or(NotApproved::NotAsked, Into::into)))
-            }
-            (Verdict::Auto, Leave::Rules) => Ok(()),
-            (Verdict::Ask, Leave::Rules) if self.is_allowed(ready, approvers) => Ok(()),
-            (Verdict::Ask, Leave::Rules) => Err(CallEnd::NotApproved(NotApproved::NoWay)),
-        }
     }
 
     /// A turn that is taken up again after a crash must not do a second time what it did: before the first call that changes
@@ -312,8 +294,9 @@ impl Thinking<'_> {
             deadline: within,
             limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
             trace: trace.map(TraceParent),
+            on_behalf: Some(OnBehalf::of(self.turn)),
         };
-        let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, None)).catch_unwind();
+        let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, self.progress())).catch_unwind();
         match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),
             Ok(Ok(Err(error))) => CallEnd::Failed(error),
@@ -322,8 +305,24 @@ impl Thinking<'_> {
         }
     }
 
+    /// Shows how far a call is, where a status is shown: in tenths of what its source says there is to do.
+    fn progress(&self) -> Option<ProgressSink> {
+        if !self.turn.trigger.is_asked() || self.parts.events.streams(&self.turn.place.door) {
+            return None;
+        }
+        let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
+        Some(Arc::new(move |Progress { done, total, .. }| {
+            let Some(total) = total.filter(|total| *total > 0.0) else { return };
+            let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
+            if let Some(tenths) = tenths {
+                slot.tell(&format!("{words} ({tenths}0 %)"));
+            }
+        }))
+    }
+
     /// One line for each call, and its place in the metrics.
-    fn audit(&self, ready: &Ready, (number, rule): (usize, Option<usize>), times: &Times, end: &CallEnd) {
+    fn audit(&self, ready: &Ready, (number, rule): (usize, Option<usize>), times: &Times, end: (&str, Option<&str>)) {
+        let (outcome, reason) = end;
         let entry = &ready.entry;
         let server = match &entry.tool.source {
             Source::BuiltIn => None,
@@ -343,22 +342,24 @@ impl Thinking<'_> {
             role = self.role(),
             args_sha256 = ready.hash.0,
             rule,
-            outcome = end.as_str(),
+            outcome,
             // The words of a server may hold what a member wrote.
-            text = end.reason(),
+            text = reason,
             queue_ms = ids::millis(times.began.saturating_duration_since(times.planned)),
             wait_ms = ids::millis(waited),
             run_ms = ran.map(ids::millis),
             duration_ms = ids::millis(now.saturating_duration_since(times.began)),
             "tool called"
         );
-        let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];
-        labels.extend((!end.succeeded()).then(|| ("error_type", end.as_str().to_owned())));
-        metrics::histogram!("gen_ai_execute_tool_duration_seconds", &labels).record(ran.unwrap_or_default());
+        if let Some(ran) = ran {
+            let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];
+            labels.extend((outcome != CallEnd::OK).then(|| ("error_type", outcome.to_owned())));
+            metrics::histogram!("gen_ai_execute_tool_duration_seconds", &labels).record(ran);
+        }
     }
 
     /// What the caller is to the bot: `super` or `member`.
-    fn role(&self) -> &'static str {
+    pub(super) fn role(&self) -> &'static str {
         let exempt = &self.running.limits.exempt;
         if self.turn.roles.iter().any(|role| exempt.contains(role)) { "super" } else { "member" }
     }
@@ -373,6 +374,6 @@ fn effect(planned: &Planned) -> Effect {
 }
 
 /// The name of a tool, as far as it is one: what a model makes up is not written into the log.
-fn known_name<'a>(set: &'a Toolset, name: &str) -> Option<&'a str> {
+pub(super) fn known_name<'a>(set: &'a Toolset, name: &str) -> Option<&'a str> {
     set.catalogue.get(name).map(|entry| &*entry.name)
 }

@@ -11,7 +11,7 @@ use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
 use crate::app::servers::{self, Tried};
 use crate::app::system::{SystemClock, SystemDice};
-use crate::app::{Cli, doors, exit, reload};
+use crate::app::{Cli, built_ins, doors, exit, reload};
 use crate::config::Settings;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::tool::access::Access;
@@ -80,8 +80,12 @@ impl Catalogued {
                 Err(mistake) => eprintln!("{}: {}", entry.name, harmless(mistake)),
             }
         }
-        let built_in = BuiltIns::new(Arc::new(SystemClock), Arc::new(SystemDice));
-        let catalogue = catalogue(&built_in, &servers).await;
+        let own = built_ins::configured(&settings, &lookup, Arc::new(SystemClock), Arc::new(SystemDice));
+        let built_in = BuiltIns::new(own.map_err(|mistakes| {
+            mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+            exit::USAGE
+        })?);
+        let catalogue = catalogue(&built_in, &servers);
         for refused in catalogue.refused() {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
         }
@@ -184,20 +188,12 @@ impl Catalogued {
     }
 }
 
-async fn catalogue(built_in: &BuiltIns, servers: &[Tried]) -> Catalogue {
-    let own = built_in.list().await.map(|listing| listing.tools).unwrap_or_default();
-    let own = own.into_iter().map(Arc::new).collect();
-    let mut offers = vec![Offer { tools: own, allowed: Vec::new(), side_effects: None, trusted: true, asks: false }];
+fn catalogue(built_in: &BuiltIns, servers: &[Tried]) -> Catalogue {
+    let mut offers = vec![Offer::built_in(built_in.tools())];
     for Tried { entry, outcome, .. } in servers {
         if let Ok((_, listing)) = outcome {
-            offers.push(Offer {
-                tools: listing.tools.iter().cloned().map(Arc::new).collect(),
-                allowed: entry.allowed_tools.clone(),
-                side_effects: entry.side_effects,
-                trusted: entry.trusted,
-                asks: entry.always_ask,
-            });
+            offers.push(entry.offer(listing.tools.iter().cloned().map(Arc::new).collect()));
         }
     }
-    Catalogue::new(&offers, &Catalogue::default(), |tool| schema::convert(&tool.input_schema).schema)
+    Catalogue::new(&offers, &Catalogue::default(), schema::of)
 }

@@ -35,6 +35,17 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
 }
 
 #[test]
+fn pages_are_read_only_when_it_is_said_and_on_usual_ports() {
+    let pages = settings(&[]).url_extract;
+    assert_eq!((pages.enabled, pages.ports, pages.bytes), (false, vec![80, 443], 2 * 1024 * 1024));
+    let toml = "[url_extract]\nenabled = true\nports = [8080]\nallow = [\"example.org\"]";
+    let pages =
+        good(&[("STAFFAI_URL_EXTRACT__DENY", "a.example.org, b")], &[("staffai.toml", toml)]).settings.url_extract;
+    assert_eq!((pages.enabled, pages.ports, pages.allow), (true, vec![8080], vec!["example.org".to_owned()]));
+    assert_eq!(pages.deny, ["a.example.org", "b"]);
+}
+
+#[test]
 fn what_must_be_confirmed_is_asked_about_whatever_the_rules_allow() {
     let toml = r#"
         [tools]
@@ -59,6 +70,8 @@ fn each_mistake_names_its_place_and_the_fix() {
         ("STAFFAI_TOOLS__AUTO_DISABLE", "everything", "search, extract, db, drive, llm or other"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", operation = "delete", verdict = "deny"}]"#, "read or write"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "auto, ask or deny"),
+        ("STAFFAI_URL_EXTRACT__PORTS", "80,0", "a comma list of ports, each from 1 to 65535"),
+        ("STAFFAI_URL_EXTRACT__BYTES", "0", "a whole number, 1 or more"),
     ] {
         let problems = bad(&[(name, value)], &[]);
         assert_eq!(problems.len(), 1, "{value}: {problems:?}");

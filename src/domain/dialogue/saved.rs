@@ -111,7 +111,7 @@ impl Dialogue {
             None => tools.plan_again(saved.call),
         };
         let left = saved.left.into_iter().map(plan).collect();
-        let told = |told: SavedTold| Told { text: told.text, whole: told.whole.map(Arc::from) };
+        let told = |told: SavedTold| Told { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };
         let done = saved.done.into_iter().map(told).collect();
         let items = saved.transcript.into_iter().map(SavedItem::item).collect();
         let transcript = Transcript { items, remembered: saved.remembered };

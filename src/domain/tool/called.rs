@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::limits::Limited;
 use super::turn_tools::Told;
-use super::{CallError, CallErrorKind, Effect, ResultLimits, ToolResult};
+use super::{CallError, CallErrorKind, Effect, Image, ResultLimits, ToolResult};
 use crate::domain::gate::Decision;
 
 /// How a call ended.
@@ -100,6 +100,7 @@ impl From<&Decision> for NotApproved {
 pub struct Finding {
     text: String,
     whole: Option<Arc<str>>,
+    images: Vec<Image>,
     is_error: bool,
 }
 
@@ -109,11 +110,17 @@ impl Finding {
     pub fn of(result: ToolResult, limits: ResultLimits) -> Self {
         let result = result.within(limits);
         let whole = result.cut.as_ref().and_then(|cut| cut.whole.clone());
-        Self { text: result.to_text(), whole, is_error: result.is_error }
+        let images = result.images().cloned().collect();
+        Self { text: result.to_text(), whole, images, is_error: result.is_error }
     }
 }
 
 impl CallEnd {
+    /// The label of a call that did what it was asked to.
+    pub const OK: &'static str = "ok";
+    /// The label of a call that was cut off with its turn.
+    pub const CANCELLED: &'static str = "cancelled";
+
     /// The tool did what it was asked to.
     #[must_use]
     pub const fn succeeded(&self) -> bool {
@@ -124,7 +131,7 @@ impl CallEnd {
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Result(Finding { is_error: false, .. }) => "ok",
+            Self::Result(Finding { is_error: false, .. }) => Self::OK,
             Self::Result(Finding { is_error: true, .. }) => "tool_error",
             Self::Denied => "denied",
             Self::NotApproved(why) => why.as_str(),
@@ -145,13 +152,22 @@ impl CallEnd {
         }
     }
 
+    /// The pictures that the tool gave.
+    #[must_use]
+    pub fn images(&self) -> &[Image] {
+        match self {
+            Self::Result(finding) => &finding.images,
+            _ => &[],
+        }
+    }
+
     /// What the model is told, which it tells the member in its own words.
     #[must_use]
     pub fn told(self, effect: Effect) -> Told {
         let text = match self {
-            Self::Result(Finding { text, whole, is_error: false }) => return Told { text, whole },
-            Self::Result(Finding { text, whole, is_error: true }) => {
-                return Told { text: format!("The tool failed: {text}"), whole };
+            Self::Result(Finding { text, whole, is_error: false, .. }) => return Told { text, whole, pictures: 0 },
+            Self::Result(Finding { text, whole, is_error: true, .. }) => {
+                return Told { text: format!("The tool failed: {text}"), whole, pictures: 0 };
             }
             Self::Denied => "This member may not use this tool here. It did not run.".to_owned(),
             Self::NotApproved(why) => why.told().to_owned(),
@@ -162,7 +178,7 @@ impl CallEnd {
             Self::NotRecorded => "It cannot run now, because nothing can be recorded. It did not run.".to_owned(),
             Self::Failed(error) => failure(&error, effect),
         };
-        Told { text, whole: None }
+        Told::text(text)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The schema of a tool's arguments as providers accept it. Sources write any JSON Schema; providers take a small part of it, each
-//! another one, so models are told the part that all take. Arguments are still checked against what the source wrote.
+//! another one, so models are told the part that all take, and arguments are checked against that part; the source checks the rest.
 
 mod keywords;
 
@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use self::keywords::{Keyword, kept_as_is};
+use super::Tool;
 
 /// The most schemas in one; what comes after them takes anything.
 pub const NODES_MAX: usize = 2_000;
@@ -42,6 +43,12 @@ pub fn convert(schema: &Value) -> Converted {
     let mut converter = Converter { root: schema, nodes: 0, open: Vec::new(), place: Vec::new(), lost: Vec::new() };
     let schema = converter.top(schema);
     Converted { schema, lost: converter.lost }
+}
+
+/// The schema of a tool's arguments as models are told.
+#[must_use]
+pub fn of(tool: &Tool) -> Value {
+    convert(&tool.input_schema).schema
 }
 
 /// One schema with what it refers to and what it is put together of.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Source;
 use super::access::Access;
 use super::catalogue::{Catalogue, Entry};
 use super::round::{self, Allowance, Planned, Problem, Ready};
 use super::selection::{self, FIND_TOOLS, Index};
+use super::{Source, ToolKind};
 use crate::domain::completion::{ToolCall, ToolSpec, WrittenJson};
 
 /// The name of the tool that pages through a long result.
@@ -61,6 +61,16 @@ pub struct Told {
     pub text: String,
     /// The whole of it, when the text leaves something out.
     pub whole: Option<Arc<str>>,
+    /// How many pictures of the result are posted with the answer.
+    pub pictures: usize,
+}
+
+impl Told {
+    /// A text and no more.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
 }
 
 /// What is written down of the tools of a turn that waits.
@@ -112,7 +122,9 @@ impl TurnTools {
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
         let mut seen = available.catalogue.entries().iter().filter(|entry| available.access.sees(entry)).peekable();
         let any = seen.peek().is_some();
-        let worth_a_call = seen.any(|entry| available.built_in_always || entry.tool.source != Source::BuiltIn);
+        // What reaches data was configured to be used; the others are there in any case.
+        let configured = |entry: &Entry| entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
+        let worth_a_call = seen.any(|entry| available.built_in_always || configured(entry));
         let question = question.to_owned();
         (any && allowance.is_open()).then_some(Self {
             available,
@@ -248,7 +260,10 @@ impl TurnTools {
 
     /// The result of a call as the model reads it: fenced, so that no word in it can pass for ours.
     pub fn result(&mut self, call: &ToolCall, told: Told) -> String {
-        let fenced = fenced(&call.name, &told.text);
+        let mut fenced = fenced(&call.name, &told.text);
+        if told.pictures > 0 {
+            fenced.push_str("\nIts picture is posted with your answer: do not describe where to find it.");
+        }
         let Some(whole) = told.whole else { return fenced };
         self.kept.push(whole);
         let number = self.kept.len();

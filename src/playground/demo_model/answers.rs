@@ -1,5 +1,7 @@
 //! What the demo model says: a table of keywords, tried from the top. Pure.
 
+mod calls;
+
 use serde_json::{Value, json};
 
 use super::wire::Said;
@@ -46,8 +48,9 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
     };
     if last.role == "tool" {
-        let result = quote(unmarked(&last.text));
-        return text(format!("The tool answered: {result} (I am only the demo model, but that result is real.)"));
+        let before = heard.said.iter().rposition(|said| said.role != "tool").map_or(0, |at| at + 1);
+        let results: Vec<&str> = heard.said[before..].iter().map(|said| said.text.as_str()).collect();
+        return text(calls::told(&results));
     }
     // Status lines are asked for with instructions that name the activity.
     if heard.said.iter().all(|said| said.role != "assistant") && heard.wants_status() {
@@ -63,7 +66,10 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
     let now = now.trim();
     let words = words(now);
     let has = |any: &[&str]| any.iter().any(|word| words.iter().any(|said| said == word));
-    if let Some(call) = heard.call(now, &words) {
+    if now.starts_with('/') {
+        return text(COMMANDS);
+    }
+    if let Some(call) = calls::wanted(heard.tools, now, &words) {
         return call;
     }
     if now.is_empty() {
@@ -73,7 +79,7 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         ]));
     }
     if has(&["help", "commands"]) {
-        return text(if heard.tools.is_empty() { HELP.to_owned() } else { format!("{HELP}\n{HELP_TOOLS}") });
+        return text(heard.help());
     }
     if has(&["connect", "litellm", "openai", "ollama", "llm"]) || (has(&["real", "model"]) && !has(&["hello", "hi"])) {
         return text(CONNECT);
@@ -85,12 +91,6 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         return text(PLAYGROUND);
     }
     show(&has).unwrap_or_else(|| text(heard.small_talk(now, &has)))
-}
-
-/// What a tool gave, without the marks that the bot puts around it.
-fn unmarked(result: &str) -> &str {
-    let inside = result.strip_prefix("<tool_result").and_then(|rest| rest.split_once(">\n"));
-    inside.and_then(|(_, rest)| rest.rsplit_once("\n</tool_result>")).map_or(result, |(inside, _)| inside)
 }
 
 /// Things it can show, so that every kind of message can be looked at.
@@ -204,19 +204,11 @@ impl Heard<'_> {
         ))
     }
 
-    /// A tool, when the message asks for one in so many words and it is on offer.
-    fn call(&self, now: &str, words: &[String]) -> Option<DemoAnswer> {
-        let first = words.first()?;
-        let rest = now.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
-        let (name, argument) = match first.as_str() {
-            "roll" => ("roll_dice", if rest.is_empty() { "1d6" } else { rest }),
-            "calculate" | "calc" | "compute" => ("calculator", rest),
-            "time" => ("get_time", if rest.is_empty() { "UTC" } else { rest.trim_start_matches("in ") }),
-            "use" | "call" => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
-            _ => return None,
-        };
-        let (name, schema) = self.tools.iter().find(|(offered, _)| offered == name)?;
-        Some(DemoAnswer::Call { name: name.clone(), arguments: arguments(schema, argument.trim()) })
+    /// What it can do, with the tools that are on offer.
+    fn help(&self) -> String {
+        let offered = |name: &str| self.tools.iter().any(|(tool, _)| tool.ends_with(name));
+        let asks: Vec<&str> = TOOL_ASKS.iter().filter(|(tool, _)| offered(tool)).map(|(_, asks)| *asks).collect();
+        if asks.is_empty() { HELP.to_owned() } else { format!("{HELP}\n- {}: tools", asks.join(", ")) }
     }
 
     fn small_talk(&self, now: &str, has: &dyn Fn(&[&str]) -> bool) -> String {
@@ -279,19 +271,6 @@ impl Heard<'_> {
                 _ => format!("\"{quoted}\" is safe in our history now. Later, ask what I remember. (Demo model here.)"),
             },
         }
-    }
-}
-
-/// Arguments for a tool from one text: a JSON object as it is, else the text in the first required place.
-fn arguments(schema: &Value, text: &str) -> Value {
-    if let Ok(Value::Object(object)) = serde_json::from_str(text) {
-        return Value::Object(object);
-    }
-    let required = schema["required"].as_array().and_then(|names| names.first()).and_then(Value::as_str);
-    let first = || schema["properties"].as_object().and_then(|places| places.keys().next()).map(String::as_str);
-    match required.or_else(first) {
-        Some(place) => json!({place: text}),
-        None => json!({}),
     }
 }
 
@@ -363,7 +342,18 @@ const HELP: &str = "I am the demo model. Try one of these words:\n\
 - **playground**: what this is\n\
 - **connect**: how to use a real model";
 
-const HELP_TOOLS: &str = "- **roll 2d6**, **time Europe/Berlin**, **calculate 6*7**: tools";
+/// What leads to a call of each tool.
+const TOOL_ASKS: [(&str, &str); 6] = [
+    ("roll_dice", "**roll 2d6**"),
+    ("calculator", "**what is 17*23**"),
+    ("get_time", "**what time is it in Tokyo**"),
+    ("add_note", "**add a note: buy rope**, **list the notes**"),
+    ("draw_picture", "**draw a stormy evening**"),
+    ("wait", "**wait 5**"),
+];
+
+const COMMANDS: &str = "Commands are for the bot, not for me: write them alone, with / as the first letter of the message \
+and without a mention. A / in the empty box shows which there are; **/tools** is one of them.";
 
 const JOINS_IN: &str = "Nobody asked me, I know. The dice said that I join in here, so I do; but I am only the demo model \
 and understood nothing. (`RESPONSE_CHANCE=0` keeps me quiet.)";

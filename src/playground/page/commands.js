@@ -46,6 +46,11 @@ export function memberTyped(before, commands) {
   return option ? inside[3] : null;
 }
 
+/** The name of the command that a text is meant to run, known or not; nothing for other texts. */
+export function commandName(text) {
+  return text.match(/^\/([\w-]+)(?:\s|$)/)?.[1] ?? null;
+}
+
 /** What a text runs: `{name, options}`, or nothing when it runs no command. */
 export function parseCommand(text, commands) {
   const match = text.match(/^\/([\w-]+)(?:\s|$)/);

@@ -1,6 +1,6 @@
 // The message box: mentions with suggestions, replies, edits, and what is sent in the end.
 
-import { beingTyped, commandOffers, isWhole, memberTyped, parseCommand } from "./commands.js";
+import { beingTyped, commandName, commandOffers, isWhole, memberTyped, parseCommand } from "./commands.js";
 import { dropFiles, encodedFiles, startFiles, waitingFiles } from "./files.js";
 import { avatar } from "./message.js";
 import { make } from "/dashboard/dom.js";
@@ -17,6 +17,7 @@ const suggest = document.getElementById("suggest");
 const answering = document.getElementById("answering");
 const answeringText = document.getElementById("answering-text");
 const problem = document.getElementById("problem");
+const hint = document.getElementById("hint");
 const count = document.getElementById("count");
 const mentionButton = document.getElementById("mention");
 const send = document.getElementById("send");
@@ -33,7 +34,8 @@ let sending = false;
 
 /**
  * Brings the box to life. `with_` has `people()` (what can be mentioned: `{name, token, member?, note}`),
- * `commands()` and `learn()` (what can be run, and asks anew), `choices(typing)` (what the bot offers), `run(command)`, `say(text, replyTo, files)`,
+ * `commands()` and `learn()` (what can be run, and asks anew), `choices(typing)` (what the bot offers), `run(command)`, `reaches(text, replyTo)` (whether the bot is
+ * addressed), `say(text, replyTo, files)`,
  * `change(id, text)`, `types()` and `lastOwn()`.
  */
 export function startComposer(with_) {
@@ -43,6 +45,7 @@ export function startComposer(with_) {
     submit();
   });
   draft.addEventListener("input", () => {
+    hint.hidden = true;
     grow();
     offer();
     tellTyping();
@@ -83,11 +86,12 @@ export function forget(id) {
   if (aim && (id === undefined || aim.id === id)) cancel();
 }
 
-/** Puts a text into the box, ready to send. */
-export function prefill(text) {
+/** Says a text as if it had been typed. */
+export function sayNow(text) {
   draft.value = text;
   grow();
   draft.focus();
+  return submit();
 }
 
 function aimAt(next) {
@@ -117,6 +121,7 @@ async function submit() {
     return;
   }
   sending = true;
+  hint.hidden = true;
   try {
     if (aim?.kind === "edit") await hooks.change(aim.id, text);
     else await sayOrRun(text);
@@ -134,13 +139,34 @@ async function submit() {
 }
 
 async function sayOrRun(text) {
-  const command = waitingFiles() === 0 && parseCommand(text, hooks.commands());
+  const command = waitingFiles() === 0 && (await commandIn(text));
   if (command) {
     await hooks.run(command);
     return;
   }
+  const heard = hooks.reaches(text, aim?.kind === "reply" ? aim.id : null);
   await hooks.say(text, aim?.kind === "reply" ? aim.id : null, await encodedFiles());
   dropFiles();
+  if (!heard) advise();
+}
+
+/** What a text runs, or nothing; a name that no command has is a mistake. */
+async function commandIn(text) {
+  const name = commandName(text);
+  if (!name) return null;
+  // The bot may have registered it since it was asked last.
+  if (!parseCommand(text, hooks.commands())) await hooks.learn();
+  const command = parseCommand(text, hooks.commands());
+  if (command) return command;
+  const known = hooks.commands().map((one) => `/${one.name}`);
+  const near = known.filter((one) => one.startsWith(`/${name.slice(0, 3)}`));
+  throw new Error(`There is no command /${name}. There ${(near.length || known.length) === 1 ? "is" : "are"} ${(near.length ? near : known).join(", ")}.`);
+}
+
+/** Says that nobody was addressed, until something else is typed. */
+function advise() {
+  hint.textContent = `${mentionButton.textContent.slice(1)} was not addressed, so it may not answer: mention ${mentionButton.textContent}, or reply to one of its messages.`;
+  hint.hidden = false;
 }
 
 /** Says below the box what went wrong. */

@@ -1,6 +1,6 @@
 // The chat: what there is, what happens, and who is looking.
 
-import { complain, editMessage, forget, invite, prefill, replyTo, startComposer } from "./composer.js";
+import { complain, editMessage, forget, invite, replyTo, sayNow, startComposer } from "./composer.js";
 import { avatar, dayLine, dots, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
 import { openRoles } from "./roles.js";
 import { plain, tickTimes } from "./text.js";
@@ -292,10 +292,10 @@ function drawMessages() {
 function welcome() {
   const bot = world.members.get(world.bot)?.name ?? "staffai";
   const channel = world.channels.find((channel) => channel.id === here)?.name ?? "";
-  const ideas = ["hello!", "help", "show me some code", "what is this playground?"].map((idea) => {
+  const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "help"].map((idea) => {
     const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${idea}`);
     button.type = "button";
-    button.addEventListener("click", () => prefill(`@${bot} ${idea}`));
+    button.addEventListener("click", () => sayNow(`@${bot} ${idea}`));
     return button;
   });
   const image = make("img", "welcome-mark");
@@ -587,6 +587,7 @@ startComposer({
   learn: async () => (world.commands = await ask("GET", "/playground/commands").catch(() => world.commands)),
   choices,
   run: (command) => interact("/playground/commands", command),
+  reaches: (text, reply) => channelHere()?.kind === "direct" || text.includes(`<@${world.bot}>`) || view.find(reply)?.author === world.bot,
   say: (text, reply, files) => ask("POST", "/playground/messages", { member: view.me, channel: here, text, reply_to: reply, files }),
   change: (id, text) => ask("PATCH", `/playground/messages/${here}/${id}`, { member: view.me, text }),
   types: () => ask("POST", "/playground/typing", { member: view.me, channel: here }).catch(() => null),

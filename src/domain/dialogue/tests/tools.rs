@@ -131,7 +131,7 @@ fn tell(transcript: Transcript, tools: Option<TurnTools>, takes: Takes, what: Ve
                     Planned::Answer(_, problem) => problem.to_string(),
                     Planned::Told(_, text) => text.clone(),
                 };
-                Event::Ran(planned.iter().map(|planned| Told { text: told(planned), whole: None }).collect())
+                Event::Ran(planned.iter().map(|planned| Told::text(told(planned))).collect())
             }
             Step::Finish(_) | Step::GiveUp(_) => break,
         };
@@ -358,7 +358,7 @@ fn long_results_give_way_when_there_is_no_room_for_them() {
     dialogue.next(Event::Begin);
     let (_, asked) = dialogue.request(&row_that(Takes::Together), true);
     assert!(matches!(dialogue.next(Event::Completed(wants(&[ROLL]), asked)), Step::RunTools(_)));
-    let mut step = dialogue.next(Event::Ran(vec![Told { text: "x".repeat(50_000), whole: None }]));
+    let mut step = dialogue.next(Event::Ran(vec![Told::text("x".repeat(50_000))]));
     let mut sizes = Vec::new();
     while step == Step::AskModel {
         let (request, _) = dialogue.request(&row_that(Takes::Together), true);

@@ -98,7 +98,7 @@ fn a_long_result_is_read_page_by_page_without_a_gap() {
     let whole: Arc<str> = "ä7".repeat(15_000).into();
     let result = tools.result(
         &call("s__tool_00000", &json!({})),
-        Told { text: "head ... tail".to_owned(), whole: Some(Arc::clone(&whole)) },
+        Told { text: "head ... tail".to_owned(), whole: Some(Arc::clone(&whole)), pictures: 0 },
     );
     assert!(result.ends_with("gives the whole of it, page by page."), "{result}");
     assert_eq!(names(&tools.specs(9)), ["s__tool_00000", READ_RESULT]);

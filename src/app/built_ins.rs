@@ -1,0 +1,152 @@
+//! The tools of this program itself, as far as they are configured.
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use super::reload::Lookup;
+use crate::config::address::{is_loopback, is_remote};
+use crate::config::{Settings, data_tools};
+use crate::ports::{Clock, Dice};
+use crate::tools::url_extract::{self, UrlExtract};
+use crate::tools::web_search::{self, Provider, WebSearch};
+use crate::tools::{self, BuiltInTool};
+
+/// All that these settings offer. Nothing is opened before its first call.
+///
+/// # Errors
+/// Each mistake as a sentence with its place and fix.
+pub(super) fn configured(
+    settings: &Settings,
+    lookup: &Lookup,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
+    let mut offered = tools::simple(clock, dice);
+    if settings.url_extract.enabled {
+        offered.push(Box::new(UrlExtract::new(pages(&settings.url_extract))));
+    }
+    let mut mistakes = Vec::new();
+    match searches(settings, lookup) {
+        Ok(rows) if rows.is_empty() => {}
+        Ok(rows) => offered.push(Box::new(WebSearch::new(rows))),
+        Err(more) => mistakes.extend(more),
+    }
+    if mistakes.is_empty() { Ok(offered) } else { Err(mistakes) }
+}
+
+/// What must never be shown of these settings and of the variables that they name.
+pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
+    settings.tools.web_search.iter().filter_map(|row| key(row, lookup)).collect()
+}
+
+/// What `url_extract` may do.
+fn pages(settings: &data_tools::UrlExtract) -> url_extract::Options {
+    let data_tools::UrlExtract { ports, allow, deny, bytes, timeout, .. } = settings.clone();
+    url_extract::Options { reach: url_extract::Reach { ports, allow, deny }, bytes, timeout }
+}
+
+/// Where `web_search` searches.
+///
+/// # Errors
+/// Each mistake as a sentence with its place and fix.
+pub(super) fn searches(settings: &Settings, lookup: &Lookup) -> Result<Vec<web_search::Row>, Vec<String>> {
+    let (mut rows, mut mistakes) = (Vec::new(), Vec::new());
+    for (index, row) in settings.tools.web_search.iter().enumerate() {
+        match search(row, lookup) {
+            Ok(row) => rows.push(row),
+            Err(mistake) => mistakes.push(format!("tools.web_search, row {}: {mistake}", index + 1)),
+        }
+    }
+    if mistakes.is_empty() { Ok(rows) } else { Err(mistakes) }
+}
+
+fn search(row: &data_tools::WebSearch, lookup: &Lookup) -> Result<web_search::Row, String> {
+    let name = row.provider.to_lowercase();
+    let known = || format!("there is no provider {:?}; there are {}", row.provider, Provider::names());
+    let provider = Provider::find(&name).ok_or_else(known)?;
+    let url = row.url.as_deref().or(provider.url);
+    let url = url.ok_or_else(|| format!("{name} has no address of its own; set url to that of your {name}"))?;
+    let parsed: http::Uri = url.parse().map_err(|_| "its url is no address".to_owned())?;
+    let host = parsed.host().unwrap_or_default();
+    let key = key(row, lookup);
+    if let (Some(variable), None) = (&row.env_key, &key) {
+        return Err(format!("the variable {variable} that env_key names is not set"));
+    }
+    if provider.needs_key() && key.is_none() {
+        return Err(format!("{name} wants a key; set env_key to the name of the variable that holds it"));
+    }
+    if parsed.scheme_str() == Some("http") && is_remote(host) && key.is_some() {
+        return Err("its url is http to another network, where the key could be read on the way; use https".to_owned());
+    }
+    if let (Some(what), None) = (provider.engine, &row.engine) {
+        return Err(format!("{name} wants {what}; set engine to it"));
+    }
+    Ok(web_search::Row {
+        provider,
+        here: is_loopback(host),
+        url: url.parse().map_err(|_| "its url is no address".to_owned())?,
+        key,
+        engine: row.engine.clone().unwrap_or_default(),
+        model: row.model.clone().or(provider.model.map(str::to_owned)).unwrap_or_default(),
+        timeout: row.timeout,
+    })
+}
+
+fn key(row: &data_tools::WebSearch, lookup: &Lookup) -> Option<SecretString> {
+    row.env_key.as_deref().map_or_else(|| row.key.clone(), |variable| lookup(variable))
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+    use crate::config;
+    use crate::config::sources::Sources;
+
+    fn settings(toml: &str) -> Settings {
+        let files = [("staffai.toml".into(), toml.to_owned())].into();
+        config::load(&Sources::from_maps([].into(), files)).unwrap().settings
+    }
+
+    fn lookup() -> Lookup {
+        Arc::new(|name| (name == "A_KEY").then(|| "very-secret".into()))
+    }
+
+    #[test]
+    fn a_row_is_filled_from_what_is_known_of_its_provider() {
+        let toml = r#"
+            [[tools.web_search]]
+            provider = "SearXNG"
+            url = "http://searxng:8080/"
+            timeout = "3s"
+            [[tools.web_search]]
+            provider = "xai"
+            env_key = "A_KEY"
+        "#;
+        let rows = searches(&settings(toml), &lookup()).unwrap();
+        assert_eq!((rows[0].url.as_str(), rows[0].timeout.as_secs()), ("http://searxng:8080/", 3));
+        assert_eq!((rows[1].url.as_str(), rows[1].model.as_str()), ("https://api.x.ai/", "grok-4-fast"));
+        assert_eq!(rows[1].key.as_ref().unwrap().expose_secret(), "very-secret");
+        assert_eq!(secrets(&settings(toml), &lookup()).len(), 1);
+    }
+
+    #[test]
+    fn each_mistake_in_a_row_names_its_fix() {
+        for (row, fix) in [
+            (r#"provider = "altavista""#, "there are searxng, tavily, xai, google, duckduckgo"),
+            (r#"provider = "searxng""#, "set url to that of your searxng"),
+            (r#"provider = "tavily""#, "set env_key to the name of the variable"),
+            (r#"provider = "tavily", env_key = "NO_KEY""#, "the variable NO_KEY that env_key names is not set"),
+            (r#"provider = "google", key = "very-secret""#, "set engine to it"),
+            (r#"provider = "tavily", key = "very-secret", url = "http://tavily.example""#, "use https"),
+        ] {
+            let settings = settings(&format!("[tools]\nweb_search = [{{{row}}}]"));
+            let mistakes = searches(&settings, &lookup()).unwrap_err();
+            assert_eq!(mistakes.len(), 1);
+            assert!(mistakes[0].starts_with("tools.web_search, row 1: ") && mistakes[0].contains(fix), "{mistakes:?}");
+            assert!(!mistakes[0].contains("very-secret") && !format!("{settings:?}").contains("very-secret"));
+        }
+    }
+}

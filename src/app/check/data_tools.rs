@@ -1,0 +1,59 @@
+//! Tries the tools of this program that reach data outside of it.
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::report::{CheckStatus, Report};
+use crate::app::built_ins;
+use crate::app::reload::Lookup;
+use crate::config::Settings;
+use crate::tools::web_search;
+
+/// A row for each that is configured.
+pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
+    pages(settings, report);
+    searches(settings, lookup, offline, report).await;
+}
+
+fn pages(settings: &Settings, report: &mut Report) {
+    let pages = &settings.url_extract;
+    if !pages.enabled {
+        return;
+    }
+    let ports: Vec<String> = pages.ports.iter().map(u16::to_string).collect();
+    let hosts = if pages.allow.is_empty() { "all public hosts".to_owned() } else { pages.allow.join(", ") };
+    let not = if pages.deny.is_empty() { String::new() } else { format!(", but not {}", pages.deny.join(", ")) };
+    let about = format!("pages of {hosts}{not} on the ports {}; internal addresses never", ports.join(", "));
+    if ports.is_empty() {
+        report.wrong_with("url_extract", "no port is allowed, so no page can be read; set url_extract.ports");
+    } else {
+        report.ok("url_extract", about);
+    }
+}
+
+/// One search with each row, side by side.
+async fn searches(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
+    let rows = match built_ins::searches(settings, lookup) {
+        Ok(rows) => rows,
+        Err(mistakes) => {
+            mistakes.into_iter().for_each(|mistake| report.wrong_with("web_search", mistake));
+            return;
+        }
+    };
+    let part = |row: &web_search::Row| format!("web_search {}", row.provider.name);
+    if offline {
+        rows.iter().for_each(|row| report.skipped(&part(row), "not contacted: --offline"));
+        return;
+    }
+    let tried = rows.into_iter().map(|row| async {
+        let (part, begun) = (part(&row), Instant::now());
+        (part, web_search::try_out(row).await, begun.elapsed().as_millis())
+    });
+    for (part, outcome, ms) in join_all(tried).await {
+        match outcome {
+            Ok(0) => report.push(&part, CheckStatus::Note, format!("it answers and found nothing, {ms} ms")),
+            Ok(_) => report.ok(&part, format!("it answers, {ms} ms")),
+            Err(reason) => report.wrong_with(&part, reason),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Which tool a message asks for in so many words, and how what it gave is told. Pure.
+
+use serde_json::{Map, Value, json};
+
+use super::{DemoAnswer, quote};
+
+/// The most letters of a result that are repeated.
+const RESULT_LETTERS: usize = 1_200;
+/// How the bot marks what a tool gave.
+const FENCE: (&str, &str) = ("<tool_result tool=\"", "\n</tool_result>");
+/// How the bot begins a result that is none.
+const FAILED: [&str; 3] = ["The tool ", "This member ", "A person "];
+
+/// Places whose time people ask for, and their zones.
+const ZONES: [(&str, &str); 16] = [
+    ("tokyo", "Asia/Tokyo"),
+    ("japan", "Asia/Tokyo"),
+    ("berlin", "Europe/Berlin"),
+    ("germany", "Europe/Berlin"),
+    ("paris", "Europe/Paris"),
+    ("london", "Europe/London"),
+    ("rome", "Europe/Rome"),
+    ("madrid", "Europe/Madrid"),
+    ("new york", "America/New_York"),
+    ("chicago", "America/Chicago"),
+    ("los angeles", "America/Los_Angeles"),
+    ("san francisco", "America/Los_Angeles"),
+    ("sydney", "Australia/Sydney"),
+    ("mumbai", "Asia/Kolkata"),
+    ("india", "Asia/Kolkata"),
+    ("shanghai", "Asia/Shanghai"),
+];
+
+/// The tools on offer: names, each with the schema of its arguments.
+type Tools<'a> = &'a [(String, Value)];
+
+/// The call that a message asks for, when its tool is on offer.
+pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<DemoAnswer> {
+    let first = words.first()?.as_str();
+    let has = |word: &str| words.iter().any(|said| said == word);
+    let rest = now.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
+    if matches!(first, "use" | "call") {
+        let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        return one(tools, name, argument.trim());
+    }
+    if has("roll") {
+        return one(tools, "roll_dice", notation(now).unwrap_or("1d6"));
+    }
+    if let Some(sum) = sum(first, rest, now) {
+        return one(tools, "calculator", &sum);
+    }
+    if has("time") && (first == "time" || has("what") || has("whats")) {
+        return one(tools, "get_time", &zone(now));
+    }
+    if first == "wait" {
+        let seconds = words.iter().find_map(|word| word.parse::<u64>().ok()).unwrap_or(3);
+        return call(tools, "wait", json!({"seconds": seconds.clamp(1, 10)}));
+    }
+    if first == "draw" || first == "paint" {
+        return one(tools, "draw_picture", if rest.is_empty() { "a calm morning" } else { rest });
+    }
+    if has("note") && (has("add") || first == "note") {
+        return one(tools, "add_note", &note(now));
+    }
+    (has("notes") && (has("list") || has("show") || has("what"))).then(|| call(tools, "list_notes", json!({})))?
+}
+
+/// A call with one argument: a JSON object as it is, else the text in the first required place.
+fn one(tools: Tools<'_>, name: &str, text: &str) -> Option<DemoAnswer> {
+    let (_, schema) = find(tools, name)?;
+    let required = schema["required"].as_array().and_then(|names| names.first()).and_then(Value::as_str);
+    let first = || schema["properties"].as_object().and_then(|places| places.keys().next()).map(String::as_str);
+    let given = serde_json::from_str::<Map<String, Value>>(text).ok();
+    let place = required.or_else(first).filter(|_| !text.is_empty() || required.is_some());
+    let arguments = given.unwrap_or_else(|| place.map(|place| (place.to_owned(), json!(text))).into_iter().collect());
+    call(tools, name, Value::Object(arguments))
+}
+
+fn call(tools: Tools<'_>, name: &str, arguments: Value) -> Option<DemoAnswer> {
+    let (name, _) = find(tools, name)?;
+    Some(DemoAnswer::Call { name: name.clone(), arguments })
+}
+
+/// A tool by its whole name, or by its own name at whichever server.
+fn find<'a>(tools: Tools<'a>, name: &str) -> Option<&'a (String, Value)> {
+    let whole = tools.iter().find(|(offered, _)| offered == name);
+    whole.or_else(|| tools.iter().find(|(offered, _)| offered.rsplit_once("__").is_some_and(|(_, own)| own == name)))
+}
+
+/// The dice in a text, such as `2d6+1`.
+fn notation(now: &str) -> Option<&str> {
+    let dice = |word: &&str| {
+        let mut parts = word.splitn(2, ['d', 'D']);
+        let count = parts.next().unwrap_or_default();
+        let sides = parts.next().unwrap_or_default();
+        count.chars().all(|c| c.is_ascii_digit()) && sides.starts_with(|c: char| c.is_ascii_digit() || c == '%')
+    };
+    now.split_whitespace().map(|word| word.trim_end_matches(['?', '!', '.', ','])).find(dice)
+}
+
+/// What is to be calculated: behind a word for it, or a question that is nothing but numbers and signs.
+fn sum(first: &str, rest: &str, now: &str) -> Option<String> {
+    if matches!(first, "calculate" | "calc" | "compute") {
+        return Some(rest.trim_end_matches('?').to_owned()).filter(|sum| !sum.is_empty());
+    }
+    let lower = now.to_lowercase();
+    let asked = ["what is", "what's", "whats", "how much is"].iter().find_map(|ask| lower.strip_prefix(ask));
+    let sum = asked.unwrap_or(&lower).trim().trim_end_matches(['?', '=', '.']).trim();
+    let sum = sum.replace(['×', 'x'], "*").replace('÷', "/").replace('^', "**");
+    let plain = sum.chars().all(|c| c.is_ascii_digit() || " +-*/%().,".contains(c));
+    let signs = sum.contains(['+', '-', '*', '/', '%']) && sum.contains(|c: char| c.is_ascii_digit());
+    (plain && signs).then_some(sum)
+}
+
+/// The zone that a question about the time names, as the tool knows it.
+fn zone(now: &str) -> String {
+    let lower = now.to_lowercase();
+    if let Some((_, zone)) = ZONES.iter().find(|(place, _)| lower.contains(place)) {
+        return (*zone).to_owned();
+    }
+    let behind = lower.find(" in ").map(|at| at + 4).or_else(|| lower.starts_with("time ").then_some(5));
+    let place = behind.and_then(|at| now.get(at..)).map(|place| place.trim().trim_end_matches(['?', '!', '.']));
+    place.filter(|place| place.contains('/')).unwrap_or("UTC").to_owned()
+}
+
+/// What is to be noted: what stands behind the word, or behind a colon.
+fn note(now: &str) -> String {
+    let behind = now.to_lowercase().find("note").and_then(|at| now.get(at + 4..)).unwrap_or_default();
+    let text = behind.trim_start_matches([':', ' ', ',']);
+    let text = ["that ", "to "].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
+    if text.trim().is_empty() { "something, said the demo model".to_owned() } else { text.trim().to_owned() }
+}
+
+/// What tools gave, in words. The results stand at the end of the transcript.
+pub(super) fn told(results: &[&str]) -> String {
+    let told: Vec<String> = results.iter().map(|result| one_told(result)).collect();
+    format!("{}\n-# The call was real; the words around it are the demo model's.", told.join("\n"))
+}
+
+fn one_told(result: &str) -> String {
+    let (name, inside) = unmarked(result);
+    let own = name.rsplit_once("__").map_or(name, |(_, own)| own);
+    let shown: String = inside.trim().chars().take(RESULT_LETTERS).collect();
+    if FAILED.iter().any(|words| shown.starts_with(words)) {
+        return format!("`{name}` did not do it: {}", quote(&shown));
+    }
+    match own {
+        "roll_dice" => format!("The dice have fallen. {shown}"),
+        "calculator" => format!("That is **{shown}**, says the calculator."),
+        "get_time" => format!("It is {shown}."),
+        "list_notes" => format!("The notes of the example server:\n{shown}"),
+        "add_note" => format!("Done. {shown}"),
+        "draw_picture" => "The example server drew this.".to_owned(),
+        _ => format!("The tool answered: {shown}"),
+    }
+}
+
+/// The name of the tool, and what it gave without the marks that the bot puts around it.
+fn unmarked(result: &str) -> (&str, &str) {
+    let marked = result.strip_prefix(FENCE.0).and_then(|rest| rest.split_once("\">\n"));
+    let inside = marked.and_then(|(name, rest)| Some((name, rest.rsplit_once(FENCE.1)?.0)));
+    inside.unwrap_or(("", result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools() -> Vec<(String, Value)> {
+        let one = |name: &str, place: &str| (name.to_owned(), json!({"required": [place], "properties": {place: {}}}));
+        vec![
+            one("roll_dice", "notation"),
+            one("calculator", "expression"),
+            ("get_time".to_owned(), json!({"properties": {"timezone": {}}})),
+            one("example__add_note", "text"),
+            ("example__list_notes".to_owned(), json!({"properties": {}})),
+            one("example__draw_picture", "words"),
+            one("example__wait", "seconds"),
+        ]
+    }
+
+    /// The call that a message leads to, as `name arguments`.
+    fn called(now: &str) -> String {
+        match wanted(&tools(), now, &super::super::words(now)) {
+            Some(DemoAnswer::Call { name, arguments }) => format!("{name} {arguments}"),
+            _ => String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_asked_in_so_many_words_is_called() {
+        for (now, call) in [
+            ("roll 2d6", r#"roll_dice {"notation":"2d6"}"#),
+            ("please roll 4d6kh3+2 for me!", r#"roll_dice {"notation":"4d6kh3+2"}"#),
+            ("roll the dice", r#"roll_dice {"notation":"1d6"}"#),
+            ("what is 17*23", r#"calculator {"expression":"17*23"}"#),
+            ("What's (1 + 2) × 3?", r#"calculator {"expression":"(1 + 2) * 3"}"#),
+            ("calculate sqrt(16)?", r#"calculator {"expression":"sqrt(16)"}"#),
+            ("what time is it in Tokyo?", r#"get_time {"timezone":"Asia/Tokyo"}"#),
+            ("time Europe/Oslo", r#"get_time {"timezone":"Europe/Oslo"}"#),
+            ("what time is it", r#"get_time {"timezone":"UTC"}"#),
+            ("add a note: buy rope", r#"example__add_note {"text":"buy rope"}"#),
+            ("note that the tide turns", r#"example__add_note {"text":"the tide turns"}"#),
+            ("list the notes", "example__list_notes {}"),
+            ("draw a boat in a storm", r#"example__draw_picture {"words":"a boat in a storm"}"#),
+            ("wait 5 seconds", r#"example__wait {"seconds":5}"#),
+            ("use example__add_note {\"text\":\"x\"}", r#"example__add_note {"text":"x"}"#),
+        ] {
+            assert_eq!(called(now), call, "{now}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_no_call() {
+        for now in ["what is this playground?", "hello", "list", "what is my name?", "run", "", "2024", "x"] {
+            assert_eq!(called(now), "", "{now}");
+        }
+        assert_eq!(wanted(&[], "roll 2d6", &["roll".to_owned()]), None, "what is not on offer is not called");
+    }
+
+    #[test]
+    fn results_are_told_and_refusals_too() {
+        let marked = |tool: &str, text: &str| format!("<tool_result tool=\"{tool}\">\n{text}\n</tool_result>\nmore");
+        let dice =
+            told(&[&marked("roll_dice", "Rolled 2d6: [3, 4] = **7**"), &marked("example__list_notes", "1. a\n2. b")]);
+        assert!(dice.contains("= **7**") && dice.contains("1. a\n2. b"), "{dice}");
+        let denied = told(&[&marked("example__add_note", "A person has to approve this call first.")]);
+        assert!(denied.contains("`example__add_note` did not do it"), "{denied}");
+        assert!(told(&["7"]).starts_with("The tool answered: 7"));
+    }
+}

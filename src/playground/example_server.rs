@@ -1,0 +1,214 @@
+//! A small MCP server with harmless tools, for trying tools without an account: this program once more, as a child that speaks
+//! JSON-RPC, one message a line, on its standard input and output. What it notes is gone when it ends.
+
+mod picture;
+
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+/// The hidden command that makes a process this server.
+pub const COMMAND: &str = "example-server";
+/// What the server is called among others.
+pub const NAME: &str = "example";
+
+/// The longest message that is read, in bytes.
+const LINE_BYTES: u64 = 64 * 1024;
+/// The most notes that are kept; the oldest gives way.
+const NOTES: usize = 50;
+/// The longest note, in Unicode scalar values.
+const NOTE_CHARS: usize = 300;
+/// The longest wait, in seconds.
+const WAIT_SECONDS: u64 = 10;
+/// Waits under way at the same time; more are refused.
+const WAITS: usize = 8;
+
+/// The revision of the protocol that is spoken when the client names none.
+const PROTOCOL: &str = "2025-06-18";
+const METHOD_NOT_FOUND: i64 = -32_601;
+const INVALID_PARAMS: i64 = -32_602;
+const PARSE_ERROR: i64 = -32_700;
+
+/// Serves until its input ends.
+///
+/// # Errors
+/// The input or output broke.
+pub fn serve() -> io::Result<()> {
+    let mut input = io::stdin().lock();
+    let server = Arc::new(Server::new(|message| {
+        let mut out = io::stdout().lock();
+        // A client that is gone closes the input as well.
+        let _ = writeln!(out, "{message}").and_then(|()| out.flush());
+    }));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        server.take(&line);
+    }
+}
+
+/// Where messages to the client go.
+type Sink = Box<dyn Fn(Value) + Send + Sync>;
+
+struct Server {
+    notes: Mutex<Vec<String>>,
+    waits: AtomicUsize,
+    send: Sink,
+}
+
+impl Server {
+    fn new(send: impl Fn(Value) + Send + Sync + 'static) -> Self {
+        Self { notes: Mutex::default(), waits: AtomicUsize::new(0), send: Box::new(send) }
+    }
+
+    /// Takes in one message.
+    fn take(self: &Arc<Self>, line: &[u8]) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+            return self.refuse(&Value::Null, PARSE_ERROR, "this is no JSON");
+        };
+        // What has no id wants no answer.
+        let Some(id) = message.get("id").filter(|id| !id.is_null()) else { return };
+        let params = &message["params"];
+        match message["method"].as_str().unwrap_or_default() {
+            "initialize" => self.give(id, &greeting(params)),
+            "ping" => self.give(id, &json!({})),
+            "tools/list" => self.give(id, &json!({"tools": tools()})),
+            "tools/call" => self.call(id, params),
+            other => self.refuse(id, METHOD_NOT_FOUND, &format!("there is no method {other:?} here")),
+        }
+    }
+
+    fn call(self: &Arc<Self>, id: &Value, params: &Value) {
+        let arguments = &params["arguments"];
+        let text = |key: &str| arguments[key].as_str().unwrap_or_default();
+        match params["name"].as_str().unwrap_or_default() {
+            "list_notes" => self.give(id, &said(&self.list())),
+            "add_note" => self.give(id, &self.add(text("text"))),
+            "draw_picture" => self.give(id, &drawn(text("words"))),
+            "wait" => self.wait(id, arguments["seconds"].as_u64().unwrap_or(1), &params["_meta"]["progressToken"]),
+            other => self.refuse(id, INVALID_PARAMS, &format!("there is no tool {other:?} here")),
+        }
+    }
+
+    fn list(&self) -> String {
+        let notes = self.notes.lock();
+        let lines: Vec<String> = (1..).zip(notes.iter()).map(|(number, note)| format!("{number}. {note}")).collect();
+        if lines.is_empty() { "There are no notes yet.".to_owned() } else { lines.join("\n") }
+    }
+
+    fn add(&self, text: &str) -> Value {
+        let note: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(NOTE_CHARS).collect();
+        if note.is_empty() {
+            return json!({"content": [{"type": "text", "text": "a note needs some text"}], "isError": true});
+        }
+        let mut notes = self.notes.lock();
+        if notes.len() == NOTES {
+            notes.remove(0);
+        }
+        notes.push(note);
+        said(&format!("Noted as number {}: {}", notes.len(), notes.last().map_or("", String::as_str)))
+    }
+
+    /// Waits beside everything else, and tells how far it is.
+    fn wait(self: &Arc<Self>, id: &Value, seconds: u64, progress: &Value) {
+        if self.waits.fetch_add(1, Ordering::SeqCst) >= WAITS {
+            self.waits.fetch_sub(1, Ordering::SeqCst);
+            return self.refuse(id, INVALID_PARAMS, "too many wait already");
+        }
+        let (server, id, progress) = (Arc::clone(self), id.clone(), progress.clone());
+        let seconds = seconds.clamp(1, WAIT_SECONDS);
+        let waiting = move || {
+            for second in 0..seconds {
+                if !progress.is_null() {
+                    let message = format!("{second} of {seconds} seconds");
+                    let params =
+                        json!({"progressToken": progress, "progress": second, "total": seconds, "message": message});
+                    (server.send)(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+                }
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            server.waits.fetch_sub(1, Ordering::SeqCst);
+            server.give(&id, &said(&format!("Waited for {seconds} s.")));
+        };
+        std::thread::spawn(waiting);
+    }
+
+    fn give(&self, id: &Value, result: &Value) {
+        (self.send)(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    fn refuse(&self, id: &Value, code: i64, message: &str) {
+        (self.send)(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}));
+    }
+}
+
+fn greeting(params: &Value) -> Value {
+    let protocol = params["protocolVersion"].as_str().unwrap_or(PROTOCOL);
+    json!({
+        "protocolVersion": protocol,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "staffai-example", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+fn said(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+fn drawn(words: &str) -> Value {
+    let data = STANDARD.encode(picture::harbour(words));
+    json!({"content": [
+        {"type": "text", "text": "A picture of the harbour, in colours that the words chose."},
+        {"type": "image", "mimeType": "image/png", "data": data},
+    ]})
+}
+
+fn tools() -> Value {
+    let tool = |name: &str, description: &str, reads: bool, required: &[&str], properties: Value| {
+        json!({
+            "name": name,
+            "description": description,
+            "inputSchema": {"type": "object", "properties": properties, "required": required, "additionalProperties": false},
+            "annotations": {"readOnlyHint": reads, "destructiveHint": false, "openWorldHint": false},
+        })
+    };
+    let text =
+        |description: &str, most: usize| json!({"type": "string", "description": description, "maxLength": most});
+    json!([
+        tool("list_notes", "Lists the notes that members left here.", true, &[], json!({})),
+        tool("add_note", "Adds a note to the list.", false, &["text"], json!({"text": text("what to note", 2_000)})),
+        tool(
+            "draw_picture",
+            "Draws a small picture of the harbour.",
+            true,
+            &[],
+            json!({
+                "words": text("words that choose its colours, such as 'a stormy evening'", 500),
+            })
+        ),
+        tool(
+            "wait",
+            "Waits for some seconds and tells how far it is, to see what a slow tool looks like.",
+            true,
+            &["seconds"],
+            json!({
+                "seconds": {"type": "integer", "minimum": 1, "maximum": WAIT_SECONDS},
+            })
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Writes words with the blanks between them that their markup means.
+
+/// A text that grows.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    text: String,
+    /// Line ends that come before the next word.
+    lines: usize,
+    /// A blank comes before the next word.
+    blank: bool,
+    /// What comes before the next word, at the beginning of its line.
+    mark: String,
+    /// How many elements are open whose blanks are kept.
+    preformatted: u32,
+    /// Something was written since the last link.
+    fresh: bool,
+}
+
+impl Writer {
+    /// So many line ends at least come before what follows.
+    pub(super) fn lines(&mut self, least: usize) {
+        self.lines = self.lines.max(least);
+        self.mark.clear();
+    }
+
+    /// The same, and what follows begins with a mark.
+    pub(super) fn begin(&mut self, least: usize, mark: &str) {
+        self.lines(least);
+        mark.clone_into(&mut self.mark);
+    }
+
+    /// The next cell of a row.
+    pub(super) fn cell(&mut self) {
+        if self.lines == 0 && !self.text.is_empty() {
+            "| ".clone_into(&mut self.mark);
+            self.blank = true;
+        }
+    }
+
+    pub(super) fn open_preformatted(&mut self) {
+        self.lines(2);
+        self.preformatted += 1;
+    }
+
+    pub(super) fn close_preformatted(&mut self) {
+        self.lines(2);
+        self.preformatted = self.preformatted.saturating_sub(1);
+    }
+
+    /// Words, between which one blank is as good as many.
+    pub(super) fn words(&mut self, words: &str) {
+        if self.preformatted > 0 {
+            self.as_it_is(words);
+            return;
+        }
+        self.blank |= words.starts_with(char::is_whitespace);
+        for word in words.split_whitespace() {
+            self.next();
+            self.push(word);
+            self.blank = true;
+        }
+        if !words.is_empty() {
+            self.blank = words.ends_with(char::is_whitespace);
+        }
+    }
+
+    /// Where the words before it lead.
+    pub(super) fn link(&mut self, target: &str) {
+        if std::mem::take(&mut self.fresh) && self.lines == 0 && !self.text.ends_with(target) {
+            self.text.push_str(" <");
+            self.text.push_str(target);
+            self.text.push('>');
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    fn as_it_is(&mut self, words: &str) {
+        if words.is_empty() {
+            return;
+        }
+        self.next();
+        self.push(words);
+        self.blank = false;
+    }
+
+    /// What comes before a word.
+    fn next(&mut self) {
+        if self.text.is_empty() {
+            // A text begins with a word.
+        } else if self.lines > 0 {
+            self.text.extend(std::iter::repeat_n('\n', self.lines));
+        } else if self.blank {
+            self.text.push(' ');
+        }
+        (self.lines, self.blank) = (0, false);
+        self.text.push_str(&self.mark);
+        self.mark.clear();
+    }
+
+    fn push(&mut self, words: &str) {
+        self.text.extend(words.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')));
+        self.fresh = true;
+    }
+}

@@ -1,0 +1,205 @@
+//! The providers of searches as rows of data: what is asked of each, and where in its answer the results lie.
+
+use serde_json::{Map, Value};
+
+/// How one provider is asked, and how its answers look.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Its name in settings.
+    pub name: &'static str,
+    /// Where it is unless the settings say otherwise; none for one that each operator has at another address.
+    pub url: Option<&'static str>,
+    /// What follows the address.
+    pub(super) path: &'static str,
+    /// What is sent.
+    pub(super) sends: Sends,
+    /// Where the key goes; none where there is none.
+    pub(super) key: Option<KeyPlace>,
+    /// The setting `engine` that it cannot do without, in words.
+    pub engine: Option<&'static str>,
+    /// The model that is asked unless the settings name another; none where none is.
+    pub model: Option<&'static str>,
+    /// Where a text lies that answers by itself.
+    pub(super) answers: &'static [&'static str],
+    /// Where results lie, each an object.
+    pub(super) results: &'static [&'static str],
+    /// Names of what is in a result.
+    pub(super) title: &'static str,
+    pub(super) link: &'static str,
+    pub(super) snippet: &'static str,
+    /// Where the words of an error lie.
+    pub(super) errors: &'static [&'static str],
+}
+
+/// What is sent. `{query}`, `{count}`, `{engine}` and `{model}` stand for what they name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sends {
+    /// A request for an address with these parameters.
+    Parameters(&'static [(&'static str, &'static str)]),
+    /// This JSON.
+    Json(&'static str),
+}
+
+/// Where a key goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum KeyPlace {
+    /// The header `Authorization`, as a bearer token.
+    Bearer,
+    /// A header of this name.
+    Header(&'static str),
+}
+
+impl Provider {
+    /// The provider of this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        PROVIDERS.iter().find(|provider| provider.name == name)
+    }
+
+    /// All names.
+    #[must_use]
+    pub fn names() -> String {
+        PROVIDERS.iter().map(|provider| provider.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether it answers nobody without a key.
+    #[must_use]
+    pub const fn needs_key(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
+/// All of them, by what their makers document.
+pub(super) const PROVIDERS: &[Provider] = &[
+    Provider {
+        // docs.searxng.org/dev/search_api.html; `json` must be among `search.formats` of its settings.
+        name: "searxng",
+        url: None,
+        path: "/search",
+        sends: Sends::Parameters(&[("q", "{query}"), ("format", "json"), ("safesearch", "1")]),
+        key: None,
+        engine: None,
+        model: None,
+        answers: &["answers/*/answer", "answers/*"],
+        results: &["results/*"],
+        title: "title",
+        link: "url",
+        snippet: "content",
+        errors: &["error"],
+    },
+    Provider {
+        // docs.tavily.com/documentation/api-reference/endpoint/search
+        name: "tavily",
+        url: Some("https://api.tavily.com"),
+        path: "/search",
+        sends: Sends::Json(r#"{"query": "{query}", "max_results": "{count}", "search_depth": "basic"}"#),
+        key: Some(KeyPlace::Bearer),
+        engine: None,
+        model: None,
+        answers: &["answer"],
+        results: &["results/*"],
+        title: "title",
+        link: "url",
+        snippet: "content",
+        errors: &["detail/error", "detail", "error"],
+    },
+    Provider {
+        // docs.x.ai/docs/guides/tools/search-tools
+        name: "xai",
+        url: Some("https://api.x.ai"),
+        path: "/v1/responses",
+        sends: Sends::Json(
+            r#"{"model": "{model}", "input": [{"role": "user", "content": "{query}"}], "tools": [{"type": "web_search"}], "store": false}"#,
+        ),
+        key: Some(KeyPlace::Bearer),
+        engine: None,
+        model: Some("grok-4-fast"),
+        answers: &["output/*/content/*/text"],
+        results: &["output/*/content/*/annotations/*"],
+        title: "title",
+        link: "url",
+        snippet: "text",
+        errors: &["error/message", "error"],
+    },
+    Provider {
+        // developers.google.com/custom-search/v1/reference/rest/v1/cse/list
+        name: "google",
+        url: Some("https://customsearch.googleapis.com"),
+        path: "/customsearch/v1",
+        sends: Sends::Parameters(&[("q", "{query}"), ("cx", "{engine}"), ("num", "{count}"), ("safe", "active")]),
+        key: Some(KeyPlace::Header("x-goog-api-key")),
+        engine: Some("the id of a programmable search engine (cx)"),
+        model: None,
+        answers: &[],
+        results: &["items/*"],
+        title: "title",
+        link: "link",
+        snippet: "snippet",
+        errors: &["error/message"],
+    },
+    Provider {
+        // duckduckgo.com/api: instant answers, which are about topics and no results of the whole web.
+        name: "duckduckgo",
+        url: Some("https://api.duckduckgo.com"),
+        path: "/",
+        sends: Sends::Parameters(&[("q", "{query}"), ("format", "json"), ("no_html", "1"), ("skip_disambig", "1")]),
+        key: None,
+        engine: None,
+        model: None,
+        answers: &["Answer", "AbstractText", "Definition"],
+        results: &["Results/*", "RelatedTopics/*", "RelatedTopics/*/Topics/*"],
+        title: "Text",
+        link: "FirstURL",
+        snippet: "",
+        errors: &[],
+    },
+];
+
+/// What stands for what in a request.
+pub(super) struct Filled<'a> {
+    pub query: &'a str,
+    pub count: usize,
+    pub engine: &'a str,
+    pub model: &'a str,
+}
+
+impl Filled<'_> {
+    /// A parameter as it is sent.
+    pub(super) fn text(&self, written: &str) -> String {
+        match self.value(written) {
+            Some(Value::String(text)) => text,
+            Some(value) => value.to_string(),
+            None => written.to_owned(),
+        }
+    }
+
+    /// JSON as it is sent.
+    pub(super) fn json(&self, written: &str) -> Value {
+        let mut value = serde_json::from_str(written).unwrap_or(Value::Null);
+        self.fill(&mut value);
+        value
+    }
+
+    fn fill(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(filled) = self.value(text) {
+                    *value = filled;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.fill(item)),
+            Value::Object(fields) => Map::values_mut(fields).for_each(|field| self.fill(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn value(&self, written: &str) -> Option<Value> {
+        Some(match written {
+            "{query}" => self.query.into(),
+            "{count}" => self.count.into(),
+            "{engine}" => self.engine.into(),
+            "{model}" => self.model.into(),
+            _ => return None,
+        })
+    }
+}
