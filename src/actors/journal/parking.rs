@@ -33,7 +33,7 @@ const OVERDUE: Duration = Duration::from_secs(60);
 pub struct ParkedNow {
     turn: TurnId,
     gate: GateId,
-    /// It is on record, and there is room for one more question.
+    /// There is room for one more question.
     asks: bool,
 }
 
@@ -73,14 +73,16 @@ impl Journal {
         let (there, back) = ((turn.clone(), gate_id.clone()), (turn, gate_id));
         ctx.task(
             async move {
-                let asks = durable.await && has_room;
-                JournalEvent::Parked(ParkedNow { turn: there.0, gate: there.1, asks })
+                // While the store fails, memory holds it. A life that ends before that is mended begins the turn anew, and its gate
+                // is unknown then: a call runs only behind a durable record of its own.
+                durable.await;
+                JournalEvent::Parked(ParkedNow { turn: there.0, gate: there.1, asks: has_room })
             },
             move |_| JournalEvent::Parked(ParkedNow { turn: back.0, gate: back.1, asks: false }),
         );
     }
 
-    /// A turn that waits is on record, or cannot be: then it goes on at once, and the model is told.
+    /// A turn that waits is written down. One that there is no room for goes on at once, and the model is told.
     pub(super) fn parked(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, parked: ParkedNow) {
         let ParkedNow { turn, gate, asks } = parked;
         if !asks {

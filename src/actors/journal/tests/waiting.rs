@@ -147,15 +147,18 @@ async fn nothing_may_act_for_a_turn_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_down_is_not_asked() {
+async fn while_the_store_fails_it_is_asked_and_nothing_may_run() {
     let mut world = world(MemoryStore::new()).await;
     let ten = turn("10", "7", "42");
     world.accept(&ten);
     settle().await;
     world.store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
-    world.park(&ten);
-    assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(Decision::NotAsked))));
-    assert_eq!(world.told_to_ask().await, None);
+    let gate = world.park(&ten);
+    assert_eq!(world.told_to_ask().await.as_deref(), Some("ask 10"));
+    assert_eq!(world.decide(&gate, yes()).await, Some(true));
+    assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(yes()))));
+    let id = ten.id.clone();
+    assert_eq!(world.journal.call(|reply| JournalMsg::Acts(id, reply), LONG).await, Ok(false));
 }
 
 #[tokio::test(start_paused = true)]
