@@ -36,6 +36,7 @@ pub(crate) mod source;
 pub(crate) mod gateway;
 pub(crate) mod intake;
 
+pub(crate) mod in_flight;
 pub(crate) mod interjections;
 
 pub(crate) mod journal;
@@ -58,6 +59,7 @@ pub(crate) mod tools;
 
 pub(crate) mod turn;
 
+pub mod facts;
 pub(crate) mod forgotten;
 
 pub(crate) mod draft;

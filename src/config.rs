@@ -42,6 +42,7 @@ pub struct Settings {
     pub streaming: community::Streaming,
     pub llm: edges::Llm,
     pub history: community::History,
+    pub memory: community::Memory,
     pub prompts: edges::Prompts,
     pub http: edges::Http,
     pub runtime: edges::Runtime,

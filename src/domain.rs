@@ -23,6 +23,8 @@ pub(crate) mod turn_event;
 
 pub(crate) mod history;
 
+pub mod fact;
+
 pub(crate) mod completion;
 
 pub mod tool;
@@ -66,6 +68,8 @@ pub mod keys;
 pub(crate) mod ledger;
 
 pub mod breaker;
+
+pub mod near;
 
 pub(crate) mod refusals;
 

@@ -29,6 +29,7 @@ pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
+use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
 use crate::domain::ids::{Person, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
@@ -36,7 +37,7 @@ use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::presence::Presence;
-use crate::domain::tool::{CallError, ToolRequest, ToolResult};
+use crate::domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
 
 // === Time and chance ===
 
@@ -190,6 +191,31 @@ pub trait ToolServer: Send + Sync {
 
 /// The sink of the progress of a call. Called between two reads, so it must not take long.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
+
+// === Facts ===
+
+/// What members told us to keep. Who asks, and where the answer is read, is part of each request and decides what is found. Bounded
+/// by the deadlines of the store.
+#[async_trait]
+pub trait Facts: Send + Sync {
+    /// Keeps a fact of the one who asks, told in their place. The same words told again there are the same fact.
+    ///
+    /// # Errors
+    /// See [`NotKept`].
+    async fn remember(&self, asked: &OnBehalf, text: &str) -> Result<Remembered, NotKept>;
+
+    /// The facts of the one who asks that may be found in their place and fit these words best; without words those told last.
+    ///
+    /// # Errors
+    /// See [`NotKept`].
+    async fn search(&self, asked: &OnBehalf, query: &str) -> Result<Found, NotKept>;
+
+    /// Forgets a fact of the one who asks, if it may be found in their place. False when there is none.
+    ///
+    /// # Errors
+    /// See [`NotKept`].
+    async fn forget(&self, asked: &OnBehalf, fact: &FactId) -> Result<bool, NotKept>;
+}
 
 // === Events in ===
 

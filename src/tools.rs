@@ -2,8 +2,12 @@
 //! own settings name. To the rest of the program they are one more tool server, which is always connected.
 
 mod calculator;
+mod facts;
+mod forget_fact;
 mod get_time;
+mod remember;
 mod roll_dice;
+mod search_memory;
 pub mod url_extract;
 pub mod web_search;
 
@@ -16,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::domain::tool::{Annotations, CallError, CallErrorKind, Source, Tool, ToolKind, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
-use crate::ports::{Clock, Dice, ProgressSink, ToolServer};
+use crate::ports::{Clock, Dice, Facts, ProgressSink, ToolServer};
 
 /// One built-in tool.
 #[async_trait]
@@ -58,6 +62,17 @@ impl BuiltIns {
 #[must_use]
 pub fn simple(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Vec<Box<dyn BuiltInTool>> {
     vec![Box::new(calculator::Calculator), Box::new(get_time::GetTime(clock)), Box::new(roll_dice::RollDice(dice))]
+}
+
+/// The tools that work with what members told us to keep.
+#[must_use]
+pub fn memory(facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
+    let [remember, search, forget] = [0; 3].map(|_| Arc::clone(facts));
+    vec![
+        Box::new(remember::Remember(remember)),
+        Box::new(search_memory::SearchMemory(search)),
+        Box::new(forget_fact::ForgetFact(forget)),
+    ]
 }
 
 /// A tool of this program that only reads, and nothing outside of it.

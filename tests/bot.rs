@@ -54,6 +54,9 @@ mod approvals;
 #[path = "bot/tools.rs"]
 mod tools;
 
+#[path = "bot/facts.rs"]
+mod facts;
+
 #[path = "bot/streaming.rs"]
 mod streaming;
 

@@ -27,8 +27,10 @@ use self::cleaning::{CLEAN_EVERY, Cleanings};
 use super::allowances::Allowances;
 use super::bounded_set::BoundedSet;
 use super::desk::{Desk, Ways};
+use super::facts::FactKeeper;
 use super::forgotten::{Forgotten, Wished};
 use super::handle::Handle;
+use super::in_flight::InFlight;
 use super::messages::approvals::ApprovalsMsg;
 use super::messages::commands::CommandsMsg;
 use super::messages::config_watcher::ConfigWatcherMsg;
@@ -41,7 +43,6 @@ use super::outbox::Outboxes;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::toolbox::Toolbox;
-use super::turn::InFlight;
 use super::turn_events::TurnEvents;
 use crate::domain::command::{self, Command, CommandKind, Offer, Served, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
@@ -108,6 +109,8 @@ pub struct CommandParts {
     pub presence_scheduler: Handle<PresenceMsg>,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
+    /// What members told us to keep.
+    pub facts: Arc<FactKeeper>,
     /// How many turns are in flight.
     pub in_flight: Arc<InFlight>,
     /// The tool servers and how they are.
@@ -250,6 +253,7 @@ impl Actor for Commands {
                     for wished in due {
                         cleaning::clean(&parts, &wished).await;
                     }
+                    parts.facts.settle().await;
                 });
                 ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
             }
@@ -322,9 +326,10 @@ impl Commands {
 
     fn suggest(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState, typing: Typing) {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
-        let choices = handlers::choices(&self.parts, &typing);
-        let outbox = self.parts.outboxes.of(&typing.callback.id.door).clone();
+        let parts = Arc::clone(&self.parts);
         ctx.background(async move {
+            let choices = handlers::choices(&parts, &typing).await;
+            let outbox = parts.outboxes.of(&typing.callback.id.door);
             let request = PostRequest::Suggest { to: typing.callback, choices };
             // Whoever types on asks again.
             let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;

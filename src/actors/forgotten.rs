@@ -70,6 +70,13 @@ impl Wished {
     }
 }
 
+/// Whether the store says that nothing may be kept of what this person asked then.
+pub(super) async fn is_forgotten(store: &dyn Store, person: &Person, asked: Timestamp) -> bool {
+    let stored = store.get(&keys::forgotten(person, None)).await;
+    let wished = stored.and_then(|stored| serde_json::from_str::<Wished>(&stored).ok());
+    wished.is_some_and(|wished| asked <= wished.cut)
+}
+
 /// What the store says that a turn may not save.
 pub(super) struct StoredWishes {
     /// Nothing may be kept of this turn.
@@ -166,6 +173,12 @@ impl Saving<'_> {
     #[must_use]
     pub fn covers(&self, turn: &Turn) -> bool {
         self.wishes(&turn.person, &turn.place).any(|wish| turn.at <= wish.cut)
+    }
+
+    /// Nothing may be kept of what this person asked then: they wished everything to be forgotten later.
+    #[must_use]
+    pub fn covers_person(&self, person: &Person, asked: Timestamp) -> bool {
+        self.0.known.get(&(person.clone(), None)).is_some_and(|wish| asked <= wish.cut)
     }
 
     /// Takes out of a history, read for this turn at `read`, what is to be forgotten.

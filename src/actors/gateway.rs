@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::board::Board;
 use super::busy::Busy;
+use super::facts::FactKeeper;
 use super::handle::{Handle, Undelivered};
 use super::interjections::Interjections;
 use super::messages::approvals::ApprovalsMsg;
@@ -31,7 +32,7 @@ use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn_events::TurnEvents;
 use super::vitals;
-use crate::domain::ids::{Person, Place, Timestamp, TurnId};
+use crate::domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
 use crate::domain::notice;
@@ -43,6 +44,8 @@ use crate::domain::turn_event::TurnUpdate;
 use crate::ports::vitals::Status;
 use crate::ports::{Clock, Store, Subject};
 
+/// The most deleted messages that are looked up at a time; of further ones the facts stay.
+const DELETIONS_MAX: usize = 1_000;
 /// At most one line about a place in which we may not answer in this time.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The most such places remembered. Beyond that there are no further lines.
@@ -82,6 +85,8 @@ pub struct Gateway {
     pub(crate) restricted: Arc<Restricted>,
     /// Who runs commands.
     pub commands: Handle<CommandsMsg>,
+    /// What members told us to keep.
+    pub facts: Arc<FactKeeper>,
     /// Where those who read along learn of turns that were not accepted.
     pub events: TurnEvents,
 }
@@ -89,6 +94,8 @@ pub struct Gateway {
 /// What the gateway holds.
 #[derive(Default)]
 pub struct GatewayState {
+    /// Looks at what deleted messages told, that are under way.
+    deletions: Deletions,
     /// How often other bots were answered lately.
     pairs: Pairs,
     /// How often people got a hint lately.
@@ -97,6 +104,15 @@ pub struct GatewayState {
     not_served: Pairs,
     /// When the log last heard that we may not answer in a place.
     warned: HashMap<Place, Instant>,
+}
+
+/// One permit for each look at what a deleted message told.
+struct Deletions(Arc<Semaphore>);
+
+impl Default for Deletions {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(DELETIONS_MAX)))
+    }
 }
 
 impl Actor for Gateway {
@@ -110,7 +126,7 @@ impl Actor for Gateway {
 
     async fn handle(
         &self,
-        _ctx: &mut ActorContext<Self>,
+        ctx: &mut ActorContext<Self>,
         message: GatewayMsg,
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
@@ -120,6 +136,7 @@ impl Actor for Gateway {
             GatewayMsg::Received(incoming, us, receipt) => match *incoming {
                 Incoming::Posted(posted) => self.triage(state, &posted, &us, receipt),
                 Incoming::Deleted(message) => {
+                    self.forget_what_it_told(ctx, state, message.clone());
                     if self.journal.cast(JournalMsg::Cancel(TurnId::of(&message))).is_ok() {
                         receipt.settle();
                     }
@@ -157,6 +174,19 @@ impl Actor for Gateway {
 }
 
 impl Gateway {
+    /// What a message told is forgotten with it.
+    fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
+        let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
+            tracing::debug!(event = "gateway.dropped", reason = "too many deletions", "deletion dropped");
+            return;
+        };
+        let facts = Arc::clone(&self.facts);
+        ctx.background(async move {
+            facts.deleted(&message).await;
+            drop(room);
+        });
+    }
+
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
         let running = self.live.now();
         let Some(rules) = running.rules(&posted.place.door) else {

@@ -42,6 +42,7 @@ use self::parking::ParkedNow;
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
+use super::in_flight::InFlight;
 use super::messages::approvals::ApprovalsMsg;
 use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{Accepted, JournalMsg, Left, Recovered};
@@ -98,6 +99,8 @@ pub struct Journal {
     pub timeline: Arc<Timeline>,
     /// Where those who read along learn of each step.
     pub events: TurnEvents,
+    /// The turns that somebody works on, also while the journal itself is started again.
+    pub in_flight: Arc<InFlight>,
 }
 
 /// What the journal holds.

@@ -20,8 +20,9 @@ use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, Files};
 use super::conversations::Conversations;
 use super::door::{DoorRecord, Doors};
-use super::forgotten::Forgotten;
+use super::facts::FactKeeper;
 use super::gateway::Gateway;
+use super::in_flight::InFlight;
 use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
 use super::messages::config_watcher::ConfigWatcherMsg;
@@ -40,7 +41,7 @@ use super::timeline::Timeline;
 use super::tool_cache::BuiltIn;
 use super::toolbox::Toolbox;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
-use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
@@ -84,6 +85,8 @@ pub struct Parts {
     pub toolbox: Arc<Toolbox>,
     /// What this program offers itself.
     pub built_in: BuiltIn,
+    /// What members told us to keep.
+    pub facts: Arc<FactKeeper>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
     /// Told when the process must end.
@@ -234,7 +237,7 @@ impl Wiring {
             doors: parts.doors.clone(),
             attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
-            forgotten: Arc::new(Forgotten::default()),
+            forgotten: parts.facts.forgotten(),
             rate_limiter: handles.rate_limiter.clone(),
             in_flight,
             timeline: Arc::clone(&parts.timeline),
@@ -354,6 +357,7 @@ impl Wiring {
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
             events: self.parts.events.clone(),
+            in_flight: Arc::clone(&self.turn_parts.in_flight),
         }
     }
 
@@ -407,6 +411,7 @@ impl Wiring {
             config_watcher: self.handles.config_watcher.clone(),
             presence_scheduler: self.handles.presence_scheduler.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
+            facts: Arc::clone(&parts.facts),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
             tooling: Arc::clone(&self.tooling),
             toolbox: Arc::clone(&self.parts.toolbox),
@@ -451,6 +456,7 @@ impl Wiring {
             board: Arc::clone(&self.parts.board),
             store: Arc::clone(&self.parts.store),
             interjections: Arc::clone(&self.turn_parts.interjections),
+            facts: Arc::clone(&self.parts.facts),
             restricted: Arc::clone(&self.restricted),
         }
     }

@@ -10,6 +10,7 @@ use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
+use crate::actors::facts::FactKeeper;
 use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
 use crate::actors::timeline::Timeline;
@@ -23,14 +24,14 @@ use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
-use crate::ports::{Clock, Dice, Faults, Store, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
-use crate::tools::BuiltIns;
+use crate::tools::{BuiltInTool, BuiltIns};
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -100,8 +101,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
-    let built_in = built_in(&configured, &clock, &dice).map_err(|more| mistakes.extend(more)).ok();
-    let (Some(doors), Some(live), Some(built_in), true) = (doors, live, built_in, mistakes.is_empty()) else {
+    let own = built_ins::configured(&settings, &configured.lookup, Arc::clone(&clock), Arc::clone(&dice));
+    let own = own.map_err(|more| mistakes.extend(more)).ok();
+    let (Some(doors), Some(live), Some(own), true) = (doors, live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -130,11 +132,16 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
+    let bounds = live.clone();
+    let facts = FactKeeper::new(Arc::clone(&store), Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
+    let facts = Arc::new(facts);
+    let built_in = built_in(own, &settings, &facts);
     let parts = Parts {
         live,
         files: Arc::new(reread),
         toolbox: toolbox(&built_in),
         built_in,
+        facts,
         servers: Arc::new(McpServers::guarded()),
         clock,
         dice,
@@ -171,11 +178,11 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 }
 
 /// The tools of this program itself.
-fn built_in(configured: &Configured, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Result<BuiltIn, Vec<String>> {
-    let Configured { settings, lookup, .. } = configured;
-    let tools = built_ins::configured(settings, lookup, Arc::clone(clock), Arc::clone(dice))?;
-    let built_ins = BuiltIns::new(tools);
-    Ok(BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) })
+fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc<FactKeeper>) -> BuiltIn {
+    let facts: Arc<dyn Facts> = Arc::clone(facts) as _;
+    own.extend(built_ins::memory(settings, &facts));
+    let built_ins = BuiltIns::new(own);
+    BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
 }
 
 /// What there is before any tool server is connected.

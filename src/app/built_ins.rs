@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use super::reload::Lookup;
 use crate::config::address::{is_loopback, is_remote};
 use crate::config::{Settings, data_tools};
-use crate::ports::{Clock, Dice};
+use crate::ports::{Clock, Dice, Facts};
 use crate::tools::url_extract::{self, UrlExtract};
 use crate::tools::web_search::{self, Provider, WebSearch};
 use crate::tools::{self, BuiltInTool};
@@ -33,6 +33,11 @@ pub(super) fn configured(
         Err(more) => mistakes.extend(more),
     }
     if mistakes.is_empty() { Ok(offered) } else { Err(mistakes) }
+}
+
+/// The tools that work with what members told, unless these settings keep nothing of it.
+pub(super) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
+    if settings.memory.facts > 0 { tools::memory(facts) } else { Vec::new() }
 }
 
 /// What must never be shown of these settings and of the variables that they name.

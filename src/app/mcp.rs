@@ -85,7 +85,11 @@ impl Action {
 
 /// Does it.
 pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
-    let Action::Add { name, replace, .. } = action;
+    let Action::Add { name: written, replace, .. } = action;
+    let name = &config::legal(written);
+    if name != written {
+        eprintln!("it is called {name} here, as only letters, digits, - _ . may stand in a name");
+    }
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let path = loaded.settings.tools.mcp_config.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let entry = match action.entry() {

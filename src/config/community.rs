@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::read;
+use crate::domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
 
 /// `[bots]`: other bots that may be answered.
 #[derive(Debug, Clone, Deserialize)]
@@ -88,6 +89,32 @@ pub struct History {
     /// Age of a message above which it is left out; zero uses all.
     #[serde(deserialize_with = "read::duration")]
     pub message_max_age: Duration,
+}
+
+/// `[memory]`: facts that members told, which outlive a conversation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Facts of one member, at most [`FACTS_MAX`]; 0 keeps none and offers no tools for it.
+    #[serde(deserialize_with = "read::up_to::<_, FACTS_MAX>")]
+    pub facts: usize,
+    /// The longest fact in bytes, at most [`FACT_BYTES_MAX`].
+    #[serde(deserialize_with = "read::up_to::<_, FACT_BYTES_MAX>")]
+    pub fact_bytes: usize,
+    /// Facts of all members.
+    #[serde(deserialize_with = "read::number")]
+    pub facts_total: u64,
+    /// Lifetime of a fact after it was told last.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub facts_ttl: Duration,
+}
+
+impl Memory {
+    /// The bounds of what is kept.
+    #[must_use]
+    pub const fn bounds(&self) -> Bounds {
+        Bounds { facts: self.facts, bytes: self.fact_bytes, total: self.facts_total, ttl: self.facts_ttl }
+    }
 }
 
 /// `[drain]`: the end of a run.

@@ -124,6 +124,13 @@ pub fn number<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<
     read(deserializer, "a whole number, 0 or more and not too large", parsed)
 }
 
+/// A whole number of 0 to `MOST`.
+pub fn up_to<'de, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> Result<usize, D::Error> {
+    read(deserializer, &format!("a whole number from 0 to {MOST}"), |plain| {
+        parsed(plain).filter(|number| *number <= MOST)
+    })
+}
+
 /// A whole number of 1 or more.
 pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>(d: D) -> Result<T, D::Error> {
     read(d, "a whole number, 1 or more and not too large", |plain| {

@@ -130,6 +130,7 @@ pub enum CommandKind {
     Usage,
     Forget,
     Export,
+    Memories,
     Tools,
     Status,
     Approvals,
@@ -195,13 +196,14 @@ impl Operators<'_> {
 
 impl CommandKind {
     /// All of them, in the order in which help names them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Help,
         Self::New,
         Self::Model,
         Self::Usage,
         Self::Forget,
         Self::Export,
+        Self::Memories,
         Self::Tools,
         Self::Status,
         Self::Approvals,
@@ -225,6 +227,7 @@ impl CommandKind {
             Self::Usage => "usage",
             Self::Forget => "forget",
             Self::Export => "export",
+            Self::Memories => "memories",
             Self::Tools => "tools",
             Self::Status => "status",
             Self::Approvals => "approvals",
@@ -243,6 +246,7 @@ impl CommandKind {
             | Self::Usage
             | Self::Forget
             | Self::Export
+            | Self::Memories
             | Self::Tools
             | Self::Approvals => Access::Everybody,
             Self::Status | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
@@ -260,6 +264,7 @@ impl CommandKind {
             | Self::Usage
             | Self::Forget
             | Self::Export
+            | Self::Memories
             | Self::Status
             | Self::RefreshStatus => Needs::Nothing,
         }
@@ -287,6 +292,9 @@ impl CommandKind {
             Self::Approvals => {
                 Some(OptionSpec { name: WITHDRAW, descriptions: in_each(words::withdraw), kind: OptionKind::Suggested })
             }
+            Self::Memories => {
+                Some(OptionSpec { name: FACT, descriptions: in_each(words::fact), kind: OptionKind::Suggested })
+            }
             Self::Help
             | Self::New
             | Self::Forget
@@ -305,6 +313,8 @@ pub const ROW: &str = "row";
 pub const USER: &str = "user";
 /// The option of `/approvals`.
 pub const WITHDRAW: &str = "withdraw";
+/// The option of `/memories`.
+pub const FACT: &str = "forget";
 
 /// A command as a door offers it to its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -398,6 +408,9 @@ pub struct ToolServer {
     pub tools: Vec<String>,
     /// Names of tools that are not what they were, and are held back until an operator accepts them.
     pub changed: Vec<String>,
+    /// What the operator says it is for.
+    #[serde(default)]
+    pub about: Option<String>,
 }
 
 impl Tooling {
@@ -410,6 +423,7 @@ impl Tooling {
                 state: ServerStatus::Starting,
                 tools: Vec::new(),
                 changed: Vec::new(),
+                about: None,
             };
             self.servers.insert(at, begins);
             at

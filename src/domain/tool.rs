@@ -30,6 +30,8 @@ pub mod called;
 
 pub mod turn_tools;
 
+pub mod view;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -40,8 +42,8 @@ use serde_json::{Map, Value};
 
 pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
-use super::ids::{Person, Place, TurnId};
-use super::turn::Turn;
+use super::ids::{Person, Place, Timestamp, TurnId};
+use super::turn::{HistoryScope, Turn};
 
 /// The name of a configured tool server: its key in the configuration, or made from its host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -235,20 +237,43 @@ pub struct OnBehalf {
     pub guild: Option<String>,
     /// The turn that the call belongs to.
     pub turn: TurnId,
+    /// When it was asked.
+    pub at: Timestamp,
+    /// Something of it may be remembered.
+    pub keeps: bool,
 }
 
 impl OnBehalf {
     /// A call of this turn.
     #[must_use]
     pub fn of(turn: &Turn) -> Self {
-        let Turn { person, place, parent, guild, id, .. } = turn.clone();
-        Self { person, place, parent, guild, turn: id }
+        let Turn { person, place, parent, guild, id, at, policy, .. } = turn.clone();
+        Self { person, place, parent, guild, turn: id, at, keeps: policy.history == HistoryScope::PersonInPlace }
     }
 }
 
 /// A span in the form of W3C Trace Context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent(pub String);
+
+/// For tests: tools of which only what matters there is said.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A tool of a server that takes any object.
+    pub(crate) fn tool(server: &str, name: &str, description: &str) -> Tool {
+        Tool {
+            source: Source::Server(ServerName::new(server)),
+            name: name.into(),
+            title: None,
+            description: description.to_owned(),
+            input_schema: Arc::new(serde_json::json!({"type": "object"})),
+            annotations: Annotations::default(),
+            kind: ToolKind::Other,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

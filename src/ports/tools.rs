@@ -62,6 +62,7 @@ impl ServerEntry {
             side_effects: self.side_effects,
             trusted: self.trusted,
             asks: self.always_ask,
+            about: self.description.as_deref().map(Arc::from),
         }
     }
 

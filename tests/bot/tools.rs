@@ -51,7 +51,8 @@ fn calls_then_tells(world: &World, calls: Vec<(&'static str, &'static str, Value
     });
 }
 
-const BUILT_IN: [&str; 3] = ["calculator", "get_time", "roll_dice"];
+const BUILT_IN: [&str; 6] = ["calculator", "forget_fact", "get_time", "remember", "roll_dice", "search_memory"];
+const ALL: usize = BUILT_IN.len();
 
 #[test]
 fn a_member_asks_for_dice_and_the_dice_are_rolled() {
@@ -98,7 +99,10 @@ fn a_plain_message_is_one_call_where_the_row_takes_both_or_nothing_was_said_befo
         world.answer_to(world.says("Ada", "general", "@staffai and again")).await;
         let asks = world.model.asks();
         assert_eq!(asks.len(), 3);
-        assert_eq!((asks[1].talk().as_str(), asks[1].tools().len(), asks[1].has_form()), ("user: and again", 3, false));
+        assert_eq!(
+            (asks[1].talk().as_str(), asks[1].tools().len(), asks[1].has_form()),
+            ("user: and again", ALL, false)
+        );
         let whole = "user: hello\nassistant: You said: hello\nuser: and again";
         assert_eq!((asks[2].talk().as_str(), asks[2].tools().len(), asks[2].has_form()), (whole, 0, true));
     });
@@ -132,7 +136,7 @@ fn several_rounds_end_with_one_call_for_the_answer() {
         assert_eq!(world.words_to(said).await, "They are 8 and 15.");
         let asks: Vec<Ask> = world.model.asks().split_off(1);
         let asked: Vec<_> = asks.iter().map(|ask| (ask.tools().len(), ask.has_form(), ask.results().len())).collect();
-        assert_eq!(asked, [(3, false, 0), (3, false, 1), (3, false, 2), (0, true, 2)]);
+        assert_eq!(asked, [(ALL, false, 0), (ALL, false, 1), (ALL, false, 2), (0, true, 2)]);
         assert!(!asks[2].shows("lucky") && asks[3].shows("lucky"), "the last call knows all that was said");
         let results = asks[3].results();
         assert_eq!((results[1].0.as_str(), results[1].1.as_str()), ("b", "15"));
@@ -160,7 +164,8 @@ fn what_a_rule_denies_never_runs_whatever_the_model_calls() {
         let world = world_of(TOGETHER, &[("STAFFAI_TOOLS__RULES", rules)]).await;
         calls_then_tells(&world, vec![roll("a", "2d6"), calculate("b", "6 * 7")]);
         let words = world.words_to(world.says("Ada", "general", "@staffai roll")).await;
-        assert_eq!(world.model.asks()[0].tools(), ["calculator", "get_time"], "what is always denied is not offered");
+        let rest: Vec<&str> = BUILT_IN.into_iter().filter(|name| *name != "roll_dice").collect();
+        assert_eq!(world.model.asks()[0].tools(), rest, "what is always denied is not offered");
         let [hidden, denied] = <[(String, String); 2]>::try_from(world.model.last().results()).unwrap();
         assert_eq!(hidden.1, "there is no tool \"roll_dice\": use only the tools that you were given");
         assert_eq!(denied.1, "This member may not use this tool here. It did not run.");
@@ -341,7 +346,7 @@ fn a_long_result_is_cut_and_read_page_by_page() {
         assert!(cut.len() <= 200 && cut.contains("bytes left out"), "{cut}");
         assert!(whole.starts_with("Bytes 0 to ") && whole.matches("501,").count() == 99, "{whole}");
         let asks = world.model.asks();
-        assert_eq!((asks[0].tools().len(), asks[1].tools().last()), (3, Some(&"read_result")));
+        assert_eq!((asks[0].tools().len(), asks[1].tools().last()), (ALL, Some(&"read_result")));
     });
 }
 

@@ -5,6 +5,8 @@ mod bot;
 #[cfg(feature = "redis-cluster")]
 mod cluster;
 
+mod facts;
+
 mod faults;
 
 mod limits;

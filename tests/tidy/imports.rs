@@ -24,7 +24,7 @@ const EDGE_USES: [&str; 2] = ["domain", "ports"];
 const TOP: [&str; 2] = ["app", "main"];
 
 /// All that pure code may use.
-const PURE_CRATES: [&str; 13] = [
+const PURE_CRATES: [&str; 14] = [
     "std",
     "core",
     "alloc",
@@ -32,6 +32,7 @@ const PURE_CRATES: [&str; 13] = [
     "serde",
     "serde_json",
     "jsonschema",
+    "unicode_normalization",
     "unicode_segmentation",
     "sha2",
     "jiff",

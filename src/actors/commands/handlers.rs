@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{CommandParts, approvals, cleaning, kept, overview};
+use crate::actors::facts::best;
 use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
 use crate::actors::messages::presence_scheduler::PresenceMsg;
@@ -11,7 +12,8 @@ use crate::actors::messages::tools::ToolsMsg;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
-use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, ROW, Typing, USER, WITHDRAW};
+use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, FACT, ROW, Typing, USER, WITHDRAW};
+use crate::domain::fact::Fact;
 use crate::domain::ids::Person;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
@@ -24,6 +26,9 @@ use crate::ports::Write;
 
 /// How long the limiter may take to say how somebody stands.
 const LIMITER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The most characters of a choice that are shown.
+const CHOICE_CHARS: usize = 100;
 
 /// The colour of a card when all is well, and when not.
 const WELL: u32 = 0x2e_cc_71;
@@ -61,6 +66,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Usage => return usage(parts, command).await,
         CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
         CommandKind::Export => export(parts, command).await,
+        CommandKind::Memories => Piece::text(memories(parts, command).await),
         CommandKind::Tools => Piece::text(visible_tools(parts, command)),
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
@@ -80,15 +86,27 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
     (piece, "done")
 }
 
-/// What can be chosen for what somebody types: what has it in its name.
-pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
-    match (CommandKind::named(&typing.name), typing.option.as_str()) {
+/// What can be chosen for what somebody types.
+pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
+    match (CommandKind::named(&typing.name), &*typing.option) {
         (Some(CommandKind::Model), ROW) => rows(parts, typing),
+        (Some(CommandKind::Memories), FACT) => facts(parts, typing).await,
         (Some(CommandKind::Approvals), WITHDRAW) => approvals::choices(parts, typing),
         _ => Vec::new(),
     }
 }
 
+/// Facts of whoever types that have the words.
+async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
+    let facts = parts.facts.all(&typing.caller.person).await;
+    let shown = |fact: &Fact| {
+        let name = fact.text.chars().take(CHOICE_CHARS).collect();
+        Choice { name, value: fact.id.to_string() }
+    };
+    best(&facts, &typing.typed, CHOICES_MAX).await.iter().map(shown).collect()
+}
+
+/// Rows that have what was typed in their name.
 fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let running = parts.live.now();
     let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
@@ -97,6 +115,20 @@ fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let named_so = allowed.iter().any(|row| row.key == DEFAULT);
     let keys = keys.chain((!named_so).then_some(DEFAULT)).filter(|key| key.to_lowercase().contains(&typed));
     keys.take(CHOICES_MAX).map(|key| Choice { name: key.to_owned(), value: key.to_owned() }).collect()
+}
+
+/// Shows what the caller told us to keep, or forgets one of it.
+async fn memories(parts: &CommandParts, command: &Command) -> String {
+    let (person, locale) = (&command.caller.person, command.caller.locale());
+    let Some(asked) = command.option(FACT).filter(|asked| !asked.is_empty()) else {
+        let facts = parts.facts.all(person).await;
+        return words::memories(&facts, kept::is_sound(parts), locale);
+    };
+    let forgotten = match asked.parse() {
+        Ok(id) => parts.facts.forget_any(person, &id).await,
+        Err(_) => None,
+    };
+    words::fact_forgotten(forgotten, kept::is_sound(parts), locale).to_owned()
 }
 
 /// The caller's conversation in this place starts over.
@@ -170,7 +202,8 @@ fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let Command { caller, place, parent, .. } = command;
     let known = running.knows_ids(&place.door);
     let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref(), known };
-    let sees = |tool: &str| rights::is_visible(&running.tool_rules, asks, tool);
+    let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
+    let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
     let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
     let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
     let mut tooling = parts.tooling.read().clone();

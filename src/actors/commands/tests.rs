@@ -73,10 +73,14 @@ async fn world(takes: Duration, panics: bool) -> World {
     let (heard, told) = (stage.probe(&outbox), stage.probe(&presence));
     let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics });
     let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
+    let bounds = live.clone();
+    let facts =
+        FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
     let parts = CommandParts {
         live,
         store: Arc::clone(&store) as _,
-        clock: Arc::new(ManualClock::new()),
+        clock,
         dice: Arc::new(FixedDice::new(0.5)),
         vitals: Arc::new(NoVitals),
         registers: vec![DOOR],
@@ -86,7 +90,8 @@ async fn world(takes: Duration, panics: bool) -> World {
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
         presence_scheduler: presence,
-        forgotten: Arc::default(),
+        forgotten: facts.forgotten(),
+        facts: Arc::new(facts),
         in_flight: Arc::default(),
         tooling: Arc::default(),
         toolbox: Arc::default(),
@@ -327,7 +332,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
             panic!("something else")
         };
-        assert_eq!(specs.len(), 8, "all but those about tools");
+        assert_eq!(specs.len(), 9, "all but those about tools");
         tries.lock().push(Instant::now());
         reply.send(result).unwrap();
     }

@@ -3,6 +3,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::actors::board::PartKind;
 use crate::actors::busy::BUSY_NOTICE_EVERY;
+use crate::actors::facts::FactKeeper;
 use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedModels};
@@ -39,8 +40,11 @@ fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Ha
     let (outboxes, clock) = (Outboxes::new(vec![(DOOR, outbox)]), Arc::new(ManualClock::new()));
     let store = Arc::new(MemoryStore::new());
     let sweeper = at("restriction_sweeper");
+    let facts =
+        FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, || usual().now().settings.memory.bounds());
     Gateway {
         live: usual(),
+        facts: Arc::new(facts),
         permits,
         journal,
         sweeper,

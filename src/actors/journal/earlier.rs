@@ -53,6 +53,12 @@ impl Journal {
                 Ok(Custody::Open { turn, answer, acted, .. }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
+                    if acted && answer.is_none() && self.in_flight.has(&id) {
+                        // Only this actor was started again: whoever works on it still does, and will tell the answer.
+                        self.taken(&turn, None);
+                        state.open.insert(id, Entry::of_earlier_life(turn, None, acted));
+                        continue;
+                    }
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
                         None if acted => Some(may_have_acted(&turn)),
@@ -91,6 +97,11 @@ impl Journal {
     fn take_up_waiting(&self, state: &mut JournalState, entry: Entry) -> Option<TurnId> {
         let id = entry.turn.id.clone();
         self.taken(&entry.turn, None);
+        if entry.acted && self.in_flight.has(&id) {
+            // Only this actor was started again: whoever works on it still does, and will tell the answer.
+            state.open.insert(id, entry);
+            return None;
+        }
         let late = if entry.acted { Some(may_have_acted(&entry.turn)) } else { self.too_late(&entry) };
         let waits = entry.waits_for().is_some();
         state.open.insert(id.clone(), entry);

@@ -52,6 +52,7 @@ struct World {
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
+    in_flight: Arc<InFlight>,
     _tree: Tree,
 }
 
@@ -61,6 +62,7 @@ async fn world(store: MemoryStore) -> World {
     let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let (approvals, conversations) = (at("approvals"), at("conversations"));
     let mut stage = Stage::new();
+    let in_flight = Arc::<InFlight>::default();
     let actor = Journal {
         forgotten: Arc::default(),
         timeline: Arc::default(),
@@ -72,6 +74,7 @@ async fn world(store: MemoryStore) -> World {
         approvals: approvals.clone(),
         conversations: conversations.clone(),
         outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+        in_flight: Arc::clone(&in_flight),
     };
     let faults = Arc::clone(&stage.faults);
     let (rate_limiter, outbox) = (stage.probe(&rate_limiter), stage.probe(&outbox));
@@ -93,6 +96,7 @@ async fn world(store: MemoryStore) -> World {
         faults,
         told,
         receipts,
+        in_flight,
         _tree: tree,
     }
 }

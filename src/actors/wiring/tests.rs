@@ -95,6 +95,11 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
     let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
     let clock = Arc::new(ManualClock::new());
     let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock) as _);
+    let live = Live::new(running);
+    let bounds = live.clone();
+    let facts = FactKeeper::new(Arc::clone(&outside.store) as _, Arc::clone(&clock) as _, move || {
+        bounds.now().settings.memory.bounds()
+    });
     let parts = Parts {
         renderer: Arc::new(Sketches),
         handles: Handles::new(&doors),
@@ -103,7 +108,8 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         built_in: nothing_built_in(),
         servers: Arc::new(ScriptedServers::default()),
         events: events.clone(),
-        live: Live::new(running),
+        live,
+        facts: Arc::new(facts),
         files: Arc::new(Still),
         clock,
         dice: Arc::new(FixedDice::new(0.5)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -13,13 +14,14 @@ use crate::app::servers::{self, Tried};
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, built_ins, doors, exit, reload};
 use crate::config::Settings;
+use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
 use crate::domain::tool::rights::{Decided, Rule, Verdict};
-use crate::domain::tool::{Source, schema};
-use crate::ports::ToolServer;
+use crate::domain::tool::{OnBehalf, Source, schema};
 use crate::ports::tools::ServerOff;
+use crate::ports::{Facts, ToolServer};
 use crate::tools::BuiltIns;
 
 /// All tools of a configuration.
@@ -81,10 +83,13 @@ impl Catalogued {
             }
         }
         let own = built_ins::configured(&settings, &lookup, Arc::new(SystemClock), Arc::new(SystemDice));
-        let built_in = BuiltIns::new(own.map_err(|mistakes| {
+        let mut own = own.map_err(|mistakes| {
             mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
             exit::USAGE
-        })?);
+        })?;
+        let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
+        own.extend(built_ins::memory(&settings, &nobodys));
+        let built_in = BuiltIns::new(own);
         let catalogue = catalogue(&built_in, &servers);
         for refused in catalogue.refused() {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
@@ -185,6 +190,24 @@ impl Catalogued {
             Some((index, rule)) => format!("{verdict}, by rule {} about {}", index + 1, rule.tools),
             None => format!("{verdict}, as no rule says otherwise"),
         }
+    }
+}
+
+/// A call by hand is made for no member, so there are no facts for it.
+struct NobodysFacts;
+
+#[async_trait]
+impl Facts for NobodysFacts {
+    async fn remember(&self, _asked: &OnBehalf, _text: &str) -> Result<Remembered, NotKept> {
+        Err(NotKept::Off)
+    }
+
+    async fn search(&self, _asked: &OnBehalf, _query: &str) -> Result<Found, NotKept> {
+        Err(NotKept::Off)
+    }
+
+    async fn forget(&self, _asked: &OnBehalf, _fact: &FactId) -> Result<bool, NotKept> {
+        Err(NotKept::Off)
     }
 }
 

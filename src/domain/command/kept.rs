@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::domain::completion::Role;
+use crate::domain::fact::Fact;
 use crate::domain::history::History;
 use crate::domain::ids::{Person, Timestamp};
 use crate::domain::turn::Exchange;
@@ -20,6 +21,8 @@ pub struct Kept {
     pub indexes: Vec<String>,
     /// Conversations of others that hold words of theirs, by key.
     pub quotes: Vec<(String, History)>,
+    /// Facts that they told us to keep.
+    pub facts: Vec<Fact>,
     /// Their choices, by key, as they are stored.
     pub preferences: Option<(String, String)>,
     /// Their counted tokens, by key.
@@ -52,6 +55,8 @@ pub struct Wiped {
     pub answers: usize,
     /// Conversations of others in which their words stood.
     pub quotes: usize,
+    /// Facts.
+    pub facts: usize,
     /// Whether there were choices.
     pub preferences: bool,
     /// Whether tokens were counted.
@@ -83,6 +88,7 @@ impl Kept {
             messages: self.conversations.iter().map(messages).sum(),
             answers: self.answers.len(),
             quotes: self.quotes.len(),
+            facts: self.facts.len(),
             preferences: self.preferences.is_some(),
             usage: !self.usage.is_empty(),
             in_flight: 0,
@@ -114,6 +120,9 @@ impl Kept {
                 "answered_at": exchange.answered_at.as_seconds(),
             })
         });
+        let facts = self.facts.iter().map(
+            |fact| json!({"text": fact.text, "place": fact.place, "told_at": fact.told.as_seconds(), "id": fact.id}),
+        );
         let quotes = self.quotes.iter().flat_map(|(_, history)| history.asked_by(person));
         let document = json!({
             "person": person,
@@ -123,6 +132,7 @@ impl Kept {
             "unreadable": self.aside.iter().map(|(_, value)| value).collect::<Vec<_>>(),
             "answers": answers.collect::<Vec<_>>(),
             "quoted_in_conversations_of_others": quotes.collect::<Vec<_>>(),
+            "facts": facts.collect::<Vec<_>>(),
             "preferences": self.preferences.as_ref().map(|(_, value)| value_of(value)),
             "usage": pairs(&self.usage),
             "restricted_until": pairs(&self.restricted_until),

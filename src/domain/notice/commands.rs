@@ -18,6 +18,7 @@ use super::template::countdown;
 use crate::domain::command::kept::Wiped;
 use crate::domain::command::overview::{Overview, Usage};
 use crate::domain::command::{CommandKind, Tooling};
+use crate::domain::fact::Fact;
 use crate::domain::gate::Gate;
 use crate::domain::gate::allowance::Allowance;
 use crate::domain::ids::{Person, Place};
@@ -59,6 +60,12 @@ pub const fn withdraw(locale: Locale) -> &'static str {
 #[must_use]
 pub const fn user(locale: Locale) -> &'static str {
     words(locale).user
+}
+
+/// What the option of `/memories` means, in at most 100 characters.
+#[must_use]
+pub const fn fact(locale: Locale) -> &'static str {
+    words(locale).fact
 }
 
 /// Says that only operators may run a command.
@@ -133,6 +140,9 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     if wiped.quotes > 0 {
         lines.push((words.quoted_in)(wiped.quotes));
     }
+    if wiped.facts > 0 {
+        lines.push((words.facts)(wiped.facts));
+    }
     if wiped.preferences {
         lines.push(words.choice.to_owned());
     }
@@ -157,6 +167,9 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
     let words = words(locale);
     let mut items =
         vec![(words.conversations)(counts.conversations, counts.messages), (words.kept_for_replies)(counts.answers)];
+    if counts.facts > 0 {
+        items.push((words.facts)(counts.facts));
+    }
     if counts.usage {
         items.push(words.tokens_used.to_owned());
     }
@@ -171,6 +184,43 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
 #[must_use]
 pub const fn export_name() -> &'static str {
     "what-staffai-keeps-about-you.json"
+}
+
+/// Shows facts, the first ones first, as far as one message has room for them.
+#[must_use]
+pub fn memories(facts: &[Fact], sound: bool, locale: Locale) -> String {
+    const ROOM: usize = 1_500;
+    let words = words(locale);
+    if !sound {
+        return words.memory_away.to_owned();
+    }
+    if facts.is_empty() {
+        return words.no_memories.to_owned();
+    }
+    let (mut lines, mut left) = (Vec::new(), ROOM);
+    for fact in facts {
+        // No sign of it changes the text around it.
+        let text: String = fact.text.chars().map(|c| if c == '`' { '\'' } else { c }).collect();
+        let line = format!("`{text}` ({})", fact.id);
+        let Some(rest) = left.checked_sub(line.chars().count()) else { break };
+        left = rest;
+        lines.push(line);
+    }
+    let more = facts.len() - lines.len();
+    if more > 0 {
+        lines.push((words.memories_more)(more));
+    }
+    format!("{}\n\n{}", list(words.memories, &lines), words.memories_how)
+}
+
+/// Says what came of forgetting a fact: none when there was no such fact, else whether that is durable.
+#[must_use]
+pub const fn fact_forgotten(forgotten: Option<bool>, sound: bool, locale: Locale) -> &'static str {
+    match (forgotten, sound) {
+        (Some(true), _) => words(locale).fact_forgotten,
+        (None, true) => words(locale).no_such_fact,
+        (Some(false), _) | (None, false) => words(locale).memory_away,
+    }
 }
 
 /// Shows the present choice and what can be chosen. `chosen` is none for the default.
@@ -325,7 +375,8 @@ pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
     for server in &tooling.servers {
         let tools =
             if server.tools.is_empty() { words.without_tools.to_owned() } else { some_names(&server.tools, words) };
-        let mut line = format!("**{}** ({}): {tools}", server.name, server.state.as_str());
+        let about = server.about.as_deref().map(|about| format!(", {about}")).unwrap_or_default();
+        let mut line = format!("**{}** ({}{about}): {tools}", server.name, server.state.as_str());
         if !server.changed.is_empty() {
             let _ = write!(line, "; {}", (words.held_back)(&some_names(&server.changed, words)));
         }

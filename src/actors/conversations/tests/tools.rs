@@ -11,9 +11,8 @@ use super::*;
 use crate::actors::handle::Reply;
 use crate::actors::toolbox::{Caller, Toolset};
 use crate::domain::tool::catalogue::{Catalogue, Offer};
-use crate::domain::tool::{
-    Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolKind, ToolRequest, ToolResult,
-};
+use crate::domain::tool::testing::tool;
+use crate::domain::tool::{Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{ProgressSink, ToolServer};
 
@@ -70,38 +69,32 @@ impl ToolServer for Bench {
 }
 
 pub(super) fn bench(world: &World) -> Arc<Bench> {
-    let (bench, source) = (Arc::new(Bench::default()), Source::Server(ServerName::new("s")));
-    let tools = described("", &source);
+    let bench = Arc::new(Bench::default());
+    let tools = described("");
     publish(world, &bench, tools);
     bench
 }
 
 /// Each tool says something else of itself than before.
 pub(super) fn changed(world: &World, bench: &Arc<Bench>) {
-    publish(world, bench, described("now safer than ever", &Source::Server(ServerName::new("s"))));
+    publish(world, bench, described("now safer than ever"));
 }
 
-fn described(description: &str, source: &Source) -> Vec<Arc<Tool>> {
-    let tool = |name: &&str| {
+fn described(description: &str) -> Vec<Arc<Tool>> {
+    let made = |name: &&str| {
+        let read_only = Some(!matches!(*name, "changes" | "fails"));
         Arc::new(Tool {
-            source: source.clone(),
-            name: (**name).into(),
-            title: None,
+            annotations: Annotations { read_only, ..Annotations::default() },
             description: description.to_owned(),
-            input_schema: Arc::new(json!({"type": "object"})),
-            annotations: Annotations {
-                read_only: Some(!matches!(*name, "changes" | "fails")),
-                ..Annotations::default()
-            },
-            kind: ToolKind::Other,
+            ..tool("s", name, "")
         })
     };
-    NAMES.iter().map(tool).collect()
+    NAMES.iter().map(made).collect()
 }
 
 fn publish(world: &World, bench: &Arc<Bench>, tools: Vec<Arc<Tool>>) {
     let source = Source::Server(ServerName::new("s"));
-    let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: true, asks: false };
+    let offer = Offer { tools, trusted: true, ..Offer::default() };
     let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
     let callers = [(source, Caller::Direct(Arc::clone(bench) as _))].into();
     world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
@@ -239,4 +232,17 @@ async fn whatever_ends_a_turn_that_acted_its_member_learns_that_it_may_have_happ
         assert_eq!(text, notice::apology(Apology::MayHaveActed, Locale::English));
         assert_eq!(bench.called.lock().len(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cut_off_is_told_of_all_the_same() {
+    let log = Log::capture();
+    let world = world(&[]).await;
+    let _bench = bench(&world);
+    calls(&world, &[("hangs", 1)]);
+    world.offer(turn("10", "7", "42"));
+    settle().await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
+    settle().await;
+    assert_eq!(log.column("tool.called", "outcome"), ["cancelled"]);
 }

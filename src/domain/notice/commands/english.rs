@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "What you have used, and what is left",
         CommandKind::Forget => "Forget everything that I keep about you",
         CommandKind::Export => "Get everything that I keep about you as a file",
+        CommandKind::Memories => "What you told me to remember, and forget some of it",
         CommandKind::Tools => "The tools that I can use",
         CommandKind::Status => "How I am: parts, models, queues, limits",
         CommandKind::Approvals => "What waits for somebody's yes or no",
@@ -21,6 +22,7 @@ pub(super) const WORDS: Words = Words {
     row: "The model that answers you from now on; default takes your choice back",
     user: "Somebody else; only for operators",
     withdraw: "The id of something allowed for a while that is to be taken back",
+    fact: "What I shall forget",
     digit: |c| c,
 
     operators_only: |name| format!("`/{name}` is for those who run this bot."),
@@ -38,6 +40,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} with {}", many(count, "conversation", "conversations"), many(messages, "message", "messages"))
     },
+    facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
     choice: "your choice of a model",
     tokens_used: "how many tokens you used",
     forgotten: "**Forgotten**",
@@ -64,6 +67,14 @@ pub(super) const WORDS: Words = Words {
         format!("Everything that I keep about you: {items}. Your limits count in windows that end by themselves.")
     },
     export_again: "**My memory does not answer at the moment**, so there may be more. Please run `/export` again later.",
+
+    memories: "**What you told me to remember**",
+    memories_how: "Each is used where you told it, and in the threads below, for your questions alone. `/memories forget:` takes one back; you can also ask me to.",
+    memories_more: |count| format!("and {count} more, which `/export` has"),
+    no_memories: "You told me nothing to remember. Ask me to remember something when you talk to me.",
+    fact_forgotten: "It is forgotten.",
+    no_such_fact: "There is no such fact of yours. `/memories` shows what there is.",
+    memory_away: "My memory does not answer at the moment. Please run this again in a minute.",
 
     default_answers: |row| format!("You are answered by the default model, `{row}`."),
     chose: |row| format!("You chose `{row}`."),
@@ -146,5 +157,5 @@ pub(super) const WORDS: Words = Words {
     help: "I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing of what others said to me or of other channels, except a message that you reply to.",
     help_direct: "You can also write to me directly.",
     help_commands: "**What you can run** (only you see the answers)",
-    help_kept: "**What I keep**: our last messages in each channel, for a while; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.",
+    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.",
 };

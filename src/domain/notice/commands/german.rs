@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "Was du verbraucht hast und was übrig ist",
         CommandKind::Forget => "Alles vergessen, was ich über dich aufbewahre",
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
+        CommandKind::Memories => "Was ich mir für dich merken soll, und etwas davon vergessen",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
         CommandKind::Status => "Wie es mir geht: Teile, Modelle, Warteschlangen, Limits",
         CommandKind::Approvals => "Was auf jemandes Ja oder Nein wartet",
@@ -21,6 +22,7 @@ pub(super) const WORDS: Words = Words {
     row: "Das Modell, das dir ab jetzt antwortet; default nimmt deine Wahl zurück",
     user: "Jemand anderes; nur für Betreiber",
     withdraw: "Die Kennung von etwas, das eine Weile erlaubt ist und zurückgenommen werden soll",
+    fact: "Was ich vergessen soll",
     digit: |c| match c {
         ',' => '.',
         '.' => ',',
@@ -42,6 +44,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} mit {}", many(count, "Gespräch", "Gespräche"), many(messages, "Nachricht", "Nachrichten"))
     },
+    facts: |count| format!("{} für dich", many(count, "gemerkte Notiz", "gemerkte Notizen")),
     choice: "deine Wahl eines Modells",
     tokens_used: "wie viele Token du verbraucht hast",
     forgotten: "**Vergessen**",
@@ -71,6 +74,14 @@ pub(super) const WORDS: Words = Words {
         )
     },
     export_again: "**Mein Gedächtnis antwortet gerade nicht**, es kann also mehr geben. Bitte führ `/export` später noch einmal aus.",
+
+    memories: "**Was ich mir für dich merke**",
+    memories_how: "Ich nutze jede Notiz dort, wo du sie mir gesagt hast, und in den Threads darunter, nur für deine Fragen. `/memories forget:` nimmt eine zurück; du kannst mich auch darum bitten.",
+    memories_more: |count| format!("und {count} weitere, die `/export` enthält"),
+    no_memories: "Ich soll mir nichts für dich merken. Bitte mich darum, wenn du mit mir sprichst.",
+    fact_forgotten: "Das ist vergessen.",
+    no_such_fact: "So etwas habe ich mir für dich nicht gemerkt. `/memories` zeigt, was es gibt.",
+    memory_away: "Mein Gedächtnis antwortet gerade nicht. Bitte versuch es in einer Minute noch einmal.",
 
     default_answers: |row| format!("Dir antwortet das übliche Modell, `{row}`."),
     chose: |row| format!("Du hast `{row}` gewählt."),
@@ -155,5 +166,5 @@ pub(super) const WORDS: Words = Words {
     help: "Ich antworte, wenn du mich erwähnst oder auf eine meiner Nachrichten antwortest. Ich weiß, was du und ich zuletzt in diesem Kanal gesagt haben, und nichts von dem, was andere zu mir sagten oder was in anderen Kanälen war, außer einer Nachricht, auf die du antwortest.",
     help_direct: "Du kannst mir auch direkt schreiben.",
     help_commands: "**Was du ausführen kannst** (die Antworten siehst nur du)",
-    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; deine Wahl eines Modells; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; was du fragst, geht an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` nimmt es weg.",
+    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Wahl eines Modells; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; was du fragst, geht an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` nimmt es weg.",
 };

@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "Lo que has usado y lo que te queda",
         CommandKind::Forget => "Olvidar todo lo que guardo sobre ti",
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
+        CommandKind::Memories => "Lo que me pediste recordar, y olvidar algo de ello",
         CommandKind::Tools => "Las herramientas que puedo usar",
         CommandKind::Status => "Cómo estoy: partes, modelos, colas, límites",
         CommandKind::Approvals => "Lo que espera el sí o el no de alguien",
@@ -21,6 +22,7 @@ pub(super) const WORDS: Words = Words {
     row: "El modelo que te responderá desde ahora; default retira tu elección",
     user: "Otra persona; solo para operadores",
     withdraw: "El identificador de algo permitido por un rato que se va a retirar",
+    fact: "Lo que debo olvidar",
     digit: |c| match c {
         // A space that breaks no line, as the language groups its digits.
         ',' => '\u{202f}',
@@ -43,6 +45,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} con {}", many(count, "conversación", "conversaciones"), many(messages, "mensaje", "mensajes"))
     },
+    facts: |count| format!("{} que me pediste recordar", many(count, "nota", "notas")),
     choice: "tu elección de modelo",
     tokens_used: "cuántos tokens has usado",
     forgotten: "**Olvidado**",
@@ -72,6 +75,14 @@ pub(super) const WORDS: Words = Words {
         format!("Todo lo que guardo sobre ti: {items}. Tus límites cuentan en intervalos que terminan por sí solos.")
     },
     export_again: "**Mi memoria no responde en este momento**, así que puede haber más. Ejecuta `/export` de nuevo más tarde, por favor.",
+
+    memories: "**Lo que me pediste recordar**",
+    memories_how: "Uso cada cosa donde me la dijiste, y en los hilos de ese canal, solo para tus preguntas. `/memories forget:` retira una; también puedes pedírmelo.",
+    memories_more: |count| format!("y {count} más, que están en `/export`"),
+    no_memories: "No me pediste recordar nada. Pídemelo cuando hables conmigo.",
+    fact_forgotten: "Queda olvidado.",
+    no_such_fact: "No hay tal nota tuya. `/memories` muestra las que hay.",
+    memory_away: "Mi memoria no responde en este momento. Inténtalo de nuevo en un minuto.",
 
     default_answers: |row| format!("Te responde el modelo predeterminado, `{row}`."),
     chose: |row| format!("Elegiste `{row}`."),
@@ -159,5 +170,5 @@ pub(super) const WORDS: Words = Words {
     help: "Respondo cuando me mencionas o respondes a uno de mis mensajes. Sé lo que tú y yo hemos dicho últimamente en este canal, y nada de lo que otros me dijeron ni de otros canales, salvo un mensaje al que respondas.",
     help_direct: "También puedes escribirme directamente.",
     help_commands: "**Lo que puedes ejecutar** (solo tú ves las respuestas)",
-    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; tu elección de modelo; cuántos tokens has usado. Se queda en el almacén de este bot; lo que preguntas va al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
+    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tu elección de modelo; cuántos tokens has usado. Se queda en el almacén de este bot; lo que preguntas va al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
 };

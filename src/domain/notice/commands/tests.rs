@@ -148,9 +148,13 @@ fn tools_and_approvals_are_told_as_they_are() {
         state: ServerStatus::Ready,
         tools: vec!["now".to_owned()],
         changed: Vec::new(),
+        about: Some("the tides".to_owned()),
     };
     let some = Tooling { servers: vec![server.clone()] };
-    assert_eq!(tools(&some, &["dice".to_owned()], EN), "**Tools**\n- **my own**: `dice`\n- **time** (ready): `now`");
+    assert_eq!(
+        tools(&some, &["dice".to_owned()], EN),
+        "**Tools**\n- **my own**: `dice`\n- **time** (ready, the tides): `now`"
+    );
     let held =
         ToolServer { tools: (0..40).map(|n| n.to_string()).collect(), changed: vec!["add".to_owned()], ..server };
     let told = tools(&Tooling { servers: vec![held], ..Tooling::default() }, &[], EN);
@@ -177,8 +181,16 @@ fn tools_and_approvals_are_told_as_they_are() {
 #[test]
 fn every_answer_fits_one_message() {
     let long = "x".repeat(5_000);
-    let wiped =
-        Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
+    let wiped = Wiped {
+        conversations: 1,
+        answers: 1,
+        quotes: 1,
+        facts: 1,
+        preferences: true,
+        usage: true,
+        in_flight: 1,
+        messages: 1,
+    };
     for locale in Locale::ALL {
         for text in [
             help(&CommandKind::ALL, true, locale),
@@ -231,10 +243,23 @@ fn every_language_says_everything_and_says_it_otherwise() {
 
 /// One of each answer.
 fn everything(locale: Locale) -> Vec<String> {
-    let wiped =
-        Wiped { conversations: 1, answers: 1, quotes: 1, preferences: true, usage: true, in_flight: 1, messages: 1 };
-    let server =
-        ToolServer { name: "time".to_owned(), state: ServerStatus::Ready, tools: Vec::new(), changed: Vec::new() };
+    let wiped = Wiped {
+        conversations: 1,
+        answers: 1,
+        quotes: 1,
+        facts: 1,
+        preferences: true,
+        usage: true,
+        in_flight: 1,
+        messages: 1,
+    };
+    let server = ToolServer {
+        name: "time".to_owned(),
+        state: ServerStatus::Ready,
+        tools: Vec::new(),
+        changed: Vec::new(),
+        about: None,
+    };
     let names: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
     let many = ToolServer { tools: names, changed: vec!["new".to_owned()], ..server.clone() };
     let many = Tooling { servers: vec![many], ..Tooling::default() };

@@ -10,6 +10,8 @@ pub(super) struct Words {
     pub(super) row: &'static str,
     pub(super) user: &'static str,
     pub(super) withdraw: &'static str,
+    /// What the option of `/memories` means.
+    pub(super) fact: &'static str,
     /// How a number is written: its English commas and points become these.
     pub(super) digit: fn(char) -> char,
 
@@ -26,6 +28,7 @@ pub(super) struct Words {
     pub(super) begun_unsure: &'static str,
 
     pub(super) conversations: fn(usize, usize) -> String,
+    pub(super) facts: fn(usize) -> String,
     pub(super) choice: &'static str,
     pub(super) tokens_used: &'static str,
     pub(super) forgotten: &'static str,
@@ -39,6 +42,14 @@ pub(super) struct Words {
     pub(super) kept_for_replies: fn(usize) -> String,
     pub(super) exported: fn(&str) -> String,
     pub(super) export_again: &'static str,
+
+    pub(super) memories: &'static str,
+    pub(super) memories_how: &'static str,
+    pub(super) memories_more: fn(usize) -> String,
+    pub(super) no_memories: &'static str,
+    pub(super) fact_forgotten: &'static str,
+    pub(super) no_such_fact: &'static str,
+    pub(super) memory_away: &'static str,
 
     pub(super) default_answers: fn(&str) -> String,
     pub(super) chose: fn(&str) -> String,
