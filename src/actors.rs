@@ -51,6 +51,7 @@ mod allowances;
 pub(crate) mod approvals;
 mod desk;
 pub(crate) mod mcp;
+pub(crate) mod providers;
 pub(crate) mod tool_cache;
 pub(crate) mod tool_use;
 

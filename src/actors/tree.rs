@@ -89,7 +89,7 @@ pub enum Instances {
     Door,
     /// A place. Its actor starts and stops while the program runs.
     Place,
-    /// A configured tool server. Its actor starts and stops while the program runs.
+    /// A tool server. Its actor starts and stops while the program runs.
     Server,
     /// A number, counted from zero. How many there are is known while the program runs.
     Number,
@@ -134,6 +134,7 @@ pub enum ActorKind {
     Tools,
     ToolCache,
     Approvals,
+    Providers,
     Mcp,
     LlmDispatcher,
     Conversations,
@@ -229,6 +230,7 @@ pub static TREE: Row = Row {
                     "approvals",
                     "asks people about calls that wait for a yes, and keeps what they allow",
                 ),
+                leaf(ActorKind::Providers, "providers", "listens for processes that provide tools over NATS"),
                 template(
                     ActorKind::Mcp,
                     "mcp",
@@ -236,7 +238,11 @@ pub static TREE: Row = Row {
                     "keeps the connection to one tool server: retries, breaker, its list of tools",
                 ),
             ],
-            ..leaf(ActorKind::Tools, "tools", "starts an actor for each configured tool server")
+            ..leaf(
+                ActorKind::Tools,
+                "tools",
+                "starts an actor for each tool server: configured ones, and processes that announce themselves",
+            )
         },
         leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {

@@ -45,7 +45,7 @@ use super::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolServers, Vitals};
+use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -89,6 +89,8 @@ pub struct Parts {
     pub facts: Arc<FactKeeper>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
+    /// Where processes that provide tools are heard; none where no such place is configured.
+    pub providers: Option<Arc<dyn ToolProviders>>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -284,6 +286,7 @@ impl Wiring {
             tools,
             tool_cache,
             approvals,
+            providers: listener,
             llm_dispatcher,
             conversations,
             presence_scheduler,
@@ -315,6 +318,10 @@ impl Wiring {
             ActorKind::Tools => ChildSpec::new(row, tools, self.tools(row), below),
             ActorKind::ToolCache => ChildSpec::new(row, tool_cache, self.tool_cache(), below),
             ActorKind::Approvals => ChildSpec::new(row, approvals, self.approvals(), below),
+            ActorKind::Providers => match &self.parts.providers {
+                Some(providers) => ChildSpec::new(row, listener, self.providers(providers), below),
+                None => return Vec::new(),
+            },
             ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),

@@ -10,7 +10,6 @@ use secrecy::ExposeSecret;
 
 use super::Settings;
 use super::address::{is_loopback, is_remote};
-use super::defaults::WITHOUT_EFFECT;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
@@ -42,7 +41,6 @@ pub fn check(
     checks.times(settings);
     checks.paths(settings, files);
     checks.redis(settings);
-    checks.without_effect();
     checks.notices(settings);
     checks.log_level(settings);
     checks.found
@@ -88,6 +86,20 @@ impl Checks<'_> {
         let authority = settings.llm.url.parse::<http::Uri>().ok().and_then(|address| address.into_parts().authority);
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {
             self.problem("llm.url", "holds a login, which would be shown; put the key into LITELLM_API_KEY");
+        }
+        if let Some(url) = &settings.tools.nats_url {
+            let url = url.expose_secret().parse::<http::Uri>().unwrap_or_default();
+            if !matches!(url.scheme_str(), Some("nats" | "tls")) || url.host().is_none() {
+                self.problem(
+                    "tools.nats_url",
+                    "must be an address such as nats://user:password@host:4222 or tls://host",
+                );
+            } else if url.scheme_str() == Some("nats") && url.host().is_some_and(is_remote) {
+                self.warn(format!(
+                    "tools.nats_url ({}) is without encryption to another network: calls of tools can be read on the way; use tls://",
+                    env::name_of("tools.nats_url")
+                ));
+            }
         }
         if let Some(url) = &settings.redis.url {
             let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
@@ -159,13 +171,6 @@ impl Checks<'_> {
             && files.probe(path).is_err()
         {
             self.warn(format!("tools.mcp_config: {} cannot be read; no MCP server comes from it", path.display()));
-        }
-    }
-
-    /// What is set and does nothing is named.
-    fn without_effect(&mut self) {
-        for key in WITHOUT_EFFECT.into_iter().filter(|key| self.is_set(key)).collect::<Vec<_>>() {
-            self.warn(format!("{key} is set and has no effect in this version; leave it out"));
         }
     }
 

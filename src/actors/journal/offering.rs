@@ -94,6 +94,7 @@ impl Journal {
             | ActorKind::Tools
             | ActorKind::ToolCache
             | ActorKind::Approvals
+            | ActorKind::Providers
             | ActorKind::Mcp
             | ActorKind::LlmDispatcher
             | ActorKind::PresenceScheduler

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use super::{Wiring, template};
 use crate::actors::approvals::Approvals;
 use crate::actors::mcp::Published;
+use crate::actors::providers::Providers;
 use crate::actors::tool_cache::ToolCache;
 use crate::actors::tools::Tools;
 use crate::actors::tree::Row;
+use crate::ports::ToolProviders;
 
 impl Wiring {
     pub(super) fn tools(&self, row: &'static Row) -> Tools {
@@ -41,5 +43,10 @@ impl Wiring {
             events: self.parts.events.clone(),
             allowances: Arc::clone(&self.turn_parts.allowances),
         }
+    }
+
+    pub(super) fn providers(&self, providers: &Arc<dyn ToolProviders>) -> Providers {
+        let tools = self.handles.tools.clone();
+        Providers { providers: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.dice) }
     }
 }
