@@ -48,6 +48,7 @@ pub(crate) mod conversations;
 pub(crate) mod conversation;
 
 pub(crate) mod mcp;
+pub(crate) mod providers;
 pub(crate) mod tool_cache;
 pub(crate) mod tool_use;
 

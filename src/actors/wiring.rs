@@ -30,6 +30,7 @@ use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{JournalMsg, Recovered};
 use super::ops::Ops;
 use super::presence_scheduler::{self, PresenceScheduler};
+use super::providers::Providers;
 use super::rate_limiter::RateLimiter;
 use super::reporter::Reporter;
 use super::restricted::Restricted;
@@ -46,7 +47,7 @@ use super::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolServers, Vitals};
+use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -90,6 +91,8 @@ pub struct Parts {
     pub facts: Arc<FactKeeper>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
+    /// Where processes that provide tools are heard; none where no such place is configured.
+    pub providers: Option<Arc<dyn ToolProviders>>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -283,6 +286,7 @@ impl Wiring {
             restriction_sweeper,
             tools,
             tool_cache,
+            providers: listener,
             llm_dispatcher,
             conversations,
             presence_scheduler,
@@ -313,6 +317,10 @@ impl Wiring {
             }
             ActorKind::Tools => ChildSpec::new(row, tools, self.tools(row), below),
             ActorKind::ToolCache => ChildSpec::new(row, tool_cache, self.tool_cache(), below),
+            ActorKind::Providers => match &self.parts.providers {
+                Some(providers) => ChildSpec::new(row, listener, self.providers(providers), below),
+                None => return Vec::new(),
+            },
             ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
@@ -397,6 +405,11 @@ impl Wiring {
             tools: self.handles.tools.clone(),
             tooling: Arc::clone(&self.tooling),
         }
+    }
+
+    fn providers(&self, providers: &Arc<dyn ToolProviders>) -> Providers {
+        let tools = self.handles.tools.clone();
+        Providers { providers: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.dice) }
     }
 
     fn llm_dispatcher(&self) -> LlmDispatcher {

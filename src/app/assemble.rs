@@ -24,7 +24,8 @@ use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, Vitals};
+use crate::mcp::nats::NatsProviders;
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -132,6 +133,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
+    let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let bounds = live.clone();
     let facts = FactKeeper::new(Arc::clone(&store), Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
     let facts = Arc::new(facts);
@@ -141,8 +143,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         files: Arc::new(reread),
         toolbox: toolbox(&built_in),
         built_in,
+        servers: Arc::new(McpServers { providers: nats.clone(), ..McpServers::guarded() }),
+        providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
         facts,
-        servers: Arc::new(McpServers::guarded()),
         clock,
         dice,
         faults,

@@ -32,7 +32,7 @@ impl Entry {
 }
 
 /// Keys that are accepted, since files and environments may have them, and that nothing acts on yet. They are offered nowhere.
-pub const WITHOUT_EFFECT: [&str; 2] = ["tools.nats_url", "gates.expiry"];
+pub const WITHOUT_EFFECT: [&str; 1] = ["gates.expiry"];
 
 /// The keys that are offered to operators, in the order of the file.
 pub fn offered() -> impl Iterator<Item = Entry> {

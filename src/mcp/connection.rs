@@ -76,6 +76,7 @@ impl Maker {
                     outcome => outcome,
                 }
             }
+            Transport::Provider => Err(Failure::Unreachable("STAFFAI_NATS_URL is not set".to_owned())),
             Transport::Http(endpoint) => match endpoint.protocol {
                 HttpProtocol::Streamable => streamable(endpoint, &exchanges).await,
                 HttpProtocol::Sse => sse(endpoint, exchanges()).await,

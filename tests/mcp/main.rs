@@ -3,7 +3,10 @@
 mod built_ins;
 mod children;
 mod ecosystem;
+mod nats;
 mod served;
 mod stdio;
 mod support;
+#[path = "../../examples/tool_provider.rs"]
+mod tool_provider;
 mod web;

@@ -57,7 +57,7 @@ async fn connect(rig: &ToolServer, tools: usize) -> Result<Server, String> {
         allow_http: false,
     };
     let entry = ServerEntry::new(ServerName::new("rig"), Transport::Http(endpoint));
-    McpServers { guardian: None }.connect(&entry, WITHIN).await.map_err(|error| error.to_string())
+    McpServers::default().connect(&entry, WITHIN).await.map_err(|error| error.to_string())
 }
 
 async fn call(server: &Server, name: &str) -> Result<(), String> {

@@ -52,6 +52,10 @@ fn patterns(settings: &Settings, tried: &[Tried], report: &mut Report) {
     for (place, pattern) in settings.tools.patterns() {
         let Some((server, _)) = pattern.split_once("__").filter(|(server, _)| !server.contains('*')) else { continue };
         let Some(found) = tried.iter().find(|tried| tried.entry.name.as_str() == server) else {
+            // It may be another process that is not there now.
+            if settings.tools.nats_url.is_some() {
+                continue;
+            }
             let near = near::nearest(server, tried.iter().map(|tried| tried.entry.name.as_str()));
             let hint = near.map_or_else(
                 || "`staffai tools list` names the tools".to_owned(),
@@ -105,4 +109,17 @@ pub(super) async fn check(entries: &[ServerEntry], settings: &Settings, offline:
 
 fn part(entry: &ServerEntry) -> String {
     format!("mcp {}", entry.name)
+}
+
+/// Connects to NATS, over which other processes provide tools, where an address of it is configured.
+pub(super) async fn nats(settings: &Settings, offline: bool, report: &mut Report) {
+    const PART: &str = "nats";
+    let Some(url) = &settings.tools.nats_url else { return };
+    if offline {
+        return report.skipped(PART, "not contacted: --offline");
+    }
+    match crate::mcp::nats::check(url).await {
+        Ok(()) => report.ok(PART, "connected; processes that announce tools are heard while the bot runs"),
+        Err(why) => report.wrong_with(PART, format!("{why}; check STAFFAI_NATS_URL, and whether the server runs")),
+    }
 }

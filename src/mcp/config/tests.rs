@@ -35,14 +35,14 @@ fn mistake(entry: &str) -> String {
 fn command(entry: &ServerEntry) -> &Command {
     match &entry.transport {
         Transport::Stdio(command) => command,
-        Transport::Http(_) => panic!("no command"),
+        Transport::Http(_) | Transport::Provider => panic!("no command"),
     }
 }
 
 fn endpoint(entry: &ServerEntry) -> &Endpoint {
     match &entry.transport {
         Transport::Http(endpoint) => endpoint,
-        Transport::Stdio(_) => panic!("no address"),
+        Transport::Stdio(_) | Transport::Provider => panic!("no address"),
     }
 }
 
