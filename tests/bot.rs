@@ -107,3 +107,6 @@ mod tool_servers;
 
 #[path = "bot/counts.rs"]
 mod counts;
+
+#[path = "bot/hostile_tools.rs"]
+mod hostile_tools;
