@@ -30,7 +30,9 @@ use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::domain::turn::{
+    Answer, Effort, GatePolicy, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn,
+};
 use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
@@ -284,6 +286,7 @@ pub fn policy() -> Policy {
         lane: LaneRule::Queue,
         model: None,
         tools: true,
+        gates: GatePolicy::Ask,
     }
 }
 

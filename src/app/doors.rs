@@ -18,7 +18,7 @@ use crate::discord::{self, Access};
 use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::ports::{Clock, Dice, TurnEventLog};
 use crate::terminal::sessions::Sessions;
 use crate::terminal::{self, NoFiles};
@@ -33,7 +33,7 @@ pub(super) const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
 pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
-        (chat_service::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Base }),
+        (chat_service::DOOR, DoorRules { triage: unasked(without_roles(triage(settings))), limits: LimitScope::Base }),
         (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Base }),
     ])
 }
@@ -57,6 +57,7 @@ fn triage(settings: &Settings) -> Rules {
             lane: LaneRule::Queue,
             model: None,
             tools: true,
+            gates: GatePolicy::Ask,
         },
     }
 }
@@ -64,6 +65,12 @@ fn triage(settings: &Settings) -> Rules {
 /// The same at a door whose members have no roles and belong to no guild.
 fn without_roles(rules: Rules) -> Rules {
     Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
+}
+
+/// The same at a door where nobody can be asked for an approval.
+fn unasked(rules: Rules) -> Rules {
+    let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
+    Rules { policy, ..rules }
 }
 
 /// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.

@@ -1,26 +1,20 @@
 //! The configured tool servers, as commands of the program try them: side by side, each within its own bound.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use crate::actors::mcp::{self, Fresh};
 use crate::mcp::McpServers;
-use crate::ports::tools::{Listing, ServerEntry};
-use crate::ports::{ToolServer, ToolServers};
-
-/// How long a server may take to connect.
-pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long its list may take.
-const LIST_WITHIN: Duration = Duration::from_secs(11);
+use crate::ports::tools::ServerEntry;
 
 /// What came of trying one server.
 pub(super) struct Tried {
     /// Its entry.
     pub entry: ServerEntry,
     /// The server and its tools, or what is wrong and the fix.
-    pub outcome: Result<(Arc<dyn ToolServer>, Listing), String>,
+    pub outcome: Result<Fresh, String>,
     /// How long that took.
     pub took: Duration,
 }
@@ -33,13 +27,7 @@ pub(super) async fn try_all(entries: &[ServerEntry]) -> Vec<Tried> {
 /// The same for one server.
 pub(super) async fn try_one(entry: &ServerEntry) -> Tried {
     let begun = Instant::now();
-    let outcome = async {
-        let server = McpServers::guarded().connect(entry, CONNECT_WITHIN).await.map_err(|error| error.to_string())?;
-        let listed = timeout(LIST_WITHIN, server.list()).await;
-        let listing = listed.map_err(|_| "its list of tools did not come; see the server's own log".to_owned())?;
-        Ok((server, listing.map_err(|error| error.to_string())?))
-    };
-    let outcome = outcome.await;
+    let outcome = mcp::connect(&McpServers::guarded(), entry).await;
     Tried { entry: entry.clone(), outcome, took: begun.elapsed() }
 }
 

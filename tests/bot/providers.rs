@@ -135,7 +135,7 @@ fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
             let told = ask(&client, wrong).await;
             assert!(told["success"] == false && !told["error"].as_str().unwrap().is_empty(), "{told}");
         }
-        world.model.does(|_| Act::fails(500));
+        world.model.does(|_| Act::Status(400));
         let told = ask(&client, question("Dora", "hello")).await;
         assert!(told["success"] == false && told["content"] == "" && told["error"].is_string(), "{told}");
     });

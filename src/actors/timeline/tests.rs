@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
 
 const DOOR: Door = Door::new("discord");
 
@@ -28,6 +28,7 @@ fn turn(number: usize) -> Turn {
             lane: LaneRule::Queue,
             model: None,
             tools: true,
+            gates: GatePolicy::Deny,
         },
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::ids::{MessageId, Place, TurnId};
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
 
 const DISCORD: Door = Door::new("discord");
 
@@ -30,6 +30,7 @@ fn turn(guild: Option<&str>) -> Turn {
             lane: LaneRule::Queue,
             model: None,
             tools: true,
+            gates: GatePolicy::Deny,
         },
     }
 }

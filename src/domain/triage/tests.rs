@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::ids::{Door, MessageId, Place, Timestamp};
 use crate::domain::incoming::{Author, Quoted, Seen};
-use crate::domain::turn::{HistoryScope, LaneRule, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, ReplyContract};
 
 const DOOR: Door = Door::new("discord");
 
@@ -25,6 +25,7 @@ fn rules() -> Rules {
             lane: LaneRule::Queue,
             model: None,
             tools: true,
+            gates: GatePolicy::Ask,
         },
     }
 }
