@@ -18,7 +18,6 @@ use staffai::ports::{ToolProviders, ToolServer, ToolServers};
 use tokio::sync::watch;
 
 use crate::support::{call, names, request, text};
-use crate::tool_provider;
 
 /// A server that ends with the test.
 struct Nats {
@@ -138,16 +137,11 @@ impl Drop for Example {
 }
 
 fn example(url: &str) -> Example {
+    // Tests lie in target/*/deps, examples beside that.
     let this = std::env::current_exe().unwrap();
-    let mut program = Command::new(this);
-    program.args(["nats::the_program_of_the_example", "--exact", "--ignored", "--nocapture"]);
-    Example(program.env("NATS_URL", url).stdout(Stdio::piped()).spawn().unwrap())
-}
-
-#[test]
-#[ignore = "run as a process of its own by the next test"]
-fn the_program_of_the_example() {
-    tool_provider::main().unwrap();
+    let program = this.parent().unwrap().parent().unwrap().join("examples/tool_provider");
+    assert!(program.exists(), "build it first: cargo build --example tool_provider");
+    Example(Command::new(program).env("NATS_URL", url).stdout(Stdio::piped()).spawn().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
