@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use crate::mcp::McpServers;
+use crate::mcp::oauth::Logins;
 use crate::ports::tools::{Listing, ServerEntry};
 use crate::ports::{ToolServer, ToolServers};
 
@@ -25,16 +26,17 @@ pub(super) struct Tried {
     pub took: Duration,
 }
 
-/// Connects to each server and reads its tools.
-pub(super) async fn try_all(entries: &[ServerEntry]) -> Vec<Tried> {
-    join_all(entries.iter().map(try_one)).await
+/// Connects to each server, with these logins, and reads its tools.
+pub(super) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tried> {
+    join_all(entries.iter().map(|entry| try_one(entry, Some(logins)))).await
 }
 
 /// The same for one server.
-pub(super) async fn try_one(entry: &ServerEntry) -> Tried {
+pub(super) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tried {
     let begun = Instant::now();
     let outcome = async {
-        let server = McpServers::guarded().connect(entry, CONNECT_WITHIN).await.map_err(|error| error.to_string())?;
+        let servers = McpServers { logins: logins.cloned(), ..McpServers::guarded() };
+        let server = servers.connect(entry, CONNECT_WITHIN).await.map_err(|error| error.to_string())?;
         let listed = timeout(LIST_WITHIN, server.list()).await;
         let listing = listed.map_err(|_| "its list of tools did not come; see the server's own log".to_owned())?;
         Ok((server, listing.map_err(|error| error.to_string())?))

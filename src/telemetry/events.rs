@@ -61,6 +61,7 @@ pub const EVENTS: &[(&str, &str)] = &[
         "mcp.state",
         "a tool server is in another state: `from` and `to` are starting, ready, degraded, open or stopped, `reason` says why",
     ),
+    ("mcp.login", "a login at a tool server cannot be renewed or kept: `mistake` says why"),
     ("mcp.listed", "the list of tools of a server was read, is odd, or cannot be read"),
     ("tools.changed", "the tools that are offered changed: how many there are, how many are refused"),
     ("tool.refused", "a tool is not offered, because its name is ambiguous or there are too many"),

@@ -7,6 +7,7 @@ use crate::app::reload::{self, Lookup};
 use crate::app::servers::{self, Tried};
 use crate::config::Settings;
 use crate::mcp::config::Configured;
+use crate::mcp::oauth::Logins;
 use crate::ports::tools::{ServerEntry, ServerOff};
 
 /// The row of the file as a whole.
@@ -43,14 +44,14 @@ pub(super) fn read(
 }
 
 /// Connects to each server and reads its tools, side by side.
-pub(super) async fn check(entries: &[ServerEntry], offline: bool, report: &mut Report) {
+pub(super) async fn check(entries: &[ServerEntry], logins: &Logins, offline: bool, report: &mut Report) {
     if offline {
         for entry in entries {
             report.skipped(&part(entry), "not contacted: --offline");
         }
         return;
     }
-    let tried = servers::try_all(entries).await;
+    let tried = servers::try_all(entries, logins).await;
     for Tried { entry, outcome, took } in &tried {
         let part = part(entry);
         let (server, listing) = match outcome {
