@@ -67,6 +67,8 @@ pub(crate) mod ledger;
 
 pub mod breaker;
 
+pub mod near;
+
 pub(crate) mod refusals;
 
 pub(crate) mod budget;

@@ -153,6 +153,17 @@ pub trait ToolServers: Send + Sync {
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
 }
 
+/// Where other processes say that they provide tools.
+#[async_trait]
+pub trait ToolProviders: Send + Sync {
+    /// Listens until there is no connection, and says why there is none. `announced` is told of all that there are, as entries of
+    /// tool servers, once it listens and whenever there are others. Dropping the future ends the connection.
+    async fn listen(&self, announced: AnnouncedSink) -> String;
+}
+
+/// Told which processes provide tools. Called between two reads, so it must not take long.
+pub type AnnouncedSink = Arc<dyn Fn(Vec<ServerEntry>) + Send + Sync>;
+
 /// One connected tool server and its session. Dropping the last handle closes it in the background.
 #[async_trait]
 pub trait ToolServer: Send + Sync {

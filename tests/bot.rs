@@ -96,6 +96,9 @@ mod python_bot;
 #[path = "bot/traces.rs"]
 mod traces;
 
+#[path = "bot/providers.rs"]
+mod providers;
+
 #[path = "bot/tool_servers.rs"]
 mod tool_servers;
 

@@ -16,12 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::draft::Slot;
 use super::handle::Handle;
+use super::in_flight::Flight;
 use super::messages::conversation::ConversationMsg;
 use super::messages::conversations::{ConversationsMsg, Offered};
 use super::messages::journal::JournalMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
-use super::turn::{self, Flight, Started, Tally, TurnParts};
+use super::turn::{self, Started, Tally, TurnParts};
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice;
@@ -192,7 +193,7 @@ impl Conversation {
         self.parts.timeline.started(&turn.id);
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
-        let flight = self.parts.in_flight.enter();
+        let flight = self.parts.in_flight.enter(&turn.id);
         let parts = Arc::clone(&self.parts);
         let started =
             Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally: Tally::default() });

@@ -39,6 +39,7 @@ use self::entry::{Entry, HandOver, Stage, record};
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
+use super::in_flight::InFlight;
 use super::messages::journal::{Accepted, JournalMsg, Left, Recovered};
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::outbox::Outboxes;
@@ -87,6 +88,8 @@ pub struct Journal {
     pub timeline: Arc<Timeline>,
     /// Where those who read along learn of each step.
     pub events: TurnEvents,
+    /// The turns that somebody works on, also while the journal itself is started again.
+    pub in_flight: Arc<InFlight>,
 }
 
 /// What the journal holds.

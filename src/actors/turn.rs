@@ -15,7 +15,6 @@ mod tally;
 mod tools;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
@@ -29,6 +28,7 @@ use super::door::Doors;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
+use super::in_flight::InFlight;
 use super::interjections::Interjections;
 use super::messages::journal::JournalMsg;
 use super::messages::llm_dispatcher::LlmDispatcherMsg;
@@ -81,7 +81,7 @@ pub struct TurnParts {
     pub forgotten: Arc<Forgotten>,
     /// Who hears of turns that ended before they began.
     pub rate_limiter: Handle<RateLimiterMsg>,
-    /// How many turns are in flight.
+    /// The turns in flight.
     pub in_flight: Arc<InFlight>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
@@ -95,34 +95,6 @@ pub struct TurnParts {
     pub toolbox: Arc<Toolbox>,
     /// Who called which of them lately.
     pub tool_use: Arc<ToolUse>,
-}
-
-/// How many turns are in flight in this process.
-#[derive(Default)]
-pub struct InFlight(AtomicUsize);
-
-impl InFlight {
-    /// The number now.
-    #[must_use]
-    pub fn now(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// One more, for as long as the guard lives.
-    #[must_use]
-    pub fn enter(self: &Arc<Self>) -> Flight {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Flight(Arc::clone(self))
-    }
-}
-
-/// One turn in flight.
-pub struct Flight(Arc<InFlight>);
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// A turn on its way to its answer.

@@ -21,6 +21,7 @@ use super::conversations::Conversations;
 use super::door::{DoorRecord, Doors};
 use super::facts::FactKeeper;
 use super::gateway::Gateway;
+use super::in_flight::InFlight;
 use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
 use super::mcp::Published;
@@ -29,6 +30,7 @@ use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{JournalMsg, Recovered};
 use super::ops::Ops;
 use super::presence_scheduler::{self, PresenceScheduler};
+use super::providers::Providers;
 use super::rate_limiter::RateLimiter;
 use super::reporter::Reporter;
 use super::restricted::Restricted;
@@ -41,11 +43,11 @@ use super::tool_cache::{BuiltIn, ToolCache};
 use super::toolbox::Toolbox;
 use super::tools::Tools;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
-use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolServers, Vitals};
+use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -89,6 +91,8 @@ pub struct Parts {
     pub facts: Arc<FactKeeper>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
+    /// Where processes that provide tools are heard; none where no such place is configured.
+    pub providers: Option<Arc<dyn ToolProviders>>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -282,6 +286,7 @@ impl Wiring {
             restriction_sweeper,
             tools,
             tool_cache,
+            providers: listener,
             llm_dispatcher,
             conversations,
             presence_scheduler,
@@ -312,6 +317,10 @@ impl Wiring {
             }
             ActorKind::Tools => ChildSpec::new(row, tools, self.tools(row), below),
             ActorKind::ToolCache => ChildSpec::new(row, tool_cache, self.tool_cache(), below),
+            ActorKind::Providers => match &self.parts.providers {
+                Some(providers) => ChildSpec::new(row, listener, self.providers(providers), below),
+                None => return Vec::new(),
+            },
             ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
@@ -352,6 +361,7 @@ impl Wiring {
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
             events: self.parts.events.clone(),
+            in_flight: Arc::clone(&self.turn_parts.in_flight),
         }
     }
 
@@ -395,6 +405,11 @@ impl Wiring {
             tools: self.handles.tools.clone(),
             tooling: Arc::clone(&self.tooling),
         }
+    }
+
+    fn providers(&self, providers: &Arc<dyn ToolProviders>) -> Providers {
+        let tools = self.handles.tools.clone();
+        Providers { providers: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.dice) }
     }
 
     fn llm_dispatcher(&self) -> LlmDispatcher {

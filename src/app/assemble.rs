@@ -24,8 +24,9 @@ use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
+use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -129,6 +130,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
+    let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let facts = facts(&store, &clock, &live);
     let built_in = built_in(own, &settings, &facts);
     let parts = Parts {
@@ -136,8 +138,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         files: Arc::new(reread),
         toolbox: toolbox(&built_in),
         built_in,
+        servers: servers(&settings, &clock, nats.clone()),
+        providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
         facts,
-        servers: servers(&settings, &clock),
         clock,
         dice,
         faults,
@@ -172,9 +175,10 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
     Ok(Arc::new(store.map_err(in_use)?))
 }
 
-/// The way to tool servers, with the logins that are kept in the data directory.
-fn servers(settings: &Settings, clock: &Arc<dyn Clock>) -> Arc<McpServers> {
-    Arc::new(McpServers::guarded().with_logins(Logins::below(&settings.store.dir, Arc::clone(clock))))
+/// The way to tool servers: processes that announce themselves, and others with the logins that are kept in the data directory.
+fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<NatsProviders>>) -> Arc<McpServers> {
+    let logins = Some(Logins::below(&settings.store.dir, Arc::clone(clock)));
+    Arc::new(McpServers { providers, logins, ..McpServers::guarded() })
 }
 
 /// What members told, within the bounds of the settings in force.

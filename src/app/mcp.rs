@@ -108,13 +108,17 @@ impl Action {
 
 /// Does it.
 pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
-    let (name, replace) = match action {
+    let (written, replace) = match action {
         Action::Add { name, replace, .. } => (name, replace),
         Action::Login { name, client_id, port, .. } => {
             let known = client_id.clone().zip(*port).map(|(id, port)| Client { id, port });
             return login::run(cli, name, known).await;
         }
     };
+    let name = &config::legal(written);
+    if name != written {
+        eprintln!("it is called {name} here, as only letters, digits, - _ . may stand in a name");
+    }
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let path = loaded.settings.tools.mcp_config.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let entry = match action.entry() {

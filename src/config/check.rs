@@ -89,6 +89,20 @@ impl Checks<'_> {
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {
             self.problem("llm.url", "holds a login, which would be shown; put the key into LITELLM_API_KEY");
         }
+        if let Some(url) = &settings.tools.nats_url {
+            let url = url.expose_secret().parse::<http::Uri>().unwrap_or_default();
+            if !matches!(url.scheme_str(), Some("nats" | "tls")) || url.host().is_none() {
+                self.problem(
+                    "tools.nats_url",
+                    "must be an address such as nats://user:password@host:4222 or tls://host",
+                );
+            } else if url.scheme_str() == Some("nats") && url.host().is_some_and(is_remote) {
+                self.warn(format!(
+                    "tools.nats_url ({}) is without encryption to another network: calls of tools can be read on the way; use tls://",
+                    env::name_of("tools.nats_url")
+                ));
+            }
+        }
         if let Some(url) = &settings.redis.url {
             let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
             if !REDIS_SCHEMES.contains(&scheme) {

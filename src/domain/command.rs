@@ -392,6 +392,9 @@ pub struct ToolServer {
     pub tools: Vec<String>,
     /// Names of tools that are not what they were, and are held back until an operator accepts them.
     pub changed: Vec<String>,
+    /// What the operator says it is for.
+    #[serde(default)]
+    pub about: Option<String>,
 }
 
 impl Tooling {
@@ -404,6 +407,7 @@ impl Tooling {
                 state: ServerStatus::Starting,
                 tools: Vec::new(),
                 changed: Vec::new(),
+                about: None,
             };
             self.servers.insert(at, begins);
             at

@@ -79,6 +79,7 @@ impl Maker {
                     outcome => outcome,
                 }
             }
+            Transport::Provider => Err(Failure::Unreachable("STAFFAI_NATS_URL is not set".to_owned())),
             Transport::Http(endpoint) => {
                 let way = Way { endpoint, login: self.login(endpoint)? };
                 match endpoint.protocol {

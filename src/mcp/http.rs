@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 pub(super) use self::events::Events;
 use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable};
-use super::failure::{Failure, one_line, root_cause};
+use super::failure::{Failure, one_line, place_of, root_cause};
 use super::frame::{Frame, Framer};
 use super::oauth::Login;
 use super::stdio::decoded;
@@ -241,8 +241,8 @@ impl HttpClient {
         if status.is_redirection() {
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let target = location.and_then(|location| response.url().join(location).ok());
-            let origin = target.map(|url| one_line(&url.origin().ascii_serialization(), 200));
-            return Failure::Redirected(origin.unwrap_or_else(|| "an address that is none".to_owned()));
+            let target = target.as_ref().map(place_of);
+            return Failure::Redirected(target.unwrap_or_else(|| "an address that is none".to_owned()));
         }
         let retry_after =
             response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

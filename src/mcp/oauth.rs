@@ -61,7 +61,7 @@ impl Logins {
     /// The file of a server.
     fn file(&self, server: &ServerName) -> PathBuf {
         // A name may hold what a path must not.
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name: String = server.as_str().chars().map(|c| if plain(c) { c } else { '_' }).collect();
         self.dir.join(format!("{name}.json"))
     }

@@ -63,6 +63,9 @@ pub const EVENTS: &[(&str, &str)] = &[
     ),
     ("mcp.login", "a login at a tool server cannot be renewed or kept: `mistake` says why"),
     ("mcp.listed", "the list of tools of a server was read, is odd, or cannot be read"),
+    ("providers.listening", "processes that provide tools over NATS are listened for"),
+    ("providers.lost", "the connection over which processes announce their tools ended, and it is tried again"),
+    ("providers.odd", "what a process announced cannot be used, for the reason given"),
     ("tools.changed", "the tools that are offered changed: how many there are, how many are refused"),
     ("tool.refused", "a tool is not offered, because its name is ambiguous or there are too many"),
     (

@@ -201,7 +201,8 @@ fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let Command { caller, place, parent, .. } = command;
     let known = running.knows_ids(&place.door);
     let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref(), known };
-    let sees = |tool: &str| rights::is_visible(&running.tool_rules, asks, tool);
+    let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
+    let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
     let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
     let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
     let mut tooling = parts.tooling.read().clone();

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::actors::board::Board;
 use crate::actors::door::Doors;
+use crate::actors::in_flight::InFlight;
 use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::OutboxMsg;
@@ -20,7 +21,6 @@ use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, Sc
 use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::toolbox::Toolbox;
 use crate::actors::tree::ActorKind;
-use crate::actors::turn::InFlight;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::ending::Ending;
 use crate::domain::incoming::Attachment;

@@ -50,6 +50,12 @@ impl Journal {
                 Ok(Custody::Open { turn, answer, acted }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
+                    if acted && answer.is_none() && self.in_flight.has(&id) {
+                        // Only this actor was started again: whoever works on it still does, and will tell the answer.
+                        self.taken(&turn, None);
+                        state.open.insert(id, Entry::of_earlier_life(turn, None, acted));
+                        continue;
+                    }
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
                         None if acted => Some(may_have_acted(&turn)),

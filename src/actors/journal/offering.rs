@@ -84,6 +84,7 @@ impl Journal {
             | ActorKind::RestrictionSweeper
             | ActorKind::Tools
             | ActorKind::ToolCache
+            | ActorKind::Providers
             | ActorKind::Mcp
             | ActorKind::LlmDispatcher
             | ActorKind::PresenceScheduler

@@ -48,6 +48,7 @@ struct World {
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
+    in_flight: Arc<InFlight>,
     _tree: Tree,
 }
 
@@ -56,6 +57,7 @@ async fn world(store: MemoryStore) -> World {
     let events = TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _);
     let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let mut stage = Stage::new();
+    let in_flight = Arc::<InFlight>::default();
     let actor = Journal {
         forgotten: Arc::default(),
         timeline: Arc::default(),
@@ -65,6 +67,7 @@ async fn world(store: MemoryStore) -> World {
         live: usual(),
         rate_limiter: rate_limiter.clone(),
         outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+        in_flight: Arc::clone(&in_flight),
     };
     let faults = Arc::clone(&stage.faults);
     let (rate_limiter, outbox) = (stage.probe(&rate_limiter), stage.probe(&outbox));
@@ -72,7 +75,20 @@ async fn world(store: MemoryStore) -> World {
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
     let permits = Arc::new(Semaphore::new(100));
-    World { store, clock, permits, rate_limiter, outbox, journal, events, faults, told, receipts, _tree: tree }
+    World {
+        store,
+        clock,
+        permits,
+        rate_limiter,
+        outbox,
+        journal,
+        events,
+        faults,
+        told,
+        receipts,
+        in_flight,
+        _tree: tree,
+    }
 }
 
 impl World {

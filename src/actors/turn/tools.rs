@@ -129,6 +129,7 @@ impl Thinking<'_> {
             catalogue: Arc::clone(&tools.set.catalogue),
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
+            view: tools.set.view(&tools.access),
             used: parts.tool_use.used(),
             built_in_always: settings.built_in_always,
         };
@@ -314,7 +315,8 @@ impl Thinking<'_> {
             effect = entry.effect.as_str(),
             role = self.role(),
             args_sha256 = ready.hash.0,
-            rule,
+            // As `staffai tools` counts them.
+            rule = rule.map(|index| index + 1),
             outcome,
             // The words of a server may hold what a member wrote.
             text = reason,

@@ -74,3 +74,16 @@ pub(super) async fn check(entries: &[ServerEntry], logins: &Logins, offline: boo
 fn part(entry: &ServerEntry) -> String {
     format!("mcp {}", entry.name)
 }
+
+/// Connects to NATS, over which other processes provide tools, where an address of it is configured.
+pub(super) async fn nats(settings: &Settings, offline: bool, report: &mut Report) {
+    const PART: &str = "nats";
+    let Some(url) = &settings.tools.nats_url else { return };
+    if offline {
+        return report.skipped(PART, "not contacted: --offline");
+    }
+    match crate::mcp::nats::check(url).await {
+        Ok(()) => report.ok(PART, "connected; processes that announce tools are heard while the bot runs"),
+        Err(why) => report.wrong_with(PART, format!("{why}; check STAFFAI_NATS_URL, and whether the server runs")),
+    }
+}

@@ -148,9 +148,9 @@ fn role_limits_and_tool_rules_are_rows() {
 
 #[test]
 fn what_has_no_effect_is_accepted_and_warned_of() {
-    let loaded = good(&[("STAFFAI_NATS_URL", "nats://10.0.0.1"), ("STAFFAI_GATES__EXPIRY", "5m")], &[]);
+    let loaded = good(&[("STAFFAI_GATES__EXPIRY", "5m")], &[]);
     let told = |key: &str| format!("{key} is set and has no effect in this version; leave it out");
-    assert_eq!(loaded.warnings, [told("tools.nats_url"), told("gates.expiry")]);
+    assert_eq!(loaded.warnings, [told("gates.expiry")]);
     assert_eq!(good(&[], &[]).warnings, [] as [&str; 0]);
 }
 

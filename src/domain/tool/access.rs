@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::catalogue::Entry;
-use super::rights::{Call, Caller, Decided, Operation, Rule, decide, is_visible};
+use super::rights::{Call, Caller, Decided, Operation, Rule, decide, hides, matches};
 use crate::domain::ids::{Person, Place};
 use crate::domain::turn::Turn;
 
@@ -21,6 +21,8 @@ pub struct Access {
     place: Place,
     parent: Option<Place>,
     known: bool,
+    /// Patterns of names of tools that each call of the caller is denied of.
+    hides: Arc<[String]>,
 }
 
 impl Access {
@@ -33,7 +35,9 @@ impl Access {
         (place, parent): (Place, Option<Place>),
         known: bool,
     ) -> Self {
-        Self { rules, person, roles, place, parent, known }
+        let mut access = Self { rules, person, roles, place, parent, known, hides: Arc::from([]) };
+        access.hides = hides(&access.rules, access.caller()).map(str::to_owned).collect();
+        access
     }
 
     /// The rights of whoever asked this turn.
@@ -54,7 +58,13 @@ impl Access {
     /// Whether the caller's model is told of this tool.
     #[must_use]
     pub fn sees(&self, entry: &Entry) -> bool {
-        is_visible(&self.rules, self.caller(), &entry.name)
+        !self.hides.iter().any(|pattern| matches(pattern, &entry.name))
+    }
+
+    /// Patterns of the names of tools that the caller's model is not told of.
+    #[must_use]
+    pub const fn hides(&self) -> &Arc<[String]> {
+        &self.hides
     }
 
     /// Decides about one call. What it is about are the texts in its arguments; what it mentions besides are numbers, and the names of
@@ -110,21 +120,13 @@ mod tests {
 
     use super::super::catalogue::{Catalogue, Offer};
     use super::super::rights::Verdict;
-    use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+    use super::super::testing::tool;
+    use super::super::{Tool, ToolKind};
     use super::*;
 
     fn entry() -> Arc<Entry> {
-        let tool = Tool {
-            source: Source::Server(ServerName::new("db")),
-            name: "query".into(),
-            title: None,
-            description: String::new(),
-            input_schema: Arc::new(json!({"type": "object"})),
-            annotations: Annotations::default(),
-            kind: ToolKind::Db,
-        };
-        let tools = vec![Arc::new(tool)];
-        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+        let tool = Tool { kind: ToolKind::Db, ..tool("db", "query", "") };
+        let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         Arc::clone(all.get("db__query").unwrap())
     }

@@ -190,22 +190,15 @@ pub fn groups(effects: &[Effect]) -> Vec<usize> {
 mod tests {
     use serde_json::json;
 
+    use super::super::Tool;
     use super::super::catalogue::Offer;
-    use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+    use super::super::testing::tool;
     use super::*;
 
     fn catalogue() -> Catalogue {
-        let tool = Tool {
-            source: Source::Server(ServerName::new("a")),
-            name: "x".into(),
-            title: None,
-            description: String::new(),
-            input_schema: Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
-            annotations: Annotations::default(),
-            kind: ToolKind::Other,
-        };
-        let tools = vec![Arc::new(tool)];
-        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+        let input_schema = Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+        let tool = Tool { input_schema, ..tool("a", "x", "") };
+        let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
         Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone())
     }
 

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use super::access::Access;
 use super::catalogue::{Catalogue, Entry};
 use super::round::{self, Allowance, Planned, Problem};
-use super::selection::{self, FIND_TOOLS, Index};
-use super::{Source, ToolKind};
+use super::selection::{FIND_TOOLS, Index};
+use super::view::View;
 use crate::domain::completion::{ToolCall, ToolSpec, WrittenJson};
 
 /// The name of the tool that pages through a long result.
@@ -33,6 +33,8 @@ pub struct Available {
     pub index: Arc<Index>,
     /// What the caller may do.
     pub access: Arc<Access>,
+    /// What the caller may see of them.
+    pub view: Arc<View>,
     /// How often tools were called lately, by their names.
     pub used: Arc<[(Arc<str>, u32)]>,
     /// The built-in tools alone are worth a call of the model that only offers tools.
@@ -76,11 +78,8 @@ impl TurnTools {
     /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
     #[must_use]
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
-        let mut seen = available.catalogue.entries().iter().filter(|entry| available.access.sees(entry)).peekable();
-        let any = seen.peek().is_some();
-        // What reaches data was configured to be used; the others are there in any case.
-        let configured = |entry: &Entry| entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
-        let worth_a_call = seen.any(|entry| available.built_in_always || configured(entry));
+        let any = !available.view.is_empty();
+        let worth_a_call = any && (available.built_in_always || available.view.has_configured());
         let question = question.to_owned();
         (any && allowance.is_open()).then_some(Self {
             available,
@@ -110,8 +109,8 @@ impl TurnTools {
     pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
         let Available { catalogue, .. } = &self.available;
         let spec = |place: usize| Arc::clone(&catalogue.entries()[place].spec);
-        let mut specs: Vec<Arc<ToolSpec>> = match selection::all(catalogue, most, |place| self.sees(place)) {
-            Some(places) => places.into_iter().map(spec).collect(),
+        let mut specs: Vec<Arc<ToolSpec>> = match self.available.view.all(most) {
+            Some(places) => places.iter().map(|place| spec(*place as usize)).collect(),
             None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
         };
         if !self.kept.is_empty() {
@@ -136,8 +135,7 @@ impl TurnTools {
     }
 
     fn sees(&self, place: u32) -> bool {
-        let Available { catalogue, access, .. } = &self.available;
-        catalogue.entries().get(place as usize).is_some_and(|entry| access.sees(entry))
+        self.available.view.shows(place)
     }
 
     /// Whether a name is that of a tool which the caller may see.
@@ -193,9 +191,11 @@ impl TurnTools {
         if places.is_empty() {
             return "No tool fits. Try other words, or answer without one.".to_owned();
         }
+        let short = |text: &str| text.chars().take(FOUND_CHARS).collect::<String>();
         let line = |place: &usize| {
-            let spec = &self.available.catalogue.entries()[*place].spec;
-            format!("- {}: {}", spec.name, spec.description.chars().take(FOUND_CHARS).collect::<String>())
+            let entry = &self.available.catalogue.entries()[*place];
+            let about = entry.about.as_deref().map(|about| format!(" (of a server for: {})", short(about)));
+            format!("- {}: {}{}", entry.name, short(&entry.spec.description), about.unwrap_or_default())
         };
         let lines: Vec<String> = places.iter().map(line).collect();
         self.found.retain(|place| !places.contains(place));

@@ -11,9 +11,8 @@ use super::*;
 use crate::actors::handle::Reply;
 use crate::actors::toolbox::{Caller, Toolset};
 use crate::domain::tool::catalogue::{Catalogue, Offer};
-use crate::domain::tool::{
-    Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolKind, ToolRequest, ToolResult,
-};
+use crate::domain::tool::testing::tool;
+use crate::domain::tool::{Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{ProgressSink, ToolServer};
 
@@ -71,22 +70,12 @@ impl ToolServer for Bench {
 
 fn bench(world: &World) -> Arc<Bench> {
     let (bench, source) = (Arc::new(Bench::default()), Source::Server(ServerName::new("s")));
-    let tool = |name: &&str| {
-        Arc::new(Tool {
-            source: source.clone(),
-            name: (**name).into(),
-            title: None,
-            description: String::new(),
-            input_schema: Arc::new(json!({"type": "object"})),
-            annotations: Annotations {
-                read_only: Some(!matches!(*name, "changes" | "fails")),
-                ..Annotations::default()
-            },
-            kind: ToolKind::Other,
-        })
+    let made = |name: &&str| {
+        let read_only = Some(!matches!(*name, "changes" | "fails"));
+        Arc::new(Tool { annotations: Annotations { read_only, ..Annotations::default() }, ..tool("s", name, "") })
     };
-    let tools = NAMES.iter().map(tool).collect();
-    let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: true, asks: false };
+    let tools = NAMES.iter().map(made).collect();
+    let offer = Offer { tools, trusted: true, ..Offer::default() };
     let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
     let callers = [(source, Caller::Direct(Arc::clone(&bench) as _))].into();
     world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
@@ -225,4 +214,17 @@ async fn whatever_ends_a_turn_that_acted_its_member_learns_that_it_may_have_happ
         assert_eq!(text, notice::apology(Apology::MayHaveActed, Locale::English));
         assert_eq!(bench.called.lock().len(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cut_off_is_told_of_all_the_same() {
+    let log = Log::capture();
+    let world = world(&[]).await;
+    let _bench = bench(&world);
+    calls(&world, &[("hangs", 1)]);
+    world.offer(turn("10", "7", "42"));
+    settle().await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
+    settle().await;
+    assert_eq!(log.column("tool.called", "outcome"), ["cancelled"]);
 }

@@ -125,9 +125,13 @@ fn tools_and_approvals_are_told_as_they_are() {
         state: ServerStatus::Ready,
         tools: vec!["now".to_owned()],
         changed: Vec::new(),
+        about: Some("the tides".to_owned()),
     };
     let some = Tooling { servers: vec![server.clone()], waiting: vec!["one".to_owned()] };
-    assert_eq!(tools(&some, &["dice".to_owned()], EN), "**Tools**\n- **my own**: `dice`\n- **time** (ready): `now`");
+    assert_eq!(
+        tools(&some, &["dice".to_owned()], EN),
+        "**Tools**\n- **my own**: `dice`\n- **time** (ready, the tides): `now`"
+    );
     let held =
         ToolServer { tools: (0..40).map(|n| n.to_string()).collect(), changed: vec!["add".to_owned()], ..server };
     let told = tools(&Tooling { servers: vec![held], ..Tooling::default() }, &[], EN);
@@ -214,8 +218,13 @@ fn everything(locale: Locale) -> Vec<String> {
         in_flight: 1,
         messages: 1,
     };
-    let server =
-        ToolServer { name: "time".to_owned(), state: ServerStatus::Ready, tools: Vec::new(), changed: Vec::new() };
+    let server = ToolServer {
+        name: "time".to_owned(),
+        state: ServerStatus::Ready,
+        tools: Vec::new(),
+        changed: Vec::new(),
+        about: None,
+    };
     let names: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
     let many = ToolServer { tools: names, changed: vec!["new".to_owned()], ..server.clone() };
     let many = Tooling { servers: vec![many], ..Tooling::default() };
