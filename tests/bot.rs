@@ -48,6 +48,9 @@ mod posting;
 #[path = "bot/typed.rs"]
 mod typed;
 
+#[path = "bot/approvals.rs"]
+mod approvals;
+
 #[path = "bot/tools.rs"]
 mod tools;
 
@@ -104,3 +107,6 @@ mod tool_servers;
 
 #[path = "bot/counts.rs"]
 mod counts;
+
+#[path = "bot/hostile_tools.rs"]
+mod hostile_tools;

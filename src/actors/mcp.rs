@@ -54,7 +54,15 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// A connection that was just made, and the first list of its tools.
-type Fresh = (Arc<dyn ToolServer>, Listing);
+pub type Fresh = (Arc<dyn ToolServer>, Listing);
+
+/// Connects to a server and reads the first list of its tools, each within its own bound.
+///
+/// # Errors
+/// What is wrong, and the fix.
+pub async fn connect(servers: &dyn ToolServers, entry: &ServerEntry) -> Result<Fresh, String> {
+    link::connect(servers, entry, CONNECT_WITHIN, LIST_WITHIN).await
+}
 
 /// What its timers and its tasks tell it. Each names the attempt that it belongs to: what an earlier one tells is ignored.
 pub enum McpEvent {
@@ -219,7 +227,7 @@ impl McpActor {
         let (servers, entry, attempt) = (Arc::clone(&self.servers), Arc::clone(&self.entry), state.attempt);
         ctx.task(
             async move {
-                let connected = link::connect(&*servers, &entry, CONNECT_WITHIN, LIST_WITHIN).await;
+                let connected = connect(&*servers, &entry).await;
                 McpEvent::Connected(attempt, connected.map(Box::new))
             },
             move |panic| McpEvent::Connected(attempt, Err(format!("connecting panicked: {panic}"))),

@@ -372,6 +372,7 @@ impl Stream {
                         Incoming::Command(command)
                     }
                     Interaction::Typing(typing) => Incoming::Typing(typing),
+                    Interaction::Decision(click) => Incoming::Decision(click),
                 });
                 self.tell_now(StreamEvent::Incoming { sequence, incoming });
             }
