@@ -47,6 +47,9 @@ pub(crate) mod conversations;
 
 pub(crate) mod conversation;
 
+mod allowances;
+pub(crate) mod approvals;
+mod desk;
 pub(crate) mod mcp;
 pub(crate) mod providers;
 pub(crate) mod tool_cache;

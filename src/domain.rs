@@ -29,6 +29,8 @@ pub(crate) mod completion;
 
 pub mod tool;
 
+pub(crate) mod gate;
+
 pub(crate) mod prompt;
 
 pub(crate) mod dialogue;

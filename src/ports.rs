@@ -30,6 +30,7 @@ use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
+use crate::domain::gate::{Click, Decision, Refusal};
 use crate::domain::ids::{Person, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
@@ -292,6 +293,12 @@ pub trait Intake: Send + Sync {
     /// # Errors
     /// It was not taken, and nothing of it was kept.
     async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted>;
+
+    /// Decides about a call that waits. Resolves when the decision is on record.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    async fn decide(&self, click: Click) -> Result<Decision, Refusal>;
 }
 
 /// An event was not taken, and nothing of it was kept.

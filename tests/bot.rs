@@ -48,6 +48,9 @@ mod posting;
 #[path = "bot/typed.rs"]
 mod typed;
 
+#[path = "bot/approvals.rs"]
+mod approvals;
+
 #[path = "bot/tools.rs"]
 mod tools;
 

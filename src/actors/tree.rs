@@ -133,6 +133,7 @@ pub enum ActorKind {
     RestrictionSweeper,
     Tools,
     ToolCache,
+    Approvals,
     Providers,
     Mcp,
     LlmDispatcher,
@@ -224,6 +225,11 @@ pub static TREE: Row = Row {
             stop_within: BRANCH_STOPS,
             children: &[
                 leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),
+                leaf(
+                    ActorKind::Approvals,
+                    "approvals",
+                    "asks people about calls that wait for a yes, and keeps what they allow",
+                ),
                 leaf(ActorKind::Providers, "providers", "listens for processes that provide tools over NATS"),
                 template(
                     ActorKind::Mcp,

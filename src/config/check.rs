@@ -10,11 +10,10 @@ use secrecy::ExposeSecret;
 
 use super::Settings;
 use super::address::{is_loopback, is_remote};
-use super::defaults::WITHOUT_EFFECT;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
-use crate::domain::keys;
+use crate::domain::{gate, keys};
 use crate::telemetry;
 
 /// Container runtimes kill a program this long after asking it to stop.
@@ -42,7 +41,6 @@ pub fn check(
     checks.times(settings);
     checks.paths(settings, files);
     checks.redis(settings);
-    checks.without_effect();
     checks.notices(settings);
     checks.log_level(settings);
     checks.found
@@ -135,6 +133,10 @@ impl Checks<'_> {
                 "catch_up.age is above the {most}m for which answers are surely remembered; {most}m are used"
             ));
         }
+        if settings.gates.expiry > gate::EXPIRY_MAX {
+            let most = gate::EXPIRY_MAX.as_secs() / 3_600;
+            self.warn(format!("gates.expiry is above the {most}h for which a waiting turn is kept; {most}h are used"));
+        }
         if settings.turn.deadline < settings.llm.timeout {
             self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");
         }
@@ -169,13 +171,6 @@ impl Checks<'_> {
             && files.probe(path).is_err()
         {
             self.warn(format!("tools.mcp_config: {} cannot be read; no MCP server comes from it", path.display()));
-        }
-    }
-
-    /// What is set and does nothing is named.
-    fn without_effect(&mut self) {
-        for key in WITHOUT_EFFECT.into_iter().filter(|key| self.is_set(key)).collect::<Vec<_>>() {
-            self.warn(format!("{key} is set and has no effect in this version; leave it out"));
         }
     }
 

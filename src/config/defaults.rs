@@ -31,12 +31,9 @@ impl Entry {
     }
 }
 
-/// Keys that are accepted, since files and environments may have them, and that nothing acts on yet. They are offered nowhere.
-pub const WITHOUT_EFFECT: [&str; 1] = ["gates.expiry"];
-
 /// The keys that are offered to operators, in the order of the file.
 pub fn offered() -> impl Iterator<Item = Entry> {
-    entries().into_iter().filter(|entry| !WITHOUT_EFFECT.contains(&entry.key.as_str()))
+    entries().into_iter()
 }
 
 /// All keys in the order of the file.

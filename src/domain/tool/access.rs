@@ -79,6 +79,18 @@ impl Access {
         decide(&self.rules, self.caller(), call, entry.usual)
     }
 
+    /// Ids of the roles that the deciding rule names as approvers; none leaves it to the caller.
+    #[must_use]
+    pub fn approvers(&self, decided: Decided) -> &[String] {
+        decided.rule.and_then(|rule| self.rules.get(rule)).map_or(&[], |rule| &rule.approvers)
+    }
+
+    /// Whether ids in rules are those of this door.
+    #[must_use]
+    pub const fn knows_ids(&self) -> bool {
+        self.known
+    }
+
     fn caller(&self) -> Caller<'_> {
         let Self { person, roles, place, parent, known, .. } = self;
         Caller { person, roles, place, parent: parent.as_ref(), known: *known }

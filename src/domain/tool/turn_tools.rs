@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::access::Access;
 use super::catalogue::{Catalogue, Entry};
-use super::round::{self, Allowance, Planned, Problem};
+use super::round::{self, Allowance, Planned, Problem, Ready};
 use super::selection::{FIND_TOOLS, Index};
 use super::view::View;
 use crate::domain::completion::{ToolCall, ToolSpec, WrittenJson};
@@ -74,7 +75,50 @@ impl Told {
     }
 }
 
+/// What is written down of the tools of a turn that waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedTools {
+    allowance: Allowance,
+    question: String,
+    /// Names of tools that a search brought up.
+    found: Vec<String>,
+    kept: Vec<String>,
+}
+
 impl TurnTools {
+    /// What there is to be written down while the turn waits.
+    #[must_use]
+    pub fn save(&self) -> SavedTools {
+        let entries = self.available.catalogue.entries();
+        SavedTools {
+            allowance: self.allowance.clone(),
+            question: self.question.clone(),
+            found: self.found.iter().map(|place| entries[*place].name.to_string()).collect(),
+            kept: self.kept.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The tools of a turn that goes on, with those that there are now.
+    #[must_use]
+    pub fn resume(available: Available, saved: SavedTools) -> Self {
+        let any = !available.view.is_empty();
+        let worth_a_call = any && (available.built_in_always || available.view.has_configured());
+        let SavedTools { allowance, question, found, kept } = saved;
+        let found = found.iter().filter_map(|name| available.catalogue.position(name)).collect();
+        let kept = kept.into_iter().map(Arc::from).collect();
+        Self { available, worth_a_call, allowance, question, found, kept }
+    }
+
+    /// A call that was planned before the turn waited, bound to its tool as it is now.
+    #[must_use]
+    pub fn plan_again(&self, call: ToolCall) -> Planned {
+        let Available { catalogue, access, .. } = &self.available;
+        match Ready::bind(&call, catalogue, |entry| access.sees(entry)) {
+            Ok(ready) => Planned::Run(Box::new(ready)),
+            Err(problem) => Planned::Answer(call, problem),
+        }
+    }
+
     /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
     #[must_use]
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {

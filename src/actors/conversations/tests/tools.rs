@@ -18,9 +18,9 @@ use crate::ports::{ProgressSink, ToolServer};
 
 /// A source with a tool for each way to behave; each takes a number.
 #[derive(Default)]
-struct Bench {
+pub(super) struct Bench {
     info: ServerInfo,
-    called: Mutex<Vec<String>>,
+    pub called: Mutex<Vec<String>>,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
 }
@@ -68,29 +68,47 @@ impl ToolServer for Bench {
     async fn close(&self) {}
 }
 
-fn bench(world: &World) -> Arc<Bench> {
-    let (bench, source) = (Arc::new(Bench::default()), Source::Server(ServerName::new("s")));
-    let made = |name: &&str| {
-        let read_only = Some(!matches!(*name, "changes" | "fails"));
-        Arc::new(Tool { annotations: Annotations { read_only, ..Annotations::default() }, ..tool("s", name, "") })
-    };
-    let tools = NAMES.iter().map(made).collect();
-    let offer = Offer { tools, trusted: true, ..Offer::default() };
-    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
-    let callers = [(source, Caller::Direct(Arc::clone(&bench) as _))].into();
-    world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
+pub(super) fn bench(world: &World) -> Arc<Bench> {
+    let bench = Arc::new(Bench::default());
+    let tools = described("");
+    publish(world, &bench, tools);
     bench
 }
 
+/// Each tool says something else of itself than before.
+pub(super) fn changed(world: &World, bench: &Arc<Bench>) {
+    publish(world, bench, described("now safer than ever"));
+}
+
+fn described(description: &str) -> Vec<Arc<Tool>> {
+    let made = |name: &&str| {
+        let read_only = Some(!matches!(*name, "changes" | "fails"));
+        Arc::new(Tool {
+            annotations: Annotations { read_only, ..Annotations::default() },
+            description: description.to_owned(),
+            ..tool("s", name, "")
+        })
+    };
+    NAMES.iter().map(made).collect()
+}
+
+fn publish(world: &World, bench: &Arc<Bench>, tools: Vec<Arc<Tool>>) {
+    let source = Source::Server(ServerName::new("s"));
+    let offer = Offer { tools, trusted: true, ..Offer::default() };
+    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+    let callers = [(source, Caller::Direct(Arc::clone(bench) as _))].into();
+    world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
+}
+
 /// The model calls these at once, and answers afterwards.
-fn calls(world: &World, calls: &[(&str, u32)]) {
+pub(super) fn calls(world: &World, calls: &[(&str, u32)]) {
     let call = |(name, n): &(&str, u32)| json!({"tool": format!("s__{name}"), "arguments": {"n": n}}).to_string();
     let text = calls.iter().map(call).collect::<Vec<_>>().join("\n");
     world.models.say(Say::Plain(Box::leak(text.into_boxed_str())));
 }
 
 /// What the model was told of its calls.
-fn told(world: &World) -> Vec<String> {
+pub(super) fn told(world: &World) -> Vec<String> {
     let asked = world.asked();
     let text = asked.iter().find(|text| text.contains("</tool_result>")).cloned().unwrap_or_default();
     let inside = |part: &str| part.split_once(">\n").map(|(_, inside)| inside.trim().to_owned());
@@ -98,7 +116,7 @@ fn told(world: &World) -> Vec<String> {
 }
 
 /// The next wish to act that the journal hears.
-async fn wish(world: &mut World) -> (String, Reply<bool>) {
+pub(super) async fn wish(world: &mut World) -> (String, Reply<bool>) {
     loop {
         if let JournalMsg::Acts(id, reply) = world.journal.next().await {
             return (id.id, reply);
