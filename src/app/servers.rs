@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::actors::mcp::{self, Fresh};
 use crate::mcp::McpServers;
+use crate::mcp::oauth::Logins;
 use crate::ports::tools::ServerEntry;
 
 /// What came of trying one server.
@@ -19,15 +20,16 @@ pub(super) struct Tried {
     pub took: Duration,
 }
 
-/// Connects to each server and reads its tools.
-pub(super) async fn try_all(entries: &[ServerEntry]) -> Vec<Tried> {
-    join_all(entries.iter().map(try_one)).await
+/// Connects to each server, with these logins, and reads its tools.
+pub(super) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tried> {
+    join_all(entries.iter().map(|entry| try_one(entry, Some(logins)))).await
 }
 
 /// The same for one server.
-pub(super) async fn try_one(entry: &ServerEntry) -> Tried {
+pub(super) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tried {
     let begun = Instant::now();
-    let outcome = mcp::connect(&McpServers::guarded(), entry).await;
+    let servers = McpServers { logins: logins.cloned(), ..McpServers::guarded() };
+    let outcome = mcp::connect(&servers, entry).await;
     Tried { entry: entry.clone(), outcome, took: begun.elapsed() }
 }
 

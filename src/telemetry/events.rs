@@ -65,6 +65,7 @@ pub const EVENTS: &[(&str, &str)] = &[
         "mcp.state",
         "a tool server is in another state: `from` and `to` are starting, ready, degraded, open or stopped, `reason` says why",
     ),
+    ("mcp.login", "a login at a tool server cannot be renewed or kept: `mistake` says why"),
     ("mcp.listed", "the list of tools of a server was read, is odd, or cannot be read"),
     ("providers.listening", "processes that provide tools over NATS are listened for"),
     ("providers.lost", "the connection over which processes announce their tools ended, and it is tried again"),

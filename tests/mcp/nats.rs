@@ -79,7 +79,7 @@ impl Ears {
         let sink = Arc::new(move |entries| drop(told.send_replace(entries)));
         let listening = tokio::spawn(async move { heard.listen(sink).await });
         let mut ears =
-            Self { servers: McpServers { guardian: None, providers: Some(providers) }, announced, listening };
+            Self { servers: McpServers { providers: Some(providers), ..McpServers::default() }, announced, listening };
         tokio::time::timeout(Duration::from_secs(10), ears.announced.changed()).await.unwrap().unwrap();
         ears
     }

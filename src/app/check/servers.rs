@@ -3,6 +3,7 @@
 use secrecy::SecretString;
 
 use super::report::{CheckStatus, Report};
+use crate::app::mcp::logins;
 use crate::app::reload::{self, Lookup};
 use crate::app::servers::{self, Tried};
 use crate::config::Settings;
@@ -86,7 +87,7 @@ pub(super) async fn check(entries: &[ServerEntry], settings: &Settings, offline:
         }
         return;
     }
-    let tried = servers::try_all(entries).await;
+    let tried = servers::try_all(entries, &logins(settings)).await;
     for Tried { entry, outcome, took } in &tried {
         let part = part(entry);
         let (server, listing) = match outcome {
