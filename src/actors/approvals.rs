@@ -225,14 +225,14 @@ impl Approvals {
         let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
         let id = gate.id.clone();
         state.open.insert(id.clone(), Open { case: Case::open(gate), asking, recording: false });
-        self.count(state);
+        Self::count(state);
         self.look_at(ctx, state, &id);
     }
 
     /// A turn waits no more.
     fn gone(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
         let known = state.open.remove(&waiting.gate.id);
-        self.count(state);
+        Self::count(state);
         let posted = match known {
             Some(Open { asking: AskState::Asked(message), .. }) => message.or(waiting.posted),
             Some(_) | None => waiting.posted,
@@ -296,7 +296,7 @@ impl Approvals {
             return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, why, None));
         };
         let Some(open) = state.open.remove(&id) else { return };
-        self.count(state);
+        Self::count(state);
         let gate = &open.case.gate;
         if !known {
             // The turn ended meanwhile, which the journal says as well.
@@ -347,7 +347,7 @@ impl Approvals {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "there are never so many")]
-    fn count(&self, state: &ApprovalsState) {
+    fn count(state: &ApprovalsState) {
         metrics::gauge!("staffai_gates_open").set(state.open.len() as f64);
     }
 }

@@ -24,9 +24,10 @@ use super::messages::server_line::unavailable;
 use super::messages::tool_cache::ToolCacheMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::breaker;
+use crate::domain::ids::{Person, TurnId};
 use crate::domain::restart::Backoff;
 use crate::domain::tool::server::ServerStatus;
-use crate::domain::tool::{CallError, CallErrorKind, OnBehalf};
+use crate::domain::tool::{CallError, CallErrorKind};
 use crate::ports::tools::{Listing, ServerEntry};
 use crate::ports::{Dice, ToolServer, ToolServers};
 
@@ -95,7 +96,7 @@ pub enum CallSign {
     /// It answered.
     Answered,
     /// It did not, for this turn of this person.
-    Silent(Option<OnBehalf>),
+    Silent(Option<(TurnId, Person)>),
 }
 
 /// The behaviour and its arguments.

@@ -139,15 +139,11 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        let answer = tally.apology(&turn, Ending::WaitedTooLong);
-        return Driven::Answered(Box::new(Answer { effort: tally.effort(), ..answer }));
+        return not_begun(&tally, &turn, Ending::WaitedTooLong);
     }
     match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
         PlaceAccess::Open => {}
-        PlaceAccess::Notice => {
-            let answer = tally.apology(&turn, Ending::PlaceClosed);
-            return Driven::Answered(Box::new(Answer { effort: tally.effort(), ..answer }));
-        }
+        PlaceAccess::Notice => return not_begun(&tally, &turn, Ending::PlaceClosed),
         PlaceAccess::Silent => {
             // A journal that is down offers the turn again. The message counts, as one that is answered does.
             let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
@@ -208,6 +204,11 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         }
     }
     Driven::Answered(Box::new(answer))
+}
+
+/// The end of a turn that cannot be worked on now.
+fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
+    Driven::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
 }
 
 /// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
@@ -290,6 +291,7 @@ struct Thinking<'a> {
 }
 
 /// What came of thinking.
+#[expect(clippy::large_enum_variant, reason = "most of them are answers, and it lives for a moment")]
 enum Thought {
     Answer(Answer),
     /// A call has to be approved first.

@@ -84,10 +84,7 @@ pub async fn run(cli: &Cli) -> u8 {
                 println!("what is said is kept in {kept}; the settings of Redis are ignored here");
             }
             println!("{HINT}");
-            tokio::select! {
-                code = talk(&loaded, address) => code,
-                () = told_to_end() => exit::FINE,
-            }
+            talk_until_told(&loaded, address).await
         }
         Ok(None) | Err(_) => {
             eprintln!("the service's listener did not come up");
@@ -99,6 +96,14 @@ pub async fn run(cli: &Cli) -> u8 {
         demo.stop().await;
     }
     code
+}
+
+/// Talks until the input ends or a signal comes, so that a service of one's own ends in order.
+async fn talk_until_told(loaded: &Loaded, address: SocketAddr) -> u8 {
+    tokio::select! {
+        code = talk(loaded, address) => code,
+        () = told_to_end() => exit::FINE,
+    }
 }
 
 /// Waits for a signal to end. Where none can be heard of, the system ends the process by itself.

@@ -57,7 +57,9 @@ impl GateId {
     #[must_use]
     pub fn draw(rolls: [f64; 4], turn: &TurnId, hash: &ArgumentsHash, now: Timestamp) -> Self {
         let mut digest = Sha256::new();
-        rolls.iter().for_each(|roll| digest.update(roll.to_bits().to_be_bytes()));
+        for roll in rolls {
+            digest.update(roll.to_bits().to_be_bytes());
+        }
         digest.update(now.0.to_be_bytes());
         digest.update(hash.0.as_bytes());
         digest.update(turn.to_string().as_bytes());

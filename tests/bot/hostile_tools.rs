@@ -251,7 +251,7 @@ fn hostile_servers_of_every_kind_at_once_cost_nobody_anything() {
         let (middle, worst) = world.plain(40).await;
         let before = cpu(process.id());
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let idle = (cpu(process.id()) - before).as_secs_f64() / 2.0 * 100.0;
+        let idle = cpu(process.id()).saturating_sub(before).as_secs_f64() / 2.0 * 100.0;
         println!(
             "row 30: plain messages beside a storm and 10,000 tools: p50 {middle:?}, worst of 40 {worst:?}; idle {idle:.0} % CPU"
         );

@@ -183,7 +183,8 @@ impl Up {
                 tracing::debug!(server = %name, tool = %request.name, kind = error.kind.as_str(), "a call failed");
             }
             let silent = result.as_ref().is_err_and(|error| is_silence(error.kind, begun.elapsed()));
-            let sign = if silent { CallSign::Silent(request.on_behalf) } else { CallSign::Answered };
+            let whose = request.on_behalf.map(|whose| (whose.turn, whose.person));
+            let sign = if silent { CallSign::Silent(whose) } else { CallSign::Answered };
             drop(working);
             // An actor that ended has no use for it.
             let _ = events.send(McpEvent::Called(attempt, sign));
@@ -209,7 +210,7 @@ impl Up {
         let _ = match sign {
             CallSign::Answered => self.calls.succeeded(),
             CallSign::Silent(whose) => {
-                let (turn, person) = whose.map(|whose| (whose.turn, whose.person)).unzip();
+                let (turn, person) = whose.unzip();
                 self.calls.failed(turn, person, now)
             }
         };

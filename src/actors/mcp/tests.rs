@@ -12,7 +12,7 @@ use crate::actors::testing::tools::{Script, ScriptedServers, entry, request};
 use crate::actors::testing::{Inbox, Stage, Tree, at, real, settle};
 use crate::actors::tree::{ActorKind, ROOT, Scope};
 use crate::domain::command::Tooling;
-use crate::domain::tool::{ServerName, ToolRequest};
+use crate::domain::tool::{OnBehalf, ServerName, ToolRequest};
 use crate::ports::Fault;
 
 struct World {

@@ -16,6 +16,7 @@ use super::asking::{Leave, Round};
 use super::parked::Asking;
 use super::{Thinking, TurnParts};
 use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
 use crate::domain::ids;
@@ -128,7 +129,8 @@ impl Thinking<'_> {
         let Self { running, turn, .. } = self;
         let settings = &running.settings.tools;
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        turn.trigger.is_asked().then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
+        let wanted = turn.trigger.is_asked() && turn.policy.tools;
+        wanted.then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
     }
 
     /// The tools that there are, and what the caller may do.
@@ -312,12 +314,15 @@ impl Thinking<'_> {
             return None;
         }
         let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
+        let (outbox, draft) = (self.parts.outboxes.of(&self.turn.place.door).clone(), self.draft());
+        let shown: Mutex<Option<u8>> = Mutex::default();
         Some(Arc::new(move |Progress { done, total, .. }| {
             let Some(total) = total.filter(|total| *total > 0.0) else { return };
             let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
-            if let Some(tenths) = tenths {
-                slot.tell(&format!("{words} ({tenths}0 %)"));
-            }
+            let Some(now) = tenths.filter(|tenths| shown.lock().replace(*tenths) != Some(*tenths)) else { return };
+            slot.tell(&format!("{words} ({now}0 %)"));
+            // An outbox that is down hears of the text that follows.
+            let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
         }))
     }
 

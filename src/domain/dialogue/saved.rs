@@ -78,10 +78,8 @@ impl Dialogue {
     pub fn save(&self, done: &[Told], left: &[Planned]) -> Option<Saved> {
         let Stage::Running(round) = &self.stage else { return None };
         let tools = self.tools.as_ref()?;
-        let told = |told: &Told| SavedTold {
-            text: told.text.clone(),
-            whole: told.whole.as_ref().map(|whole| whole.to_string()),
-        };
+        let told =
+            |told: &Told| SavedTold { text: told.text.clone(), whole: told.whole.as_ref().map(ToString::to_string) };
         let call = |planned: &Planned| SavedCall {
             call: planned.call().clone(),
             told: match planned {

@@ -1,6 +1,8 @@
 //! What the answers to commands say, in the language of whoever ran them. One table for each language stands in a file of its own;
 //! a sentence that one of them lacks, or a fact that it leaves out, does not compile.
 
+mod approvals;
+
 mod english;
 
 mod german;
@@ -12,6 +14,7 @@ mod words;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+pub use self::approvals::{approvals, withdrawn};
 use self::words::Words;
 use super::report;
 use super::template::countdown;
@@ -19,16 +22,8 @@ use crate::domain::command::kept::Wiped;
 use crate::domain::command::overview::{Overview, Usage};
 use crate::domain::command::{CommandKind, Tooling};
 use crate::domain::fact::Fact;
-use crate::domain::gate::Gate;
-use crate::domain::gate::allowance::Allowance;
-use crate::domain::ids::{Person, Place};
 use crate::domain::ledger::Tally;
 use crate::domain::locale::Locale;
-
-/// The most lines of a list, so that both lists fit one message.
-const LISTED_MAX: usize = 8;
-/// The most digits of an id that somebody typed which are shown again.
-const ID_SHOWN: usize = 8;
 
 const fn words(locale: Locale) -> &'static Words {
     match locale {
@@ -404,44 +399,6 @@ pub fn tools_refreshed(tooling: &Tooling, locale: Locale) -> String {
         0 => words(locale).no_lists.to_owned(),
         servers => (words(locale).reading_lists)(servers),
     }
-}
-
-/// What waits for a yes or no, and what was allowed for a while.
-#[must_use]
-pub fn approvals(gates: &[Gate], allowances: &[Allowance], locale: Locale) -> String {
-    let words = words(locale);
-    let place = |place: &Place| format!("<#{}>", place.id);
-    let person = |person: &Person| format!("<@{}>", person.id);
-    let gates: Vec<String> = gates
-        .iter()
-        .take(LISTED_MAX)
-        .map(|gate| {
-            let Gate { tool, requester, expires_at, .. } = gate;
-            (words.waits)(tool, &place(&gate.place), &person(requester), &countdown(*expires_at))
-        })
-        .collect();
-    let allowances: Vec<String> = allowances
-        .iter()
-        .take(LISTED_MAX)
-        .map(|allowance| {
-            let whose = allowance.person.as_ref().map(person);
-            let Allowance { id, tool, until, .. } = allowance;
-            (words.allows)(id, tool, &place(&allowance.place), whose.as_deref(), &countdown(*until))
-        })
-        .collect();
-    let told = |none: &str, headline: &str, lines: &[String]| {
-        if lines.is_empty() { none.to_owned() } else { list(headline, lines) }
-    };
-    let waiting = told(words.nothing_waits, words.waiting, &gates);
-    format!("{waiting}\n\n{}", told(words.nothing_allowed, words.allowed, &allowances))
-}
-
-/// Says that something allowed for a while is taken back, or that there is no such thing.
-#[must_use]
-pub fn withdrawn(id: &str, done: bool, locale: Locale) -> String {
-    let words = words(locale);
-    let id: String = id.chars().filter(char::is_ascii_hexdigit).take(ID_SHOWN).collect();
-    if done { (words.withdrawn)(&id) } else { (words.no_such_allowance)(&id) }
 }
 
 /// Says that prompts and settings are being read again.

@@ -1,9 +1,9 @@
 use super::*;
 use crate::domain::command::Caller;
 use crate::domain::command::ToolServer;
-use crate::domain::gate::{Clicker, GateId};
-use crate::domain::ids::Timestamp;
-use crate::domain::ids::{Door, MessageId, TurnId};
+use crate::domain::gate::allowance::Allowance;
+use crate::domain::gate::{Clicker, Gate, GateId};
+use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::ledger::Sums;
 use crate::domain::limits::Standing;
 use crate::domain::tool::round::ArgumentsHash;
@@ -157,7 +157,7 @@ fn tools_and_approvals_are_told_as_they_are() {
     );
     let held =
         ToolServer { tools: (0..40).map(|n| n.to_string()).collect(), changed: vec!["add".to_owned()], ..server };
-    let told = tools(&Tooling { servers: vec![held], ..Tooling::default() }, &[], EN);
+    let told = tools(&Tooling { servers: vec![held] }, &[], EN);
     assert!(
         told.ends_with("`29` and 10 more; changed, and held back until an operator runs `/refresh_tools`: `add`"),
         "{told}"
@@ -262,7 +262,7 @@ fn everything(locale: Locale) -> Vec<String> {
     };
     let names: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
     let many = ToolServer { tools: names, changed: vec!["new".to_owned()], ..server.clone() };
-    let many = Tooling { servers: vec![many], ..Tooling::default() };
+    let many = Tooling { servers: vec![many] };
     let some = Tooling { servers: vec![server] };
     let mut said = vec![
         row(locale).to_owned(),
