@@ -129,7 +129,8 @@ impl Thinking<'_> {
         let Self { running, turn, .. } = self;
         let settings = &running.settings.tools;
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        turn.trigger.is_asked().then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
+        let wanted = turn.trigger.is_asked() && turn.policy.tools;
+        wanted.then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
     }
 
     /// The tools that there are, and what the caller may do.
