@@ -20,7 +20,8 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 struct Call {
-    call: String,
+    #[serde(rename = "call")]
+    id: String,
     tool: String,
     arguments: Value,
     deadline_ms: u64,
@@ -28,7 +29,8 @@ struct Call {
 
 #[derive(Deserialize)]
 struct Cancel {
-    call: String,
+    #[serde(rename = "call")]
+    id: String,
 }
 
 /// The calls under way, by their ids.
@@ -82,7 +84,7 @@ async fn announce(client: &Client, instance: &str) -> Result<(), async_nats::Err
 fn begin(client: &Client, running: &Running, message: Message) {
     let Some(inbox) = message.reply else { return };
     let Ok(call) = serde_json::from_slice::<Call>(&message.payload) else { return };
-    let (client, calls, id) = (client.clone(), Arc::clone(running), call.call.clone());
+    let (client, calls, id) = (client.clone(), Arc::clone(running), call.id.clone());
     let work = tokio::spawn(async move {
         let deadline = Duration::from_millis(call.deadline_ms);
         let result = tokio::time::timeout(deadline, work(&call)).await;
@@ -95,17 +97,17 @@ fn begin(client: &Client, running: &Running, message: Message) {
         if let Err(error) = client.publish(inbox, answer.to_string().into()).await {
             eprintln!("an answer could not be sent: {error}");
         }
-        lock(&calls).remove(&call.call);
+        lock(&calls).remove(&call.id);
     });
     lock(running).insert(id, work.abort_handle());
 }
 
 /// Nobody waits for this call any more.
 fn cancel(running: &Running, message: &Message) {
-    let Ok(Cancel { call }) = serde_json::from_slice(&message.payload) else { return };
-    if let Some(work) = lock(running).remove(&call) {
+    let Ok(Cancel { id }) = serde_json::from_slice(&message.payload) else { return };
+    if let Some(work) = lock(running).remove(&id) {
         work.abort();
-        println!("cancelled {call}");
+        println!("cancelled {id}");
     }
 }
 

@@ -37,7 +37,7 @@ pub enum ProvidersEvent {
 /// The behaviour and its arguments.
 pub struct Providers {
     /// Where they are heard.
-    pub providers: Arc<dyn ToolProviders>,
+    pub source: Arc<dyn ToolProviders>,
     /// Who starts an actor for each.
     pub tools: Handle<ToolsMsg>,
     /// Jitter.
@@ -104,7 +104,7 @@ impl Actor for Providers {
 
 impl Providers {
     fn listen(&self, ctx: &mut ActorContext<Providers>) {
-        let (providers, events) = (Arc::clone(&self.providers), ctx.events());
+        let (providers, events) = (Arc::clone(&self.source), ctx.events());
         let announced: AnnouncedSink = Arc::new(move |entries| {
             // An actor that ended has no use for it.
             let _ = events.send(ProvidersEvent::Announced(entries));

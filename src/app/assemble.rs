@@ -26,7 +26,7 @@ use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, TurnEventLog, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -97,10 +97,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref().ok(), &dice)).transpose();
     let mut records: Vec<_> = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten().into_iter().collect();
     records.push(doors::terminal(&sessions));
-    if !alone {
-        let log: Arc<dyn TurnEventLog> = Arc::new(events.clone());
-        records.extend(doors::chat_service(&settings, &clock, &log));
-    }
+    records.extend((!alone).then(|| doors::chat_service(&settings, &clock, &events)).flatten());
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
@@ -182,7 +179,7 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
 /// The way to tool servers: processes that announce themselves, and others with the logins that are kept in the data directory.
 fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<NatsProviders>>) -> Arc<McpServers> {
     let logins = Some(Logins::below(&settings.store.dir, Arc::clone(clock)));
-    Arc::new(McpServers { providers, logins, ..McpServers::guarded() })
+    Arc::new(McpServers { logins, providers, ..McpServers::guarded() })
 }
 
 /// What members told, within the bounds of the settings in force.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::actors::door::{DoorRecord, Pacing, Source};
 use crate::actors::running::{DoorRules, LimitScope, Live};
+use crate::actors::turn_events::TurnEvents;
 use crate::chat_service::{self, ChatService};
 use crate::config::Settings;
 use crate::config::edges::{AllowedMentions as Allowed, DirectMessages};
@@ -19,7 +20,7 @@ use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
-use crate::ports::{Clock, Dice, TurnEventLog};
+use crate::ports::{Clock, Dice};
 use crate::terminal::sessions::Sessions;
 use crate::terminal::{self, NoFiles};
 
@@ -86,13 +87,9 @@ pub(super) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
 }
 
 /// Requests over NATS, where an address of it is configured.
-pub(super) fn chat_service(
-    settings: &Settings,
-    clock: &Arc<dyn Clock>,
-    events: &Arc<dyn TurnEventLog>,
-) -> Option<DoorRecord> {
+pub(super) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>, events: &TurnEvents) -> Option<DoorRecord> {
     let url = settings.tools.nats_url.clone()?;
-    let service = Arc::new(ChatService::new(url, Arc::clone(clock), Arc::clone(events)));
+    let service = Arc::new(ChatService::new(url, Arc::clone(clock), Arc::new(events.clone())));
     Some(DoorRecord {
         door: chat_service::DOOR,
         source: Source::Connection(Arc::clone(&service) as _),

@@ -353,7 +353,6 @@ pub enum OptionKind {
 
 /// What decides which commands a door offers, and to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact about a door that stands by itself")]
 pub struct Offer {
     /// There are operators.
     pub operators: bool,

@@ -123,13 +123,12 @@ impl NatsProviders {
                 false
             }
             Ok(Heard::Withdrawn(instance)) => self.roster.lock().withdrawn(&instance),
-            Ok(Heard::Other) => false,
             Err(why) if odd.is_due() => {
                 let reason = one_line(&why, MESSAGE_MAX);
                 tracing::warn!(event = "providers.odd", reason, "what a process announced cannot be read");
                 false
             }
-            Err(_) => false,
+            Ok(Heard::Other) | Err(_) => false,
         };
         if changed {
             self.tell(announced);

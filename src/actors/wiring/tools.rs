@@ -47,6 +47,6 @@ impl Wiring {
 
     pub(super) fn providers(&self, providers: &Arc<dyn ToolProviders>) -> Providers {
         let tools = self.handles.tools.clone();
-        Providers { providers: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.dice) }
+        Providers { source: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.dice) }
     }
 }

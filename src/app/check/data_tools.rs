@@ -36,13 +36,17 @@ async fn searches(settings: &Settings, lookup: &Lookup, offline: bool, report: &
     let rows = match built_ins::searches(settings, lookup) {
         Ok(rows) => rows,
         Err(mistakes) => {
-            mistakes.into_iter().for_each(|mistake| report.wrong_with("web_search", mistake));
+            for mistake in mistakes {
+                report.wrong_with("web_search", mistake);
+            }
             return;
         }
     };
     let part = |row: &web_search::Row| format!("web_search {}", row.provider.name);
     if offline {
-        rows.iter().for_each(|row| report.skipped(&part(row), "not contacted: --offline"));
+        for row in &rows {
+            report.skipped(&part(row), "not contacted: --offline");
+        }
         return;
     }
     let tried = rows.into_iter().map(|row| async {

@@ -43,7 +43,7 @@ struct Cancelled {
 impl Drop for Cancelled {
     fn drop(&mut self) {
         let Some(call) = self.call.take() else { return };
-        let Ok(payload) = serde_json::to_vec(&Cancel { call: &call }) else { return };
+        let Ok(payload) = serde_json::to_vec(&Cancel { id: &call }) else { return };
         let (client, subject) = (self.client.clone(), std::mem::take(&mut self.subject));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // A provider that does not hear it works for nobody until its own deadline.
@@ -75,7 +75,7 @@ impl Provider {
     async fn ask(&self, call: &str, request: &ToolRequest) -> Result<ToolResult, CallError> {
         let client = &self.session.client;
         let asked = Call {
-            call,
+            id: call,
             tool: &request.name,
             arguments: &request.arguments,
             deadline_ms: ids::millis(request.deadline),

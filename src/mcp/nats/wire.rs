@@ -40,7 +40,8 @@ pub(super) fn cancels(provider: &ServerName) -> String {
 #[serde(rename_all = "snake_case")]
 pub(super) struct Call<'a> {
     /// Names it in a cancellation.
-    pub call: &'a str,
+    #[serde(rename = "call")]
+    pub id: &'a str,
     /// The tool's own name.
     pub tool: &'a str,
     pub arguments: &'a Map<String, Value>,
@@ -54,7 +55,8 @@ pub(super) struct Call<'a> {
 /// The end of a call that nobody waits for.
 #[derive(Debug, Serialize)]
 pub(super) struct Cancel<'a> {
-    pub call: &'a str,
+    #[serde(rename = "call")]
+    pub id: &'a str,
 }
 
 /// One process that provides tools.

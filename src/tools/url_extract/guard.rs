@@ -86,7 +86,7 @@ impl Guard {
         if let Ok(address) = bare.parse::<IpAddr>() {
             self.dialable(address)?;
         } else {
-            self.named(bare)?;
+            Self::named(bare)?;
         }
         self.listed(bare)
     }
@@ -97,7 +97,7 @@ impl Guard {
     }
 
     /// A name without a dot, or under one of these ends, is one of a local network: its name server is not even asked.
-    fn named(&self, host: &str) -> Result<(), Refusal> {
+    fn named(host: &str) -> Result<(), Refusal> {
         let host = host.trim_end_matches('.');
         let last = host.rsplit_once('.').map(|(_, last)| last);
         match last {
