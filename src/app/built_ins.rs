@@ -1,5 +1,7 @@
 //! The tools of this program itself, as far as they are configured.
 
+pub(super) mod databases;
+
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -32,7 +34,18 @@ pub(super) fn configured(
         Ok(rows) => offered.push(Box::new(WebSearch::new(rows))),
         Err(more) => mistakes.extend(more),
     }
+    match databases::tools(settings, lookup) {
+        Ok(tools) => offered.extend(tools),
+        Err(more) => mistakes.extend(more),
+    }
     if mistakes.is_empty() { Ok(offered) } else { Err(mistakes) }
+}
+
+/// Every mistake in these settings.
+pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
+    let mut mistakes = searches(settings, lookup).err().unwrap_or_default();
+    mistakes.extend(databases::tools(settings, lookup).err().unwrap_or_default());
+    mistakes
 }
 
 /// The tools that work with what members told, unless these settings keep nothing of it.
@@ -42,7 +55,8 @@ pub(super) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn
 
 /// What must never be shown of these settings and of the variables that they name.
 pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
-    settings.tools.web_search.iter().filter_map(|row| key(row, lookup)).collect()
+    let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
+    keys.chain(databases::secrets(settings, lookup)).collect()
 }
 
 /// What `url_extract` may do.
