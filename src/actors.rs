@@ -36,6 +36,7 @@ pub(crate) mod source;
 pub(crate) mod gateway;
 pub(crate) mod intake;
 
+pub(crate) mod in_flight;
 pub(crate) mod interjections;
 
 pub(crate) mod journal;
@@ -46,7 +47,11 @@ pub(crate) mod conversations;
 
 pub(crate) mod conversation;
 
+mod allowances;
+pub(crate) mod approvals;
+mod desk;
 pub(crate) mod mcp;
+pub(crate) mod providers;
 pub(crate) mod tool_cache;
 pub(crate) mod tool_use;
 

@@ -29,6 +29,8 @@ pub(crate) mod completion;
 
 pub mod tool;
 
+pub(crate) mod gate;
+
 pub(crate) mod prompt;
 
 pub(crate) mod dialogue;
@@ -66,6 +68,8 @@ pub mod keys;
 pub(crate) mod ledger;
 
 pub mod breaker;
+
+pub mod near;
 
 pub(crate) mod refusals;
 

@@ -10,7 +10,9 @@
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
 //! | `lenient.rs` | what servers write that is not quite JSON |
 //! | `process.rs`, `guardian.rs` | child processes and their end |
+//! | `oauth.rs` | logins at servers that want one |
 //! | `config.rs` | the file of servers, and the list of addresses |
+//! | `nats.rs` | processes that announce their tools over NATS |
 //! | `utility.rs` | resources and prompts as tools |
 //! | `failure.rs` | what goes wrong, and what it is called outside |
 
@@ -25,6 +27,8 @@ mod http;
 mod legacy;
 mod lenient;
 mod listing;
+pub mod nats;
+pub mod oauth;
 mod process;
 mod session;
 mod stdio;
@@ -40,30 +44,45 @@ use tokio::time::timeout;
 
 use self::connection::{Connection, Maker};
 use self::failure::Failure;
-use crate::ports::tools::{ConnectError, ServerEntry};
+use self::nats::NatsProviders;
+use self::oauth::Logins;
+use crate::ports::tools::{ConnectError, ServerEntry, Transport};
 use crate::ports::{ToolServer, ToolServers};
 
 /// Connects to servers of the Model Context Protocol.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct McpServers {
     /// This program, which guards child processes when it is run with `guardian::COMMAND`; without it a child may outlive a
     /// bot that was killed.
     pub guardian: Option<PathBuf>,
+    /// Where logins are kept; none uses none.
+    pub logins: Option<Logins>,
+    /// Processes that announce themselves; none where no NATS is configured.
+    pub providers: Option<Arc<NatsProviders>>,
 }
 
 impl McpServers {
     /// Children are guarded by this program, whatever became of its file since its start.
     #[must_use]
     pub fn guarded() -> Self {
-        Self { guardian: Some(PathBuf::from("/proc/self/exe")) }
+        Self { guardian: Some(PathBuf::from("/proc/self/exe")), logins: None, providers: None }
+    }
+
+    /// The same with logins.
+    #[must_use]
+    pub fn with_logins(self, logins: Logins) -> Self {
+        Self { logins: Some(logins), ..self }
     }
 }
 
 #[async_trait]
 impl ToolServers for McpServers {
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError> {
+        if let (Transport::Provider, Some(providers)) = (&entry.transport, &self.providers) {
+            return providers.connect(entry);
+        }
         let (changes, _) = watch::channel(0);
-        let maker = Maker { entry: entry.clone(), guardian: self.guardian.clone() };
+        let maker = Maker { entry: entry.clone(), guardian: self.guardian.clone(), logins: self.logins.clone() };
         let begun = timeout(within, maker.session(&changes)).await;
         let session = begun.unwrap_or(Err(Failure::Timeout(within))).map_err(|failure| failure.of_connect())?;
         Ok(Arc::new(Connection::new(maker, session, changes)))

@@ -30,6 +30,7 @@ use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
+use crate::domain::gate::{Click, Decision, Refusal};
 use crate::domain::ids::{Person, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
@@ -152,6 +153,17 @@ pub trait ToolServers: Send + Sync {
     /// See [`ConnectError`].
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
 }
+
+/// Where other processes say that they provide tools.
+#[async_trait]
+pub trait ToolProviders: Send + Sync {
+    /// Listens until there is no connection, and says why there is none. `announced` is told of all that there are, as entries of
+    /// tool servers, once it listens and whenever there are others. Dropping the future ends the connection.
+    async fn listen(&self, announced: AnnouncedSink) -> String;
+}
+
+/// Told which processes provide tools. Called between two reads, so it must not take long.
+pub type AnnouncedSink = Arc<dyn Fn(Vec<ServerEntry>) + Send + Sync>;
 
 /// One connected tool server and its session. Dropping the last handle closes it in the background.
 #[async_trait]
@@ -281,6 +293,12 @@ pub trait Intake: Send + Sync {
     /// # Errors
     /// It was not taken, and nothing of it was kept.
     async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted>;
+
+    /// Decides about a call that waits. Resolves when the decision is on record.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    async fn decide(&self, click: Click) -> Result<Decision, Refusal>;
 }
 
 /// An event was not taken, and nothing of it was kept.

@@ -48,6 +48,9 @@ mod posting;
 #[path = "bot/typed.rs"]
 mod typed;
 
+#[path = "bot/approvals.rs"]
+mod approvals;
+
 #[path = "bot/tools.rs"]
 mod tools;
 
@@ -96,8 +99,14 @@ mod python_bot;
 #[path = "bot/traces.rs"]
 mod traces;
 
+#[path = "bot/providers.rs"]
+mod providers;
+
 #[path = "bot/tool_servers.rs"]
 mod tool_servers;
 
 #[path = "bot/counts.rs"]
 mod counts;
+
+#[path = "bot/hostile_tools.rs"]
+mod hostile_tools;

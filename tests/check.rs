@@ -312,6 +312,17 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
         "off": {{"command": "python3", "enabled": false}}"#
     );
     let more = servers(&bench, &entries);
+    let rules = r#"
+        [[tools.rules]]
+        tools = "wel__*"
+        verdict = "deny"
+        [[tools.rules]]
+        tools = "well__ecko"
+        verdict = "deny"
+        [[tools.rules]]
+        tools = "well__*"
+        verdict = "auto""#;
+    std::fs::write(bench.folder.path().join("staffai.toml"), rules).unwrap();
     let outcome = bench.check(&[], &more).await;
     outcome
         .has("ok", "mcp well", "tools of hostile 1")
@@ -323,10 +334,12 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
         .has("wrong", "mcp other", "mend")
         .has("wrong", "mcp plain", "allow_http")
         .has("wrong", "mcp typo", "has neither a command nor a url")
-        .has("note", "tool servers", "comand is not known")
+        .has("note", "tool servers", "comand is not known; did you mean command")
+        .has("note", "tool rules", "rule 1: wel__*: there is no server wel; did you mean well")
+        .has("note", "tool rules", "rule 2: well__ecko fits no tool of well; did you mean well__echo")
         .has("skipped", "mcp off", "switched off");
     assert_eq!(outcome.code, 1);
-    assert!(!outcome.table.contains("sk-the-key"), "{}", outcome.table);
+    assert!(!outcome.table.contains("sk-the-key") && !outcome.table.contains("rule 3"), "{}", outcome.table);
     let offline = bench.check(&["--offline"], &more).await;
     offline.has("skipped", "mcp well", "not contacted").has("wrong", "mcp typo", "has neither");
 }
@@ -347,6 +360,10 @@ async fn tools_are_listed_shown_called_and_added_by_hand() {
     assert!(code == 0 && told.contains("one works") && told.contains("echo"), "{told}");
     let file = std::fs::read_to_string(bench.folder.path().join("mcp.json")).unwrap();
     assert!(file.contains("${SERVER_KEY}") && !file.contains("sk-the-key"), "{file}");
+    let (code, told) = run(&bench, &["mcp", "add", "my server", "--", "python3", SERVER, "well"], &more);
+    assert!(code == 0 && told.contains("it is called my-server here"), "{told}");
+    let file = std::fs::read_to_string(bench.folder.path().join("mcp.json")).unwrap();
+    assert!(file.contains("\"my-server\": {"), "{file}");
     let (code, told) = run(&bench, &["mcp", "add", "one", "--url", "http://127.0.0.1:1/"], &more);
     assert!(code == 64 && told.contains("--replace"), "{told}");
     let (code, told) = run(&bench, &["mcp", "add", "two", "--", "no-such-program"], &more);
@@ -361,7 +378,7 @@ async fn tools_are_listed_shown_called_and_added_by_hand() {
     let (code, told) = run(&bench, &["tools", "call", "one__echo", r#"{"text": "hello"}"#], &more);
     assert!(code == 0 && told.contains("hello\n") && told.contains("done after"), "{told}");
     let (code, told) = run(&bench, &["tools", "call", "echo"], &more);
-    assert!(code == 1 && told.contains("there is one__echo"), "{told}");
+    assert!(code == 1 && told.contains("one__echo"), "{told}");
 
     let rules = r#"
         [[tools.rules]]

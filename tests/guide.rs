@@ -124,6 +124,12 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the window after the last message".to_owned(),
         ),
         (keys::TURN_PREFIX, "the journal: a message that is owed an answer, the answer, where it was posted", turn),
+        (
+            keys::PARKED_PREFIX,
+            "what was said so far in a turn that waits for the decision of a person",
+            format!("at most {}, and no longer than its turn", life(keys::TURN_TTL)),
+        ),
+        (keys::ALLOWANCE_PREFIX, "a call that an approver let run for a while", life(keys::ALLOWANCE_TTL)),
         (keys::ANSWERED_PREFIX, "the question behind one of the bot's messages, for replies to it", answered),
         (
             "staffai:answers_of:*`, `staffai:quotes_of:",

@@ -9,8 +9,8 @@
 //! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
 //! once, so it is also what keeps a command that arrives twice from being run twice. Without it nothing is done.
 
+mod approvals;
 mod cleaning;
-mod desk;
 mod handlers;
 mod kept;
 mod overview;
@@ -24,11 +24,14 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::cleaning::{CLEAN_EVERY, Cleanings};
-use self::desk::Desk;
+use super::allowances::Allowances;
 use super::bounded_set::BoundedSet;
+use super::desk::{Desk, Ways};
 use super::facts::FactKeeper;
 use super::forgotten::{Forgotten, Wished};
 use super::handle::Handle;
+use super::in_flight::InFlight;
+use super::messages::approvals::ApprovalsMsg;
 use super::messages::commands::CommandsMsg;
 use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::journal::JournalMsg;
@@ -40,14 +43,14 @@ use super::outbox::Outboxes;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::toolbox::Toolbox;
-use super::turn::InFlight;
 use super::turn_events::TurnEvents;
-use crate::domain::command::{self, Command, CommandKind, Offer, Spec, Tooling, Typing};
+use crate::domain::command::{self, Command, CommandKind, Offer, Served, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
 use crate::domain::shed::Shed;
+use crate::domain::tool::rights::Verdict;
 use crate::domain::triage::Rules;
 use crate::ports::{Clock, Dice, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
@@ -116,12 +119,24 @@ pub struct CommandParts {
     pub toolbox: Arc<Toolbox>,
     /// Who reads lists of tools again.
     pub tools: Handle<ToolsMsg>,
+    /// Who knows what waits for a decision.
+    pub approvals: Handle<ApprovalsMsg>,
+    /// Which calls approvers let run for a while.
+    pub allowances: Arc<Allowances>,
 }
 
 impl CommandParts {
-    /// There are tool servers, whatever state they are in.
-    fn has_tools(&self) -> bool {
-        !self.tooling.read().servers.is_empty()
+    /// What there is to be served: tool servers, whatever state they are in, and calls that a rule asks about.
+    fn served(&self) -> Served {
+        let tools = !self.tooling.read().servers.is_empty();
+        let asks = self.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
+        Served { tools, questions: tools || asks }
+    }
+
+    /// Where a command is answered.
+    fn desk<'a>(&'a self, command: &'a Command) -> Desk<'a> {
+        let ways = Ways { outboxes: &self.outboxes, dice: &*self.dice, events: &self.events };
+        Desk::new(ways, &command.callback, &command.place)
     }
 }
 
@@ -223,7 +238,7 @@ impl Actor for Commands {
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
                 ctx.background(async move {
-                    Desk::new(&parts, &command).respond(Piece::text(words::broken(command.caller.locale()))).await;
+                    parts.desk(&command).respond(Piece::text(words::broken(command.caller.locale()))).await;
                 });
             }
             CommandsEvent::Noted(wishes) => {
@@ -301,7 +316,7 @@ impl Commands {
         let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
         let parts = Arc::clone(&self.parts);
         ctx.background(async move {
-            let desk = Desk::new(&parts, &command);
+            let desk = parts.desk(&command);
             if desk.claim().await {
                 desk.respond(Piece::text(sentence)).await;
             }
@@ -330,7 +345,7 @@ impl Commands {
         let specs = command::specs(Offer {
             operators: at_any(|rules| !rules.super_roles.is_empty() || !rules.operators.is_empty()),
             super_roles: at_any(|rules| !rules.super_roles.is_empty()),
-            tools: self.parts.has_tools(),
+            served: self.parts.served(),
             direct: at_any(|rules| rules.direct_messages),
         });
         if state.offered.as_ref() == Some(&specs) {
@@ -399,7 +414,7 @@ impl CommandsState {
 
 /// Answers one command, and tells how that went.
 async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
-    let desk = Desk::new(parts, command);
+    let desk = parts.desk(command);
     if !desk.claim().await {
         return "unclaimed";
     }

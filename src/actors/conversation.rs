@@ -2,7 +2,7 @@
 //!
 //! Supervised by: conversations (temporary: it is not restarted, the next turn makes a new one).
 //! Receives: turns and cancellations from the router, results from the tasks that it started.
-//! Sends: answers to the journal, what never began to the limiter.
+//! Sends: answers, and what turns wait for, to the journal; what never began to the limiter.
 //! A crash loses: the running tasks; the journal offers their turns again.
 //!
 //! One turn at a time in a lane, lanes side by side. The work of a turn is a monitored task, never this actor's own.
@@ -16,12 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::draft::Slot;
 use super::handle::Handle;
+use super::in_flight::Flight;
 use super::messages::conversation::ConversationMsg;
 use super::messages::conversations::{ConversationsMsg, Offered};
 use super::messages::journal::JournalMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
-use super::turn::{self, Flight, Started, Tally, TurnParts};
+use super::turn::{self, Driven, Started, Tally, TurnParts};
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice;
@@ -35,9 +36,9 @@ const IDLE_AFTER: Duration = Duration::from_secs(10);
 
 /// What its timer and its tasks tell it.
 pub enum ConversationEvent {
-    /// A task ended: with an answer, or without one because it was cancelled. The turn counts as in flight until the journal
-    /// has the answer.
-    Ended(Lane, TurnId, Option<Box<Answer>>, Flight),
+    /// A task ended: with an answer, with something to wait for, or without either because it was cancelled. The turn counts as in
+    /// flight until the journal has that.
+    Ended(Lane, TurnId, Driven, Flight),
     /// A task panicked.
     Panicked(Lane, Box<Started>, String),
     /// Time to see whether anybody still needs this conversation.
@@ -109,9 +110,12 @@ impl Actor for Conversation {
         state: &mut ConversationState,
     ) -> Result<(), Crash> {
         match event {
-            ConversationEvent::Ended(lane, id, answer, flight) => {
-                if let Some(answer) = answer {
-                    self.answer(id, *answer);
+            ConversationEvent::Ended(lane, id, driven, flight) => {
+                match driven {
+                    Driven::Answered(answer) => self.answer(id, *answer),
+                    // A journal that is down has the turn in its records and offers it again.
+                    Driven::Parked(parking) => drop(self.parts.journal.cast(JournalMsg::Park(id, parking))),
+                    Driven::Over => {}
                 }
                 drop(flight);
                 self.next(ctx, state, &lane);
@@ -188,21 +192,22 @@ impl Conversation {
             state.lanes.remove(whose);
             return;
         };
-        let Offered { turn, again } = *offered;
+        let Offered { turn, again, resumed } = *offered;
+        let tally =
+            resumed.as_ref().map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
         self.parts.timeline.started(&turn.id);
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
-        let flight = self.parts.in_flight.enter();
+        let flight = self.parts.in_flight.enter(&turn.id);
         let parts = Arc::clone(&self.parts);
-        let started =
-            Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally: Tally::default() });
+        let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally, resumed });
         let kept = started.clone();
         let (there, back) = (whose.clone(), whose.clone());
         ctx.task(
             async move {
                 let id = started.turn.id.clone();
-                let answer = turn::drive(&parts, *started, &token).await;
-                ConversationEvent::Ended(there, id, answer.map(Box::new), flight)
+                let driven = turn::drive(&parts, *started, &token).await;
+                ConversationEvent::Ended(there, id, driven, flight)
             },
             move |panic| ConversationEvent::Panicked(back, kept, panic),
         );

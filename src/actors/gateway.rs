@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, commands to commands, busy notices to the outbox, messages of restricted
+//! Sends: accepted turns and cancellations to the journal, commands to commands, decisions to approvals, busy notices to the outbox, messages of restricted
 //! members to the sweeper.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
@@ -19,6 +19,7 @@ use super::busy::Busy;
 use super::facts::FactKeeper;
 use super::handle::{Handle, Undelivered};
 use super::interjections::Interjections;
+use super::messages::approvals::ApprovalsMsg;
 use super::messages::commands::CommandsMsg;
 use super::messages::gateway::GatewayMsg;
 use super::messages::journal::{Accepted, JournalMsg};
@@ -66,6 +67,8 @@ pub struct Gateway {
     pub journal: Handle<JournalMsg>,
     /// Who tells restricted members where they are answered.
     pub sweeper: Handle<SweeperMsg>,
+    /// Who takes decisions about calls that wait.
+    pub approvals: Handle<ApprovalsMsg>,
     /// Who says that we are busy.
     pub outboxes: Outboxes,
     /// Who was told so lately.
@@ -128,6 +131,8 @@ impl Actor for Gateway {
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
         match message {
+            // An approvals that is down drops the reply, which answers it.
+            GatewayMsg::Decide(click, reply) => drop(self.approvals.cast(ApprovalsMsg::Decide(click, Some(reply)))),
             GatewayMsg::Received(incoming, us, receipt) => match *incoming {
                 Incoming::Posted(posted) => self.triage(state, &posted, &us, receipt),
                 Incoming::Deleted(message) => {
@@ -142,6 +147,8 @@ impl Actor for Gateway {
                 }
                 // Who runs a command sees that it was not answered, so it is handed on but never kept.
                 Incoming::Command(command) => settle(&self.commands.cast(CommandsMsg::Run(command)), receipt),
+                // So is a decision: whoever pressed a button sees that nothing came of it.
+                Incoming::Decision(click) => settle(&self.approvals.cast(ApprovalsMsg::Decide(click, None)), receipt),
                 Incoming::Typing(typing) => settle(&self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }
@@ -149,8 +156,11 @@ impl Actor for Gateway {
     }
 
     /// Given up, it is dropped, which returns the receipt: who handed the event on stops after some tries.
-    fn subject(GatewayMsg::Received(incoming, ..): &GatewayMsg) -> Option<Subject> {
-        incoming.subject().map(Subject::of)
+    fn subject(message: &GatewayMsg) -> Option<Subject> {
+        match message {
+            GatewayMsg::Received(incoming, ..) => incoming.subject().map(Subject::of),
+            GatewayMsg::Decide(..) => None,
+        }
     }
 
     async fn event(

@@ -8,12 +8,16 @@ use tokio::sync::oneshot;
 use super::handle::Handle;
 use super::messages::gateway::GatewayMsg;
 use super::receipt::{Outcome, Receipt};
+use crate::domain::gate::{Click, Decision, Refusal};
 use crate::domain::ids::Person;
 use crate::domain::incoming::Incoming;
 use crate::ports::{Intake, NotAccepted};
 
 /// How long an asker waits until the event is durably taken.
 const ACCEPT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long an asker waits until a decision is on record.
+const DECIDED_WITHIN: Duration = Duration::from_secs(15);
 
 /// Hands events to the gateway.
 pub struct GatewayIntake {
@@ -34,5 +38,10 @@ impl Intake for GatewayIntake {
             Ok(Ok(Outcome::Settled)) => Ok(()),
             Ok(Ok(Outcome::Returned) | Err(_)) | Err(_) => Err(NotAccepted),
         }
+    }
+
+    async fn decide(&self, click: Click) -> Result<Decision, Refusal> {
+        let ask = |reply| GatewayMsg::Decide(Box::new(click), reply);
+        self.gateway.call(ask, DECIDED_WITHIN).await.unwrap_or(Err(Refusal::NotRecorded))
     }
 }

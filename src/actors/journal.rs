@@ -3,7 +3,8 @@
 //! Supervised by: staffai (permanent).
 //! Receives: accepted turns from the gateway, answers from conversations and the limiter, wishes to be forgotten from
 //! commands, deliveries from the outbox, news of restarts.
-//! Sends: open turns to the limiter, and what became of them; known answers to the outbox.
+//! Sends: open turns to the limiter, and what became of them; known answers to the outbox; what turns wait for to approvals,
+//! and turns that go on after a decision to conversations.
 //! A restart loses: nothing that was durable. It reads its records again and hands out every open turn anew.
 //!
 //! What it guarantees, and by what:
@@ -29,6 +30,7 @@ mod ending;
 mod entry;
 mod memory;
 mod offering;
+mod parking;
 mod report;
 
 use std::collections::HashMap;
@@ -36,9 +38,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::entry::{Entry, HandOver, Stage, record};
+use self::parking::ParkedNow;
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
+use super::in_flight::InFlight;
+use super::messages::approvals::ApprovalsMsg;
+use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{Accepted, JournalMsg, Left, Recovered};
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::outbox::Outboxes;
@@ -65,6 +71,8 @@ pub enum JournalEvent {
     Loaded(Vec<(String, String)>),
     /// They could not be read. Without them open turns would be forgotten and answered ones answered again.
     Unreadable(String),
+    /// A turn that waits for a decision was written down.
+    Parked(ParkedNow),
     /// Time to look at deadlines.
     Sweep,
 }
@@ -79,7 +87,11 @@ pub struct Journal {
     pub live: Live,
     /// Who lets turns through to those who find answers.
     pub rate_limiter: Handle<RateLimiterMsg>,
-    /// Who posts them.
+    /// Who asks for the decisions that turns wait for.
+    pub approvals: Handle<ApprovalsMsg>,
+    /// Who takes turns that go on after one.
+    pub conversations: Handle<ConversationsMsg>,
+    /// Who posts answers.
     pub outboxes: Outboxes,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
@@ -87,6 +99,8 @@ pub struct Journal {
     pub timeline: Arc<Timeline>,
     /// Where those who read along learn of each step.
     pub events: TurnEvents,
+    /// The turns that somebody works on, also while the journal itself is started again.
+    pub in_flight: Arc<InFlight>,
 }
 
 /// What the journal holds.
@@ -208,8 +222,10 @@ impl Actor for Journal {
                 }
             }
             JournalEvent::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
+            JournalEvent::Parked(parked) => self.parked(ctx, state, parked),
             JournalEvent::Sweep => {
                 self.sweep(state);
+                self.close_overdue(ctx, state);
                 if state.records == Records::Partial && self.store.status() == StoreStatus::Ready {
                     state.records = Records::Whole;
                     self.read_records(ctx);
@@ -231,6 +247,10 @@ fn subject(message: &JournalMsg) -> Option<Subject> {
         }
         // What acted is not handed out again, so this comes no second time.
         JournalMsg::Acts(..)
+        | JournalMsg::Park(..)
+        | JournalMsg::Waiting(_)
+        | JournalMsg::Asked(..)
+        | JournalMsg::Decided(..)
         | JournalMsg::Cancel(_)
         | JournalMsg::Undelivered(_)
         | JournalMsg::Forget(..)
@@ -251,9 +271,11 @@ impl Journal {
             JournalMsg::Cancel(id) => self.withdraw(state, &id, Dropped::TriggerDeleted),
             JournalMsg::Dropped(id, why) => drop(self.drop_turn(state, &id, why)),
             JournalMsg::Forget(person, cut, reply) => {
-                let writes = memory::forget(state, &person, cut);
-                let many = writes.len();
+                let forgotten = memory::forget(state, &person, cut);
+                let many = forgotten.len();
+                let writes = forgotten.iter().filter_map(|id| state.open.get(id)).map(record).collect();
                 drop(self.store.write(writes));
+                self.drop_waiting(state, &person, &forgotten);
                 let _ = reply.send(many);
             }
             JournalMsg::Undelivered(id) => {
@@ -263,6 +285,13 @@ impl Journal {
                 }
             }
             JournalMsg::Acts(id, reply) => self.acts(ctx, state, &id, reply),
+            JournalMsg::Park(id, parking) => self.park(ctx, state, &id, *parking),
+            JournalMsg::Waiting(reply) => {
+                // Whoever asked may have stopped waiting.
+                let _ = reply.send(state.waiting());
+            }
+            JournalMsg::Asked(id, gate, message) => self.asked(state, &id, &gate, message),
+            JournalMsg::Decided(decided, reply) => self.decided(ctx, state, *decided, Some(reply)),
             JournalMsg::ActorRecovered(recovered) => self.offer_again(state, &recovered),
             JournalMsg::Drain => state.phase = Phase::Draining,
             JournalMsg::Left(reply) => {
@@ -281,7 +310,8 @@ impl Journal {
 
     /// Of a turn that is not open, or answered already, nothing may run: the question is dropped, which answers it.
     fn acts(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, id: &TurnId, reply: Reply<bool>) {
-        let Some(entry) = state.open.get_mut(id).filter(|entry| entry.answer().is_none()) else { return };
+        let open = |entry: &&mut Entry| matches!(entry.stage, Stage::Open { .. });
+        let Some(entry) = state.open.get_mut(id).filter(open) else { return };
         entry.acted = true;
         let durable = self.store.write(vec![record(entry)]);
         ctx.background(async move {

@@ -23,6 +23,8 @@ use super::messages::mcp::{McpMsg, ServerCall};
 use super::messages::server_line::unavailable;
 use super::messages::tool_cache::ToolCacheMsg;
 use super::supervisor::{Actor, ActorContext, Crash};
+use crate::domain::breaker;
+use crate::domain::ids::{Person, TurnId};
 use crate::domain::restart::Backoff;
 use crate::domain::tool::server::ServerStatus;
 use crate::domain::tool::{CallError, CallErrorKind};
@@ -39,10 +41,6 @@ const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Dura
 const LASTED: Duration = Duration::from_secs(10);
 /// Failures in a row after which a server counts as left alone.
 const OPEN_AFTER: u32 = 5;
-/// Calls in a row without an answer after which no more are sent for a while.
-const SILENT_MAX: u32 = 5;
-/// How long no calls are sent then.
-const OPEN_FOR: Duration = Duration::from_secs(15);
 /// Pause before a changed list is read, in which more changes join the first.
 const DEBOUNCE: Duration = Duration::from_secs(1);
 /// How many times as long as reading a list took, the next one waits.
@@ -57,7 +55,15 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// A connection that was just made, and the first list of its tools.
-type Fresh = (Arc<dyn ToolServer>, Listing);
+pub type Fresh = (Arc<dyn ToolServer>, Listing);
+
+/// Connects to a server and reads the first list of its tools, each within its own bound.
+///
+/// # Errors
+/// What is wrong, and the fix.
+pub async fn connect(servers: &dyn ToolServers, entry: &ServerEntry) -> Result<Fresh, String> {
+    link::connect(servers, entry, CONNECT_WITHIN, LIST_WITHIN).await
+}
 
 /// What its timers and its tasks tell it. Each names the attempt that it belongs to: what an earlier one tells is ignored.
 pub enum McpEvent {
@@ -79,10 +85,18 @@ pub enum McpEvent {
     Ping(Attempt),
     /// A task: there was one, or why not.
     Pinged(Attempt, Result<(), CallError>),
-    /// A task: a call got an answer, or none.
-    Called(Attempt, bool),
-    /// Time to send calls again.
-    Close(Attempt),
+    /// A task: a call ended.
+    Called(Attempt, CallSign),
+    /// No calls were sent for a while: the next one decides whether more are.
+    HalfOpen(Attempt),
+}
+
+/// What a call that ended tells of the server.
+pub enum CallSign {
+    /// It answered.
+    Answered,
+    /// It did not, for this turn of this person.
+    Silent(Option<(TurnId, Person)>),
 }
 
 /// The behaviour and its arguments.
@@ -107,6 +121,15 @@ pub struct McpState {
     failures: u32,
     link: Link,
     status: ServerStatus,
+}
+
+impl McpState {
+    /// Works on the connection, if there is one.
+    fn with_link(&mut self, work: impl FnOnce(&mut Up)) {
+        if let Link::Up(up) = &mut self.link {
+            work(up);
+        }
+    }
 }
 
 impl Actor for McpActor {
@@ -147,33 +170,21 @@ impl Actor for McpActor {
             }
             McpEvent::Pinged(_, Err(error)) => self.lost(ctx, state, format!("no sign of life: {error}")),
             McpEvent::Pinged(attempt, Ok(())) => ctx.after(PING_EVERY, McpEvent::Ping(attempt)),
-            McpEvent::Changed(_) => {
-                if let Link::Up(up) = &mut state.link {
-                    up.refresh(ctx, state.attempt);
-                }
-            }
-            McpEvent::Due(_) => {
-                if let Link::Up(up) = &mut state.link {
-                    up.due(ctx, state.attempt);
-                }
-            }
-            McpEvent::Relist(attempt) => {
-                if let Link::Up(up) = &mut state.link {
-                    up.refresh(ctx, state.attempt);
-                    ctx.after(RELIST_EVERY, McpEvent::Relist(attempt));
-                }
-            }
+            McpEvent::Changed(attempt) => state.with_link(|up| up.refresh(ctx, attempt)),
+            McpEvent::Due(attempt) => state.with_link(|up| up.due(ctx, attempt)),
+            McpEvent::Relist(attempt) => state.with_link(|up| {
+                up.refresh(ctx, attempt);
+                ctx.after(RELIST_EVERY, McpEvent::Relist(attempt));
+            }),
             McpEvent::Listed(_, result, took) => self.listed(ctx, state, result, took),
             McpEvent::Ping(attempt) => match &state.link {
                 Link::Up(up) if up.works() => ctx.after(PING_EVERY, McpEvent::Ping(attempt)),
                 Link::Up(up) => up.ping(ctx, attempt),
                 Link::Connecting | Link::Waiting(_) => {}
             },
-            McpEvent::Called(attempt, answered) => self.called(ctx, state, attempt, answered),
-            McpEvent::Close(_) => {
-                if let Link::Up(up) = &mut state.link {
-                    // One more call without an answer opens it again.
-                    up.half_open(SILENT_MAX - 1);
+            McpEvent::Called(attempt, sign) => self.called(ctx, state, attempt, sign),
+            McpEvent::HalfOpen(_) => {
+                if matches!(&state.link, Link::Up(up) if up.may_try()) {
                     self.publish(state, ServerStatus::Ready);
                 }
             }
@@ -205,7 +216,7 @@ impl McpEvent {
             | Self::Ping(attempt)
             | Self::Pinged(attempt, _)
             | Self::Called(attempt, _)
-            | Self::Close(attempt) => *attempt,
+            | Self::HalfOpen(attempt) => *attempt,
         }
     }
 }
@@ -217,7 +228,7 @@ impl McpActor {
         let (servers, entry, attempt) = (Arc::clone(&self.servers), Arc::clone(&self.entry), state.attempt);
         ctx.task(
             async move {
-                let connected = link::connect(&*servers, &entry, CONNECT_WITHIN, LIST_WITHIN).await;
+                let connected = connect(&*servers, &entry).await;
                 McpEvent::Connected(attempt, connected.map(Box::new))
             },
             move |panic| McpEvent::Connected(attempt, Err(format!("connecting panicked: {panic}"))),
@@ -284,11 +295,15 @@ impl McpActor {
         let _ = self.cache.cast(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
     }
 
-    fn call(&self, ctx: &mut ActorContext<McpActor>, state: &McpState, call: Box<ServerCall>) {
+    fn call(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, call: Box<ServerCall>) {
         let name = &self.entry.name;
-        let refusal = match &state.link {
-            Link::Up(up) if up.takes_calls() => return up.call(ctx, state.attempt, name, call),
-            Link::Up(_) => unavailable(name, "it left calls without an answer, and is left alone for some seconds"),
+        let refusal = match &mut state.link {
+            Link::Up(up) => {
+                if up.takes_call() {
+                    return up.call(ctx, state.attempt, name, call);
+                }
+                unavailable(name, "it left calls without an answer, and is left alone for some seconds")
+            }
             Link::Connecting if state.failures == 0 => unavailable(name, "it is being connected"),
             Link::Connecting => unavailable(name, state.status.reason().unwrap_or("it is being connected")),
             Link::Waiting(reason) => unavailable(name, reason),
@@ -297,12 +312,14 @@ impl McpActor {
         let _ = call.reply.send(Err(refusal));
     }
 
-    fn called(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, attempt: Attempt, answered: bool) {
+    fn called(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, attempt: Attempt, sign: CallSign) {
         let Link::Up(up) = &mut state.link else { return };
-        if up.called(answered, SILENT_MAX) {
-            ctx.after(OPEN_FOR, McpEvent::Close(attempt));
-            let reason = format!("{SILENT_MAX} calls in a row got no answer");
+        if up.called(sign) {
+            ctx.after(breaker::OPEN_FOR, McpEvent::HalfOpen(attempt));
+            let reason = "calls of several members got no answer".to_owned();
             self.publish(state, ServerStatus::Open(reason));
+        } else if up.may_try() {
+            self.publish(state, ServerStatus::Ready);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What actors tell each other, a file for each receiver, with the plain data that travels along. Nothing in here knows an actor,
 //! so actors can write to each other without importing each other. What an actor tells itself stands beside it.
 
+pub mod approvals;
 pub mod commands;
 pub mod config_watcher;
 pub mod conversation;

@@ -30,7 +30,9 @@ use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::turn::{Answer, Effort, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn};
+use crate::domain::turn::{
+    Answer, Effort, GatePolicy, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn,
+};
 use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
@@ -278,7 +280,13 @@ fn rules(settings: &Settings) -> triage::Rules {
 }
 
 pub fn policy() -> Policy {
-    Policy { reply: ReplyContract::Typed, history: HistoryScope::PersonInPlace, lane: LaneRule::Queue, model: None }
+    Policy {
+        reply: ReplyContract::Typed,
+        history: HistoryScope::PersonInPlace,
+        lane: LaneRule::Queue,
+        model: None,
+        gates: GatePolicy::Ask,
+    }
 }
 
 // === Messages and turns ===

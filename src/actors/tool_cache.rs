@@ -30,6 +30,8 @@ use parking_lot::RwLock;
 
 /// Pause before a catalogue is made, in which more changes join the first.
 const DEBOUNCE: Duration = Duration::from_millis(50);
+/// How often what is stored of servers is written again, so that it lives as long as they are configured.
+const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most lines of one kind that are logged for one change.
 const LINES_MAX: usize = 20;
 
@@ -41,6 +43,10 @@ pub enum ToolCacheEvent {
     Build,
     /// A task: it is made; none when nothing changed.
     Built(Result<Option<Box<Built>>, String>),
+    /// Time to write what is stored again.
+    Renew,
+    /// A task: the records of servers.
+    Renewed(Vec<(ServerName, String)>),
 }
 
 /// What this program offers itself.
@@ -71,7 +77,7 @@ pub struct ToolCacheState {
     known: BTreeMap<ServerName, Known>,
     work: Work,
     /// The catalogue has to be made although no list changed.
-    other_servers: bool,
+    rebuild: bool,
     catalogue: Arc<Catalogue>,
     /// Lines that were logged, so that each is logged once.
     told: BTreeSet<String>,
@@ -112,12 +118,13 @@ impl Actor for ToolCache {
     type Event = ToolCacheEvent;
     type State = ToolCacheState;
 
-    fn start(&self, _ctx: &mut ActorContext<ToolCache>) -> Result<ToolCacheState, Crash> {
+    fn start(&self, ctx: &mut ActorContext<ToolCache>) -> Result<ToolCacheState, Crash> {
+        ctx.after(RENEW_EVERY, ToolCacheEvent::Renew);
         // Its supervisor is there: it is starting this one.
         let _ = self.tools.cast(ToolsMsg::CacheBegan);
         let catalogue = Arc::clone(&self.toolbox.now().catalogue);
         let (known, told) = (BTreeMap::new(), BTreeSet::new());
-        Ok(ToolCacheState { known, work: Work::Idle, other_servers: false, catalogue, told })
+        Ok(ToolCacheState { known, work: Work::Idle, rebuild: false, catalogue, told })
     }
 
     async fn handle(
@@ -159,11 +166,20 @@ impl Actor for ToolCache {
                         known.tools = Arc::new(record.tools.into_iter().map(Arc::new).collect());
                         known.pins = Arc::new(record.pins);
                     }
-                    state.other_servers = true;
+                    state.rebuild = true;
                     state.build_soon(ctx);
                 }
             }
             ToolCacheEvent::Build => self.build(ctx, state),
+            ToolCacheEvent::Renew => {
+                renew(ctx, state);
+                ctx.after(RENEW_EVERY, ToolCacheEvent::Renew);
+            }
+            ToolCacheEvent::Renewed(records) => {
+                for (name, record) in records {
+                    self.keep(&name, record);
+                }
+            }
             ToolCacheEvent::Built(built) => {
                 let again = matches!(state.work, Work::Building { again: true });
                 state.work = Work::Idle;
@@ -230,7 +246,7 @@ impl ToolCache {
             };
             state.known.insert(name, known);
         }
-        state.other_servers = true;
+        state.rebuild = true;
         state.build_soon(ctx);
     }
 
@@ -267,7 +283,7 @@ impl ToolCache {
             servers: servers.collect(),
             built_in: self.built_in.clone(),
             before: Arc::clone(&state.catalogue),
-            other_servers: std::mem::take(&mut state.other_servers),
+            rebuild: std::mem::take(&mut state.rebuild),
         };
         state.work = Work::Building { again: false };
         let built = tokio::task::spawn_blocking(move || building::build(plan));
@@ -305,6 +321,13 @@ impl ToolCache {
         }
     }
 
+    /// Stores the record of a server.
+    fn keep(&self, name: &ServerName, value: String) {
+        let (key, ttl) = (keys::tools(name), Some(keys::TOOLS_TTL));
+        // It is written in the background; a list that is lost is read again.
+        drop(self.store.write(vec![Write::Put { key, value, ttl }]));
+    }
+
     fn built_server(&self, state: &mut ToolCacheState, built: BuiltServer) {
         let BuiltServer { name, fingerprint, tools, pins, changed, accepted, shown, record } = built;
         // A server that is gone, or whose entry leads elsewhere now, is another one.
@@ -323,16 +346,36 @@ impl ToolCache {
         known.changed.clone_from(&changed);
         if let Some(value) = record {
             known.stored = true;
-            let (key, ttl) = (keys::tools(&name), Some(keys::TOOLS_TTL));
-            // It is written in the background; a list that is lost is read again.
-            drop(self.store.write(vec![Write::Put { key, value, ttl }]));
+            self.keep(&name, value);
         }
         let mut tooling = self.tooling.write();
         if let Some(server) = tooling.servers.iter_mut().find(|server| server.name == name.as_str()) {
             server.tools = shown;
+            server.about.clone_from(&known.server.entry.description);
             server.changed = changed;
         }
     }
+}
+
+/// Writes the records of all servers that are configured, beside the actor: a long list takes long to write.
+fn renew(ctx: &mut ActorContext<ToolCache>, state: &ToolCacheState) {
+    let known = state.known.iter().filter(|(_, known)| known.stored && !known.loading);
+    let known: Vec<_> = known
+        .map(|(name, known)| {
+            (name.clone(), known.fingerprint.clone(), Arc::clone(&known.tools), Arc::clone(&known.pins))
+        })
+        .collect();
+    let written = tokio::task::spawn_blocking(move || {
+        let records = known.into_iter().filter_map(|(name, entry, tools, pins)| {
+            let tools = tools.iter().map(|tool| (**tool).clone()).collect();
+            let record = ServerRecord { entry, tools, pins: BTreeMap::clone(&pins) };
+            Some((name, record.to_json()?))
+        });
+        records.collect()
+    });
+    ctx.task(async move { ToolCacheEvent::Renewed(written.await.unwrap_or_default()) }, |_| {
+        ToolCacheEvent::Renewed(Vec::new())
+    });
 }
 
 #[cfg(test)]

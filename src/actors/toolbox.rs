@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::messages::server_line::ServerLine;
+use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Entry};
 use crate::domain::tool::selection::Index;
+use crate::domain::tool::view::View;
 use crate::domain::tool::{CallError, CallErrorKind, Source, ToolRequest, ToolResult};
 use crate::ports::{ProgressSink, ToolServer};
 
@@ -39,7 +41,12 @@ pub struct Toolset {
     pub index: Arc<Index>,
     /// The way to each source.
     callers: HashMap<Source, Caller>,
+    /// What callers see, by the patterns that hide tools from them.
+    views: Mutex<HashMap<Arc<[String]>, Arc<View>>>,
 }
+
+/// The most kinds of callers whose views are kept; rules that tell more of them apart have views made anew.
+const VIEWS_MAX: usize = 64;
 
 /// The way to the tools of one source.
 #[derive(Clone)]
@@ -55,7 +62,22 @@ impl Toolset {
     #[must_use]
     pub fn new(catalogue: Arc<Catalogue>, callers: HashMap<Source, Caller>) -> Self {
         let index = Arc::new(Index::new(&catalogue));
-        Self { catalogue, index, callers }
+        Self { catalogue, index, callers, views: Mutex::default() }
+    }
+
+    /// What a caller sees of the tools. It is made once for all callers of the same kind.
+    #[must_use]
+    pub fn view(&self, access: &Access) -> Arc<View> {
+        if let Some(known) = self.views.lock().get(access.hides()) {
+            return Arc::clone(known);
+        }
+        let view = Arc::new(View::of(&self.catalogue, access.hides()));
+        let mut views = self.views.lock();
+        if views.len() >= VIEWS_MAX {
+            views.clear();
+        }
+        views.insert(Arc::clone(access.hides()), Arc::clone(&view));
+        view
     }
 
     /// Time one call of a tool may take, where its source has a time of its own.

@@ -1,7 +1,9 @@
-//! tools: supervises the cache of tools, and an actor for each configured tool server.
+//! tools: supervises the cache of tools, who listens for providers, and an actor for each tool server: those that are configured, and
+//! those that announced themselves.
 //!
 //! Supervised by: staffai (permanent). Its children are permanent.
-//! Receives: that settings changed from `config_watcher`, that the cache began from the cache, an operator's wish from commands.
+//! Receives: that settings changed from `config_watcher`, that the cache began from the cache, who provides tools from `providers`, an
+//! operator's wish from commands.
 //! Sends: the servers that there are to `tool_cache`, wishes to read lists again to the actors of servers.
 //! A restart loses: its children; servers are connected anew.
 
@@ -47,6 +49,8 @@ pub enum ToolsEvent {
 #[derive(Default)]
 pub struct ToolsState {
     known: BTreeMap<ServerName, CachedServer>,
+    /// Processes that announced themselves.
+    provided: Vec<ServerEntry>,
     /// The cache has not been told of them as they are.
     untold: bool,
     /// Entries that cannot be used, as they were told of.
@@ -78,6 +82,10 @@ impl Actor for Tools {
                 state.untold = true;
                 apply_soon(ctx);
             }
+            ToolsMsg::Provided(entries) => {
+                state.provided = entries;
+                apply_soon(ctx);
+            }
             ToolsMsg::Refresh => {
                 // A cache that is down has nothing that could be accepted.
                 let _ = self.cache.cast(ToolCacheMsg::Accept);
@@ -104,6 +112,7 @@ impl Tools {
     async fn apply(&self, ctx: &mut ActorContext<Tools>, state: &mut ToolsState) -> Result<(), Crash> {
         let running = self.live.now();
         let ServerEntries { entries, off, warnings } = &*running.servers;
+        let entries = all(entries, &state.provided);
         let stays = |known: &CachedServer| entries.iter().any(|entry| *entry == *known.entry);
         let gone = state.known.iter().find(|(_, known)| !stays(known)).map(|(name, _)| name.clone());
         if let Some(known) = gone.and_then(|name| state.known.remove(&name)) {
@@ -118,7 +127,7 @@ impl Tools {
         let mut begun = Vec::new();
         for entry in entries {
             if !state.known.contains_key(&entry.name) {
-                let (server, child) = self.child(ctx, entry);
+                let (server, child) = self.child(ctx, &entry);
                 state.known.insert(entry.name.clone(), server);
                 state.untold = true;
                 begun.push(child);
@@ -166,6 +175,12 @@ impl Tools {
         state.off = off.to_vec();
         state.warnings = warnings.to_vec();
     }
+}
+
+/// What is configured, and the providers whose names are free.
+fn all(configured: &[ServerEntry], provided: &[ServerEntry]) -> Vec<ServerEntry> {
+    let is_free = |entry: &&ServerEntry| !configured.iter().any(|other| other.name == entry.name);
+    configured.iter().chain(provided.iter().filter(is_free)).cloned().collect()
 }
 
 fn apply_soon(ctx: &ActorContext<Tools>) {

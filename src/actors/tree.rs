@@ -89,7 +89,7 @@ pub enum Instances {
     Door,
     /// A place. Its actor starts and stops while the program runs.
     Place,
-    /// A configured tool server. Its actor starts and stops while the program runs.
+    /// A tool server. Its actor starts and stops while the program runs.
     Server,
     /// A number, counted from zero. How many there are is known while the program runs.
     Number,
@@ -133,6 +133,8 @@ pub enum ActorKind {
     RestrictionSweeper,
     Tools,
     ToolCache,
+    Approvals,
+    Providers,
     Mcp,
     LlmDispatcher,
     Conversations,
@@ -223,6 +225,12 @@ pub static TREE: Row = Row {
             stop_within: BRANCH_STOPS,
             children: &[
                 leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),
+                leaf(
+                    ActorKind::Approvals,
+                    "approvals",
+                    "asks people about calls that wait for a yes, and keeps what they allow",
+                ),
+                leaf(ActorKind::Providers, "providers", "listens for processes that provide tools over NATS"),
                 template(
                     ActorKind::Mcp,
                     "mcp",
@@ -230,7 +238,11 @@ pub static TREE: Row = Row {
                     "keeps the connection to one tool server: retries, breaker, its list of tools",
                 ),
             ],
-            ..leaf(ActorKind::Tools, "tools", "starts an actor for each configured tool server")
+            ..leaf(
+                ActorKind::Tools,
+                "tools",
+                "starts an actor for each tool server: configured ones, and processes that announce themselves",
+            )
         },
         leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
         Row {

@@ -7,30 +7,34 @@
 //! it. A turn whose trigger was deleted leaves its draft as it stands.
 
 mod ask;
+mod asking;
 mod files;
 mod memory;
 mod overheard;
+mod parked;
 mod tally;
 
 mod tools;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::asking::Round;
 pub use self::tally::Tally;
 use self::tools::Tools;
+use super::allowances::Allowances;
 use super::busy::Busy;
 use super::door::Doors;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
+use super::in_flight::InFlight;
 use super::interjections::Interjections;
-use super::messages::journal::JournalMsg;
+use super::messages::journal::{JournalMsg, Parking};
 use super::messages::llm_dispatcher::LlmDispatcherMsg;
 use super::messages::outbox::OutboxMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
@@ -41,15 +45,18 @@ use super::tool_use::ToolUse;
 use super::toolbox::Toolbox;
 use super::turn_events::TurnEvents;
 use crate::domain::completion::Completion;
-use crate::domain::dialogue::{Dialogue, Event, Finished, Step};
+use crate::domain::dialogue::{Dialogue, Event, Finished, Resumed, Step};
 use crate::domain::draft;
 use crate::domain::ending::{Dropped, Ending};
+use crate::domain::gate::Parked;
 use crate::domain::history::History;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
 use crate::domain::prompt::{self, Question, Scene, Transcript};
 use crate::domain::reply::{self, Reply};
+use crate::domain::tool::round::Planned;
+use crate::domain::tool::turn_tools::Told;
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
 use crate::ports::{Clock, Dice, Store, Write};
 
@@ -81,7 +88,7 @@ pub struct TurnParts {
     pub forgotten: Arc<Forgotten>,
     /// Who hears of turns that ended before they began.
     pub rate_limiter: Handle<RateLimiterMsg>,
-    /// How many turns are in flight.
+    /// The turns in flight.
     pub in_flight: Arc<InFlight>,
     /// Where each step is noted.
     pub timeline: Arc<Timeline>,
@@ -95,34 +102,8 @@ pub struct TurnParts {
     pub toolbox: Arc<Toolbox>,
     /// Who called which of them lately.
     pub tool_use: Arc<ToolUse>,
-}
-
-/// How many turns are in flight in this process.
-#[derive(Default)]
-pub struct InFlight(AtomicUsize);
-
-impl InFlight {
-    /// The number now.
-    #[must_use]
-    pub fn now(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// One more, for as long as the guard lives.
-    #[must_use]
-    pub fn enter(self: &Arc<Self>) -> Flight {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Flight(Arc::clone(self))
-    }
-}
-
-/// One turn in flight.
-pub struct Flight(Arc<InFlight>);
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
-    }
+    /// Which calls approvers let run for a while.
+    pub allowances: Arc<Allowances>,
 }
 
 /// A turn on its way to its answer.
@@ -138,27 +119,37 @@ pub struct Started {
     pub slot: Slot,
     /// What it has spent.
     pub tally: Tally,
+    /// What it waited for, when it goes on with that.
+    pub resumed: Option<Box<Parked>>,
 }
 
-/// Finds the answer to one turn, within its deadline. None when it was cancelled.
-pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Option<Answer> {
-    let Started { mut turn, again, waited_since, slot, tally } = started;
+/// How the task of a turn ended.
+pub enum Driven {
+    /// With an answer.
+    Answered(Box<Answer>),
+    /// It waits for a decision.
+    Parked(Box<Parking>),
+    /// It was cancelled, or the journal knows its end.
+    Over,
+}
+
+/// Finds the answer to one turn, within its deadline, or what it has to wait for.
+pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Driven {
+    let Started { mut turn, again, waited_since, slot, tally, resumed } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
     if waited_since.elapsed() > settings.queue {
-        return Some(turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::WaitedTooLong));
+        return not_begun(&tally, &turn, Ending::WaitedTooLong);
     }
     match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
         PlaceAccess::Open => {}
-        PlaceAccess::Notice => {
-            return Some(turn.apology(notice::apology(Apology::NotPosted, turn.locale()), Ending::PlaceClosed));
-        }
+        PlaceAccess::Notice => return not_begun(&tally, &turn, Ending::PlaceClosed),
         PlaceAccess::Silent => {
             // A journal that is down offers the turn again. The message counts, as one that is answered does.
             let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
             let _ = parts.rate_limiter.cast(settle);
             let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
-            return None;
+            return Driven::Over;
         }
     }
     let deadline = Instant::now() + settings.deadline;
@@ -174,20 +165,27 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let tools = Tools::of(parts, &running, &turn);
     let thinking =
         Thinking { parts, running: &running, turn: &turn, again, slot: &slot, tally: &tally, deadline, tools };
-    let answer = tokio::select! {
+    let thought = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        thought = tokio::time::timeout_at(deadline, thinking.think()) => Some(match thought {
-            Ok(answer) => answer,
-            Err(_) => tally.apology(&turn, Ending::Deadline),
+        thought = tokio::time::timeout_at(deadline, thinking.think(resumed.as_deref())) => Some(match thought {
+            Ok(thought) => thought,
+            Err(_) => Thought::Answer(tally.apology(&turn, Ending::Deadline)),
         }),
     };
     // Whatever was under way is dropped by now, and has told what it took.
     let effort = tally.effort();
-    let Some(answer) = answer else {
-        spent_in_vain(parts, &turn, effort);
-        let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
-        return None;
+    let answer = match thought {
+        Some(Thought::Answer(answer)) => answer,
+        Some(Thought::Wait(parking)) => {
+            let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
+            return Driven::Parked(parking);
+        }
+        None => {
+            spent_in_vain(parts, &turn, effort);
+            let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
+            return Driven::Over;
+        }
     };
     let _ = outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
     let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.clock.now());
@@ -205,7 +203,12 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
             parts.interjections.said(&turn.place, &turn.id);
         }
     }
-    Some(answer)
+    Driven::Answered(Box::new(answer))
+}
+
+/// The end of a turn that cannot be worked on now.
+fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
+    Driven::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
 }
 
 /// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
@@ -287,6 +290,24 @@ struct Thinking<'a> {
     tools: Tools,
 }
 
+/// What came of thinking.
+#[expect(clippy::large_enum_variant, reason = "most of them are answers, and it lives for a moment")]
+enum Thought {
+    Answer(Answer),
+    /// A call has to be approved first.
+    Wait(Box<Parking>),
+}
+
+/// What a dialogue is at.
+enum Work {
+    /// It begins.
+    Asking,
+    /// Something happened.
+    Told(Event),
+    /// Calls are to be run, behind those that are done.
+    Round(Vec<Planned>, Vec<Told>),
+}
+
 /// What a turn knows before it asks a model.
 struct Gathered {
     /// What a model is shown.
@@ -320,8 +341,17 @@ impl Thinking<'_> {
         Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
     }
 
-    async fn think(&self) -> Answer {
+    async fn think(&self, resumed: Option<&Parked>) -> Thought {
         let Self { parts, running, turn, .. } = *self;
+        if let Some(parked) = resumed {
+            return match self.go_on().await {
+                Ok((Resumed { dialogue, mut done, mut left }, Gathered { history, .. })) => {
+                    done.extend(self.run_decided(&mut left, parked).await);
+                    self.work(dialogue, Work::Round(left, done), history).await
+                }
+                Err(why) => Thought::Answer(self.tally.apology(turn, why)),
+            };
+        }
         let Gathered { transcript, history, _room } = if turn.trigger.is_asked() {
             self.asked().await
         } else {
@@ -329,34 +359,55 @@ impl Thinking<'_> {
                 Ok(transcript) => {
                     Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None }
                 }
-                Err(why) => return turn.apology(notice::apology(Apology::of(why), turn.locale()), why),
+                Err(why) => {
+                    return Thought::Answer(turn.apology(notice::apology(Apology::of(why), turn.locale()), why));
+                }
             }
         };
         let schema = Arc::clone(&running.schema);
-        let mut dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools());
-        let mut event = Event::Begin;
+        let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools());
+        self.work(dialogue, Work::Asking, history).await
+    }
+
+    /// Does what the dialogue says, until there is an answer or something to wait for.
+    async fn work(&self, mut dialogue: Dialogue, begin: Work, history: (History, Moment)) -> Thought {
+        let Self { turn, .. } = *self;
+        let mut next = begin;
         loop {
+            let event = match next {
+                Work::Asking => Event::Begin,
+                Work::Told(event) => event,
+                Work::Round(left, done) => match self.run_tools(left, done).await {
+                    Round::Ran(told) => Event::Ran(told),
+                    Round::Ask(asking) => match self.parking(&dialogue, asking) {
+                        Ok(parking) => return Thought::Wait(Box::new(parking)),
+                        Err(too_long) => {
+                            let (done, left) = self.refuse(too_long).await;
+                            next = Work::Round(left, done);
+                            continue;
+                        }
+                    },
+                },
+            };
             let step;
             (dialogue, step) = taken_in(dialogue, event).await;
-            match step {
-                Step::AskModel => {
-                    event = match self.ask(&dialogue).await {
-                        Ok((completion, asked)) => Event::Completed(completion, asked),
-                        Err(why) => Event::Failed(why),
-                    };
-                }
+            next = match step {
+                Step::AskModel => Work::Told(match self.ask(&dialogue).await {
+                    Ok((completion, asked)) => Event::Completed(completion, asked),
+                    Err(why) => Event::Failed(why),
+                }),
                 Step::RunTools(planned) => {
                     self.tell_status(notice::tools_at_work(turn.locale()));
-                    event = Event::Ran(self.run_tools(planned).await);
+                    Work::Round(planned, Vec::new())
                 }
                 Step::Finish(Finished { reply, repairs }) => {
                     if repairs > 0 {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
-                    return self.finish(&reply, history).await;
+                    return Thought::Answer(self.finish(&reply, history).await);
                 }
-                Step::GiveUp(why) => return self.tally.apology(turn, why),
-            }
+                Step::GiveUp(why) => return Thought::Answer(self.tally.apology(turn, why)),
+            };
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod doors;
 mod handles;
+mod tools;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,9 +22,9 @@ use super::conversations::Conversations;
 use super::door::{DoorRecord, Doors};
 use super::facts::FactKeeper;
 use super::gateway::Gateway;
+use super::in_flight::InFlight;
 use super::journal::Journal;
 use super::llm_dispatcher::LlmDispatcher;
-use super::mcp::Published;
 use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{JournalMsg, Recovered};
@@ -37,15 +38,14 @@ use super::roster::Roster;
 use super::running::{ExitSender, Live};
 use super::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
 use super::timeline::Timeline;
-use super::tool_cache::{BuiltIn, ToolCache};
+use super::tool_cache::BuiltIn;
 use super::toolbox::Toolbox;
-use super::tools::Tools;
 use super::tree::{ActorKind, Name, ROOT, Row, TREE};
-use super::turn::{ATTACHMENT_KIB_MAX, InFlight, TurnParts};
+use super::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use super::turn_events::TurnEvents;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Door;
-use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolServers, Vitals};
+use crate::ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -89,6 +89,8 @@ pub struct Parts {
     pub facts: Arc<FactKeeper>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
+    /// Where processes that provide tools are heard; none where no such place is configured.
+    pub providers: Option<Arc<dyn ToolProviders>>,
     /// Told when the process must end.
     pub exit: ExitSender,
 }
@@ -247,6 +249,7 @@ impl Wiring {
             events: parts.events.clone(),
             toolbox: Arc::clone(&parts.toolbox),
             tool_use: Arc::default(),
+            allowances: Arc::default(),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -282,6 +285,8 @@ impl Wiring {
             restriction_sweeper,
             tools,
             tool_cache,
+            approvals,
+            providers: listener,
             llm_dispatcher,
             conversations,
             presence_scheduler,
@@ -312,6 +317,11 @@ impl Wiring {
             }
             ActorKind::Tools => ChildSpec::new(row, tools, self.tools(row), below),
             ActorKind::ToolCache => ChildSpec::new(row, tool_cache, self.tool_cache(), below),
+            ActorKind::Approvals => ChildSpec::new(row, approvals, self.approvals(), below),
+            ActorKind::Providers => match &self.parts.providers {
+                Some(providers) => ChildSpec::new(row, listener, self.providers(providers), below),
+                None => return Vec::new(),
+            },
             ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
@@ -348,10 +358,13 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
+            approvals: self.handles.approvals.clone(),
+            conversations: self.handles.conversations.clone(),
             outboxes: self.handles.outboxes.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             timeline: Arc::clone(&self.parts.timeline),
             events: self.parts.events.clone(),
+            in_flight: Arc::clone(&self.turn_parts.in_flight),
         }
     }
 
@@ -373,27 +386,6 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             outboxes: self.handles.outboxes.clone(),
-        }
-    }
-
-    fn tools(&self, row: &'static Row) -> Tools {
-        Tools {
-            template: template(row),
-            live: self.parts.live.clone(),
-            servers: Arc::clone(&self.parts.servers),
-            cache: self.handles.tool_cache.clone(),
-            dice: Arc::clone(&self.parts.dice),
-            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.tooling) },
-        }
-    }
-
-    fn tool_cache(&self) -> ToolCache {
-        ToolCache {
-            toolbox: Arc::clone(&self.parts.toolbox),
-            built_in: self.parts.built_in.clone(),
-            store: Arc::clone(&self.parts.store),
-            tools: self.handles.tools.clone(),
-            tooling: Arc::clone(&self.tooling),
         }
     }
 
@@ -431,6 +423,8 @@ impl Wiring {
             tooling: Arc::clone(&self.tooling),
             toolbox: Arc::clone(&self.parts.toolbox),
             tools: self.handles.tools.clone(),
+            approvals: self.handles.approvals.clone(),
+            allowances: Arc::clone(&self.turn_parts.allowances),
         };
         Commands { parts: Arc::new(parts) }
     }
@@ -460,6 +454,7 @@ impl Wiring {
             permits: Arc::clone(&self.open_turns),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
+            approvals: self.handles.approvals.clone(),
             outboxes: self.handles.outboxes.clone(),
             busy: Arc::clone(&self.turn_parts.busy),
             clock: Arc::clone(&self.parts.clock),

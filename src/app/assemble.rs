@@ -24,7 +24,9 @@ use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, Vitals};
+use crate::mcp::nats::NatsProviders;
+use crate::mcp::oauth::Logins;
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -91,13 +93,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let mut records = vec![doors::terminal(&sessions)];
-    if !alone {
-        match doors::discord(&settings, live.as_ref().ok(), &dice) {
-            Ok(record) => records.insert(0, record),
-            Err(mistake) => mistakes.push(mistake),
-        }
-    }
+    let platform = (!alone).then(|| doors::discord(&settings, live.as_ref().ok(), &dice)).transpose();
+    let mut records: Vec<_> = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten().into_iter().collect();
+    records.push(doors::terminal(&sessions));
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
@@ -132,17 +130,17 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
-    let bounds = live.clone();
-    let facts = FactKeeper::new(Arc::clone(&store), Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
-    let facts = Arc::new(facts);
+    let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
+    let facts = facts(&store, &clock, &live);
     let built_in = built_in(own, &settings, &facts);
     let parts = Parts {
         live,
         files: Arc::new(reread),
         toolbox: toolbox(&built_in),
         built_in,
+        servers: servers(&settings, &clock, nats.clone()),
+        providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
         facts,
-        servers: Arc::new(McpServers::guarded()),
         clock,
         dice,
         faults,
@@ -175,6 +173,18 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
     let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
     let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
     Ok(Arc::new(store.map_err(in_use)?))
+}
+
+/// The way to tool servers: processes that announce themselves, and others with the logins that are kept in the data directory.
+fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<NatsProviders>>) -> Arc<McpServers> {
+    let logins = Some(Logins::below(&settings.store.dir, Arc::clone(clock)));
+    Arc::new(McpServers { providers, logins, ..McpServers::guarded() })
+}
+
+/// What members told, within the bounds of the settings in force.
+fn facts(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> Arc<FactKeeper> {
+    let live = live.clone();
+    Arc::new(FactKeeper::new(Arc::clone(store), Arc::clone(clock), move || live.now().settings.memory.bounds()))
 }
 
 /// The tools of this program itself.

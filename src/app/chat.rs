@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
+use super::signals::Ends;
 use super::system::SystemClock;
 use super::{App, Cli, exit};
 use crate::config::Loaded;
@@ -83,7 +84,7 @@ pub async fn run(cli: &Cli) -> u8 {
                 println!("what is said is kept in {kept}; the settings of Redis are ignored here");
             }
             println!("{HINT}");
-            talk(&loaded, address).await
+            talk_until_told(&loaded, address).await
         }
         Ok(None) | Err(_) => {
             eprintln!("the service's listener did not come up");
@@ -95,6 +96,22 @@ pub async fn run(cli: &Cli) -> u8 {
         demo.stop().await;
     }
     code
+}
+
+/// Talks until the input ends or a signal comes, so that a service of one's own ends in order.
+async fn talk_until_told(loaded: &Loaded, address: SocketAddr) -> u8 {
+    tokio::select! {
+        code = talk(loaded, address) => code,
+        () = told_to_end() => exit::FINE,
+    }
+}
+
+/// Waits for a signal to end. Where none can be heard of, the system ends the process by itself.
+async fn told_to_end() {
+    match Ends::listen() {
+        Ok(mut ends) => ends.next().await,
+        Err(_) => std::future::pending().await,
+    }
 }
 
 /// The demo model, when no other one is configured.

@@ -17,7 +17,7 @@ use crate::discord::{self, Access};
 use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::ports::Dice;
 use crate::terminal::sessions::Sessions;
 use crate::terminal::{self, NoFiles};
@@ -51,6 +51,7 @@ fn triage(settings: &Settings) -> Rules {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            gates: GatePolicy::Ask,
         },
     }
 }

@@ -1,9 +1,13 @@
-//! `staffai mcp add`: tries a tool server, and writes its entry into the file of servers when it works.
+//! `staffai mcp add`: tries a tool server, and writes its entry into the file of servers when it works. `staffai mcp login`: lets a
+//! person log in at one.
+
+mod login;
 
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Subcommand;
 use secrecy::ExposeSecret;
@@ -11,9 +15,13 @@ use serde_json::{Map, Value, json};
 
 use super::commands::{self, Reading};
 use super::servers::{self, Tried};
+use super::system::SystemClock;
 use super::tools::harmless;
 use super::{Cli, Options, exit, files};
+use crate::config::Settings;
 use crate::mcp::config::{self, Configured, Document, File};
+use crate::mcp::oauth::Logins;
+use crate::mcp::oauth::flow::Client;
 use crate::ports::tools::ServerEntries;
 
 /// The file when the settings name none.
@@ -46,18 +54,33 @@ pub(super) enum Action {
         #[command(flatten)]
         options: Options,
     },
+    /// Lets you log in at a server that wants a login (OAuth), and keeps what that gives in the data directory.
+    Login {
+        /// The name of its entry in mcp.json.
+        name: String,
+        /// The id under which its authorization server knows us already, where that registers no clients by itself.
+        #[arg(long, value_name = "ID", requires = "port")]
+        client_id: Option<String>,
+        /// The port of this machine that the browser comes back to; any that is free, unless an id is given.
+        #[arg(long, value_name = "PORT", requires = "client_id")]
+        port: Option<u16>,
+        #[command(flatten)]
+        options: Options,
+    },
 }
 
 impl Action {
     pub(super) fn options(&self) -> &Options {
         match self {
-            Self::Add { options, .. } => options,
+            Self::Add { options, .. } | Self::Login { options, .. } => options,
         }
     }
 
     /// The entry as it is written.
     fn entry(&self) -> Result<Value, String> {
-        let Self::Add { url, header, env, allow_http, program, .. } = self;
+        let Self::Add { url, header, env, allow_http, program, .. } = self else {
+            return Err("a login writes no entry".to_owned());
+        };
         let mut entry = Map::new();
         if let Some(url) = url {
             entry.insert("url".to_owned(), json!(url));
@@ -85,7 +108,17 @@ impl Action {
 
 /// Does it.
 pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
-    let Action::Add { name, replace, .. } = action;
+    let (written, replace) = match action {
+        Action::Add { name, replace, .. } => (name, replace),
+        Action::Login { name, client_id, port, .. } => {
+            let known = client_id.clone().zip(*port).map(|(id, port)| Client { id, port });
+            return login::run(cli, name, known).await;
+        }
+    };
+    let name = &config::legal(written);
+    if name != written {
+        eprintln!("it is called {name} here, as only letters, digits, - _ . may stand in a name");
+    }
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let path = loaded.settings.tools.mcp_config.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let entry = match action.entry() {
@@ -121,7 +154,7 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         let mistake = off.first().and_then(|off| off.mistake.clone()).unwrap_or_default();
         return wrong(&mistake, exit::USAGE);
     };
-    let tried = servers::try_one(server).await;
+    let tried = servers::try_one(server, None).await;
     let Tried { outcome, took, .. } = &tried;
     let hidden = |text: &str| {
         let hide = |text: String, secret: &secrecy::SecretString| text.replace(secret.expose_secret(), "********");
@@ -142,6 +175,11 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
     println!("{name} works ({took} ms) and stands in {shown}; its tools: {tools}");
     println!("a running bot takes it within seconds; who may use it is said by [[tools.rules]]");
     exit::FINE
+}
+
+/// Where logins of these settings are kept.
+pub(super) fn logins(settings: &Settings) -> Logins {
+    Logins::below(&settings.store.dir, Arc::new(SystemClock))
 }
 
 fn wrong(mistake: &str, code: u8) -> u8 {

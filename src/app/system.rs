@@ -26,6 +26,12 @@ impl Dice for SystemDice {
     }
 }
 
+/// Bits that nobody can guess, from the system's own source.
+#[expect(clippy::disallowed_methods, reason = "this is the one source of chance of the program")]
+pub fn random_bits<const BYTES: usize>() -> [u8; BYTES] {
+    rand::random()
+}
+
 /// A token of 128 random bits that nobody can guess, from the system's own source.
 #[cfg(feature = "playground")]
 #[expect(clippy::disallowed_methods, reason = "this is the one source of chance of the program")]

@@ -128,7 +128,7 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
     let endpoint =
         Endpoint { url: url.to_owned(), protocol: HttpProtocol::Either, headers: BTreeMap::new(), allow_http: false };
     let entry = ServerEntry::new(ServerName::new("server"), Transport::Http(endpoint));
-    let tried = servers::try_one(&entry).await;
+    let tried = servers::try_one(&entry, None).await;
     let code = match (&tried.outcome, action) {
         (Err(mistake), _) => {
             eprintln!("{url}: {}", harmless(mistake));

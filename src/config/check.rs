@@ -10,11 +10,10 @@ use secrecy::ExposeSecret;
 
 use super::Settings;
 use super::address::{is_loopback, is_remote};
-use super::defaults::WITHOUT_EFFECT;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
-use crate::domain::keys;
+use crate::domain::{gate, keys};
 use crate::telemetry;
 
 /// Container runtimes kill a program this long after asking it to stop.
@@ -42,7 +41,6 @@ pub fn check(
     checks.times(settings);
     checks.paths(settings, files);
     checks.redis(settings);
-    checks.without_effect();
     checks.notices(settings);
     checks.log_level(settings);
     checks.found
@@ -89,6 +87,20 @@ impl Checks<'_> {
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {
             self.problem("llm.url", "holds a login, which would be shown; put the key into LITELLM_API_KEY");
         }
+        if let Some(url) = &settings.tools.nats_url {
+            let url = url.expose_secret().parse::<http::Uri>().unwrap_or_default();
+            if !matches!(url.scheme_str(), Some("nats" | "tls")) || url.host().is_none() {
+                self.problem(
+                    "tools.nats_url",
+                    "must be an address such as nats://user:password@host:4222 or tls://host",
+                );
+            } else if url.scheme_str() == Some("nats") && url.host().is_some_and(is_remote) {
+                self.warn(format!(
+                    "tools.nats_url ({}) is without encryption to another network: calls of tools can be read on the way; use tls://",
+                    env::name_of("tools.nats_url")
+                ));
+            }
+        }
         if let Some(url) = &settings.redis.url {
             let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
             if !REDIS_SCHEMES.contains(&scheme) {
@@ -120,6 +132,10 @@ impl Checks<'_> {
             self.warn(format!(
                 "catch_up.age is above the {most}m for which answers are surely remembered; {most}m are used"
             ));
+        }
+        if settings.gates.expiry > gate::EXPIRY_MAX {
+            let most = gate::EXPIRY_MAX.as_secs() / 3_600;
+            self.warn(format!("gates.expiry is above the {most}h for which a waiting turn is kept; {most}h are used"));
         }
         if settings.turn.deadline < settings.llm.timeout {
             self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");
@@ -155,13 +171,6 @@ impl Checks<'_> {
             && files.probe(path).is_err()
         {
             self.warn(format!("tools.mcp_config: {} cannot be read; no MCP server comes from it", path.display()));
-        }
-    }
-
-    /// What is set and does nothing is named.
-    fn without_effect(&mut self) {
-        for key in WITHOUT_EFFECT.into_iter().filter(|key| self.is_set(key)).collect::<Vec<_>>() {
-            self.warn(format!("{key} is set and has no effect in this version; leave it out"));
         }
     }
 

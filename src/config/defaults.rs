@@ -1,5 +1,7 @@
 //! `config/default.toml`, read as text: the keys there are, their sentences and their defaults, in order.
 
+use crate::domain::near::distance;
+
 /// The file itself, compiled in.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
@@ -29,12 +31,9 @@ impl Entry {
     }
 }
 
-/// Keys that are accepted, since files and environments may have them, and that nothing acts on yet. They are offered nowhere.
-pub const WITHOUT_EFFECT: [&str; 2] = ["tools.nats_url", "gates.expiry"];
-
 /// The keys that are offered to operators, in the order of the file.
 pub fn offered() -> impl Iterator<Item = Entry> {
-    entries().into_iter().filter(|entry| !WITHOUT_EFFECT.contains(&entry.key.as_str()))
+    entries().into_iter()
 }
 
 /// All keys in the order of the file.
@@ -58,16 +57,6 @@ pub fn entries() -> Vec<Entry> {
     entries
 }
 
-/// The known name most like a wrong one, unless none is near.
-#[must_use]
-pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|name| (distance(wrong, name), name))
-        .min()
-        .filter(|(distance, name)| *distance <= name.len().max(wrong.len()) / 3)
-        .map(|(_, name)| name)
-}
-
 /// The known name of which this one is a slip of the hand: one letter more, less or another, two neighbours the wrong way round,
 /// or, in a long name, two such edits.
 #[must_use]
@@ -86,22 +75,6 @@ pub fn slip_of<'a>(wrong: &str, mut known: impl Iterator<Item = &'a str>) -> Opt
 
 /// Letters of a name in which two edits are still a slip.
 const LONG_NAME: usize = 12;
-
-/// Single-letter edits (insert, remove, replace) that turn one name into the other.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, from) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
-}
 
 #[cfg(test)]
 mod tests {
@@ -142,12 +115,5 @@ mod tests {
         ] {
             assert_eq!(slip_of(wrong, known.into_iter()).unwrap_or_default(), right, "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_nearest_name_is_found_and_a_far_one_is_not() {
-        let known = ["llm.timeout", "llm.url", "log.level"];
-        assert_eq!(nearest("llm.timout", known.into_iter()), Some("llm.timeout"));
-        assert_eq!(nearest("weather.station", known.into_iter()), None);
     }
 }

@@ -153,7 +153,7 @@ impl Gathering<'_> {
     /// The playground has its own Discord and store, and must never reach for the real ones.
     fn is_ignored(&self, key: &str) -> bool {
         let section = key.split('.').next().unwrap_or_default();
-        let real = matches!(section, "discord" | "redis") || key == "tools.mcp_config";
+        let real = matches!(section, "discord" | "redis") || matches!(key, "tools.mcp_config" | "tools.nats_url");
         real && self.sources.purpose == Purpose::Playground
     }
 

@@ -322,6 +322,11 @@ fn listen(text: &str) -> Option<SocketAddr> {
     text.replace("localhost:", "127.0.0.1:").parse().ok()
 }
 
+/// One of several rows; what is wrong with it names its number.
+fn row<T: DeserializeOwned, E: Error>(number: usize, value: toml::Value) -> Result<T, E> {
+    T::deserialize(value).map_err(|error: toml::de::Error| E::custom(format!("row {number}: {}", error.message())))
+}
+
 /// TOML tables as rows; in a variable, the same as inline TOML: `[{tools = "x", verdict = "ask"}]`.
 pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     struct Rows<T>(PhantomData<T>);
@@ -333,22 +338,23 @@ pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> 
         }
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
             let mut rows = Vec::new();
-            while let Some(row) = seq.next_element()? {
-                rows.push(row);
+            while let Some(value) = seq.next_element::<toml::Value>()? {
+                rows.push(row(rows.len() + 1, value)?);
             }
             Ok(rows)
         }
         fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {
             #[derive(Deserialize)]
-            struct Wrapper<T> {
-                rows: Vec<T>,
+            struct Wrapper {
+                rows: Vec<toml::Value>,
             }
             if text.trim().is_empty() {
                 return Ok(Vec::new());
             }
-            let wrapper: Wrapper<T> =
-                toml::from_str(&format!("rows = {text}")).map_err(|error| E::custom(error.message()))?;
-            Ok(wrapper.rows)
+            let wrapper: Wrapper = toml::from_str(&format!("rows = {text}")).map_err(|error| {
+                E::custom(format!("{}; write a list of tables, such as [{{key = \"value\"}}]", error.message()))
+            })?;
+            (1..).zip(wrapper.rows).map(|(number, value)| row(number, value)).collect()
         }
     }
     deserializer.deserialize_any(Rows(PhantomData))

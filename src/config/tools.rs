@@ -87,6 +87,18 @@ impl Tools {
         asks.chain(self.rules.iter().map(ToolRule::rule)).collect()
     }
 
+    /// The patterns of names of tools that are written somewhere, each with its place.
+    #[must_use]
+    pub fn patterns(&self) -> Vec<(String, &str)> {
+        let rules = (1..).zip(&self.rules).map(|(number, rule)| (format!("tools.rules, rule {number}"), &*rule.tools));
+        let confirmed = self.requires_confirmation.iter();
+        let confirmed = confirmed.map(|tools| ("tools.requires_confirmation".to_owned(), &**tools));
+        let limits = self.limits.iter().filter(|limit| limit.what.parse::<ToolKind>().is_err());
+        let limits = limits.map(|limit| ("tools.limits".to_owned(), &*limit.what));
+        let cooldown = self.cooldown.iter().map(|rest| ("tools.cooldown".to_owned(), &*rest.tools));
+        rules.chain(confirmed).chain(limits).chain(cooldown).collect()
+    }
+
     /// How often tools may be called.
     #[must_use]
     pub fn call_limits(&self) -> ToolLimits {

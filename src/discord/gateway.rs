@@ -336,6 +336,17 @@ impl Stream {
         }
     }
 
+    fn interacted(&self, interaction: Interaction) -> Incoming {
+        match interaction {
+            Interaction::Command(mut command) => {
+                command.parent = command.parent.or_else(|| self.shared.rest.threads.parent(&command.place));
+                Incoming::Command(command)
+            }
+            Interaction::Typing(typing) => Incoming::Typing(typing),
+            Interaction::Decision(click) => Incoming::Decision(click),
+        }
+    }
+
     fn tell(&mut self, sequence: u64, event: Event, understood: bool) -> Result<(), Closed> {
         match event {
             // The library below keeps the session for its heartbeats. If it could not read the frame, it has none.
@@ -366,13 +377,7 @@ impl Stream {
                 }
             }
             Event::Interaction(interaction) => {
-                let incoming = Box::new(match interaction {
-                    Interaction::Command(mut command) => {
-                        command.parent = command.parent.or_else(|| self.shared.rest.threads.parent(&command.place));
-                        Incoming::Command(command)
-                    }
-                    Interaction::Typing(typing) => Incoming::Typing(typing),
-                });
+                let incoming = Box::new(self.interacted(interaction));
                 self.tell_now(StreamEvent::Incoming { sequence, incoming });
             }
             Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {

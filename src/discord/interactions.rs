@@ -1,5 +1,5 @@
-//! Discord's interactions turned into neutral facts: a command that a member ran, or types. Buttons and forms are nothing for us
-//! yet.
+//! Discord's interactions turned into neutral facts: a command that a member ran, or types, and a button of ours that they pressed.
+//! Menus and forms are nothing for us.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,19 @@ use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId
 
 use super::events::{self, WireUser};
 use crate::domain::command::{Callback, CallbackToken, Caller, Command, Typing};
+use crate::domain::gate::{Choice, Click, Clicker};
 use crate::domain::ids::Person;
 
 /// The most options of one command that are looked at.
 const OPTIONS_MAX: usize = 25;
 /// A member ran a command.
 const COMMAND: u8 = 2;
+/// A member pressed something below a message.
+const COMPONENT: u8 = 3;
 /// A member types a command.
 const AUTOCOMPLETE: u8 = 4;
+/// What they pressed is a button.
+const BUTTON: u8 = 2;
 
 /// An interaction with a meaning for us.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub enum Interaction {
     Command(Box<Command>),
     /// Types one.
     Typing(Box<Typing>),
+    /// Decided about a call that waits.
+    Decision(Box<Click>),
 }
 
 /// An interaction of the gateway. None for kinds without a meaning for us.
@@ -33,6 +40,10 @@ pub enum Interaction {
 /// It is no interaction. The error names the field.
 pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
     let wire: Wire = serde_json::from_str(json)?;
+    if wire.kind == COMPONENT {
+        let pressed: Pressed = serde_json::from_value(wire.data.clone())?;
+        return Ok(wire.click(&pressed).map(|click| Interaction::Decision(Box::new(click))));
+    }
     if !matches!(wire.kind, COMMAND | AUTOCOMPLETE) {
         return Ok(None);
     }
@@ -40,11 +51,7 @@ pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
     let options: Vec<WireOption> = data.options.into_iter().take(OPTIONS_MAX).collect();
     // Menus of messages and members have other types; we offer none.
     let (Some(channel), Some(caller), 1) = (wire.channel(), wire.caller(), data.kind) else { return Ok(None) };
-    let callback = Callback {
-        id: events::message_id(wire.id),
-        application: wire.application_id.to_string(),
-        token: CallbackToken::new(wire.token.clone()),
-    };
+    let callback = wire.callback();
     if wire.kind == AUTOCOMPLETE {
         let focused = options.into_iter().find(|option| option.focused);
         return Ok(focused.map(|option| {
@@ -149,6 +156,15 @@ const fn chat_input() -> u8 {
     1
 }
 
+/// What was pressed.
+#[derive(Deserialize)]
+struct Pressed {
+    #[serde(default)]
+    custom_id: String,
+    #[serde(default)]
+    component_type: u8,
+}
+
 #[derive(Deserialize)]
 struct WireOption {
     name: String,
@@ -169,6 +185,21 @@ impl WireOption {
 }
 
 impl Wire {
+    fn callback(&self) -> Callback {
+        Callback {
+            id: events::message_id(self.id),
+            application: self.application_id.to_string(),
+            token: CallbackToken::new(self.token.clone()),
+        }
+    }
+
+    /// A press of a button that asks about a gate; whose it is, and where, the platform says.
+    fn click(&self, pressed: &Pressed) -> Option<Click> {
+        let (gate, choice) = Choice::of_button(&pressed.custom_id).filter(|_| pressed.component_type == BUTTON)?;
+        let (place, by) = (events::place(self.channel()?), Clicker::Member(self.caller()?));
+        Some(Click { gate, choice, by, place: Some(place), callback: Some(self.callback()) })
+    }
+
     fn channel(&self) -> Option<ChannelId> {
         self.channel_id.or(self.channel.as_ref().map(|channel| channel.id))
     }

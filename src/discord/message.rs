@@ -4,12 +4,15 @@
 use reqwest::multipart::{Form, Part};
 use serde::Serialize;
 use serde_json::{Value, json};
-use serenity::builder::{CreateAllowedMentions, CreateEmbed, CreateMessage, EditAttachments, EditMessage};
+use serenity::builder::{
+    CreateActionRow, CreateAllowedMentions, CreateButton, CreateEmbed, CreateMessage, EditAttachments, EditMessage,
+};
+use serenity::model::application::ButtonStyle as WireStyle;
 use serenity::model::channel::{MessageReference, Nonce};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::links;
-use crate::domain::outgoing::{Card, File, Piece};
+use crate::domain::outgoing::{ButtonStyle, Card, File, Piece};
 use crate::domain::split::is_blank;
 use crate::ports::PostError;
 
@@ -19,6 +22,11 @@ pub(super) const CARDS_MAX: usize = 10;
 pub(super) const FILES_MAX: usize = 10;
 /// The most bytes of files in one message; every community may send ten million.
 pub(super) const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The most buttons in one row, which is all that we show.
+pub(super) const BUTTONS_MAX: usize = 5;
+/// The longest label of a button, in Unicode scalar values.
+const LABEL_MAX: usize = 80;
 
 /// The longest texts of a card, in Unicode scalar values.
 const TITLE_MAX: usize = 256;
@@ -72,6 +80,9 @@ pub(super) fn create(
     if let Some(reference) = reference {
         message = message.reference_message(reference);
     }
+    if !piece.buttons.is_empty() {
+        message = message.components(buttons(piece));
+    }
     body(&message, &piece.files)
 }
 
@@ -84,6 +95,7 @@ pub(super) fn edit(piece: &Piece, pings: AllowedMentions) -> Result<Body, PostEr
         .content(links::spelled_out(&piece.text))
         .embeds(cards(piece))
         .attachments(EditAttachments::new())
+        .components(buttons(piece))
         .allowed_mentions(allowed(pings));
     body(&message, &piece.files)
 }
@@ -121,6 +133,19 @@ fn told(index: usize, file: &File) -> Value {
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     name.chars().map(plain).take(FILE_NAME_MAX).collect()
+}
+
+fn buttons(piece: &Piece) -> Vec<CreateActionRow> {
+    let style = |style| match style {
+        ButtonStyle::Good => WireStyle::Success,
+        ButtonStyle::Plain => WireStyle::Secondary,
+        ButtonStyle::Bad => WireStyle::Danger,
+    };
+    let made = piece.buttons.iter().take(BUTTONS_MAX).map(|button| {
+        CreateButton::new(button.name.clone()).label(capped(&button.label, LABEL_MAX)).style(style(button.style))
+    });
+    let row: Vec<CreateButton> = made.collect();
+    if row.is_empty() { Vec::new() } else { vec![CreateActionRow::Buttons(row)] }
 }
 
 fn cards(piece: &Piece) -> Vec<CreateEmbed> {

@@ -262,6 +262,7 @@ impl Poster for Rest {
             cards: message::CARDS_MAX,
             files: message::FILES_MAX,
             file_bytes: message::FILE_BYTES_MAX,
+            buttons: message::BUTTONS_MAX,
         }
     }
 

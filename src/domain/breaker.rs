@@ -1,6 +1,6 @@
-//! The rule of a circuit breaker: after the failures of several turns of several people a model is left alone for a while, then
-//! tried once. One person whose questions make a provider fail never shuts it for others, and one turn counts once however often
-//! it tries.
+//! The rule of a circuit breaker: after the failures of several turns of several people a model or a tool server is left alone for a
+//! while, then tried once. One person whose questions make it fail never shuts it for others, and one turn counts once however
+//! often it tries.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -60,7 +60,7 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         self.open_until.take().map(|_| Change::Closed)
     }
 
-    /// A call of this turn failed in a way that speaks of the model, not of the request.
+    /// A call of this turn failed in a way that speaks of what was called, not of the request.
     pub fn failed(&mut self, turn: T, origin: O, now: Duration) -> Option<Change> {
         if self.turns.len() < REMEMBERED {
             self.turns.insert(turn);
@@ -75,10 +75,16 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         (!was_open).then_some(Change::Opened)
     }
 
-    /// It refuses calls.
-    #[cfg(test)]
-    fn is_open(&self) -> bool {
+    /// It opened, and no call went well since.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         self.open_until.is_some()
+    }
+
+    /// No call may go now, not even one that tries.
+    #[must_use]
+    pub fn refuses(&self, now: Duration) -> bool {
+        self.open_until.is_some_and(|until| now < until)
     }
 }
 

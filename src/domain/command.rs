@@ -154,6 +154,17 @@ enum Needs {
     Nothing,
     /// A tool server.
     Tools,
+    /// A call that a person may have to approve.
+    Questions,
+}
+
+/// What there is to be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Served {
+    /// There are tool servers.
+    pub tools: bool,
+    /// There may be calls that a person has to approve.
+    pub questions: bool,
 }
 
 /// Who operates the bot. What an operator sees and does concerns every community, so no rank in a single one makes anybody an
@@ -236,15 +247,17 @@ impl CommandKind {
             | Self::Forget
             | Self::Export
             | Self::Memories
-            | Self::Tools => Access::Everybody,
-            Self::Status | Self::Approvals | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
+            | Self::Tools
+            | Self::Approvals => Access::Everybody,
+            Self::Status | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
         }
     }
 
     /// What it needs to be offered. A command that lacks it is neither offered nor known.
     const fn needs(self) -> Needs {
         match self {
-            Self::Tools | Self::Approvals | Self::RefreshTools => Needs::Tools,
+            Self::Tools | Self::RefreshTools => Needs::Tools,
+            Self::Approvals => Needs::Questions,
             Self::Help
             | Self::New
             | Self::Model
@@ -257,12 +270,13 @@ impl CommandKind {
         }
     }
 
-    /// Whether it is of use; `tools` says that there are tool servers.
+    /// Whether it is of use.
     #[must_use]
-    pub fn is_served(self, tools: bool) -> bool {
+    pub fn is_served(self, served: Served) -> bool {
         match self.needs() {
             Needs::Nothing => true,
-            Needs::Tools => tools,
+            Needs::Tools => served.tools,
+            Needs::Questions => served.questions,
         }
     }
 
@@ -275,6 +289,9 @@ impl CommandKind {
             Self::Usage => {
                 Some(OptionSpec { name: USER, descriptions: in_each(words::user), kind: OptionKind::Member })
             }
+            Self::Approvals => {
+                Some(OptionSpec { name: WITHDRAW, descriptions: in_each(words::withdraw), kind: OptionKind::Suggested })
+            }
             Self::Memories => {
                 Some(OptionSpec { name: FACT, descriptions: in_each(words::fact), kind: OptionKind::Suggested })
             }
@@ -284,7 +301,6 @@ impl CommandKind {
             | Self::Export
             | Self::Tools
             | Self::Status
-            | Self::Approvals
             | Self::RefreshTools
             | Self::RefreshStatus => None,
         }
@@ -295,6 +311,8 @@ impl CommandKind {
 pub const ROW: &str = "row";
 /// The option of `/usage`.
 pub const USER: &str = "user";
+/// The option of `/approvals`.
+pub const WITHDRAW: &str = "withdraw";
 /// The option of `/memories`.
 pub const FACT: &str = "forget";
 
@@ -341,8 +359,8 @@ pub struct Offer {
     pub operators: bool,
     /// Some of them are known by a role.
     pub super_roles: bool,
-    /// There are tool servers.
-    pub tools: bool,
+    /// What there is to be served.
+    pub served: Served,
     /// Direct conversations are answered.
     pub direct: bool,
 }
@@ -359,7 +377,7 @@ pub fn specs(offer: Offer) -> Vec<Spec> {
         direct: offer.direct,
     };
     let is_offered =
-        |kind: &CommandKind| kind.is_served(offer.tools) && (kind.access() == Access::Everybody || offer.operators);
+        |kind: &CommandKind| kind.is_served(offer.served) && (kind.access() == Access::Everybody || offer.operators);
     CommandKind::ALL.into_iter().filter(is_offered).map(spec).collect()
 }
 
@@ -377,8 +395,6 @@ pub struct Choice {
 pub struct Tooling {
     /// Tool servers and how each is, by name.
     pub servers: Vec<ToolServer>,
-    /// What waits for somebody's yes or no, one line each.
-    pub waiting: Vec<String>,
 }
 
 /// A tool server.
@@ -392,6 +408,9 @@ pub struct ToolServer {
     pub tools: Vec<String>,
     /// Names of tools that are not what they were, and are held back until an operator accepts them.
     pub changed: Vec<String>,
+    /// What the operator says it is for.
+    #[serde(default)]
+    pub about: Option<String>,
 }
 
 impl Tooling {
@@ -404,6 +423,7 @@ impl Tooling {
                 state: ServerStatus::Starting,
                 tools: Vec::new(),
                 changed: Vec::new(),
+                about: None,
             };
             self.servers.insert(at, begins);
             at

@@ -118,7 +118,7 @@ impl Serialize for WrittenJson {
 }
 
 /// A model's wish to have a tool run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The provider's name for this call; its result carries it.
     pub id: String,

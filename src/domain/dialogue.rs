@@ -11,10 +11,13 @@ mod asking;
 
 mod rounds;
 
+mod saved;
+
 use std::sync::Arc;
 
 pub use self::asking::{Asked, Offered};
 use self::rounds::Round;
+pub use self::saved::{Resumed, Saved};
 use super::completion::{Completion, Finish, Item, Role, ToolCall};
 use super::ending::{Ending, ModelErrorKind};
 use super::prompt::Transcript;

@@ -122,6 +122,10 @@ pub enum Ending {
     MayHaveActed,
     /// An earlier life of the process left it, and it is too old to be answered.
     Interrupted,
+    /// It waited for a decision, and its person wished that nothing of it be kept.
+    TakenBack,
+    /// What was said before it waited for a decision cannot be read.
+    NotResumed,
     /// The place of an interjection cannot be read.
     PlaceUnreadable,
     /// The place of an interjection has no recent messages of people.
@@ -134,7 +138,7 @@ pub enum Ending {
 
 impl Ending {
     /// Every ending that is not about one kind of model failure.
-    const PLAIN: [Self; 19] = [
+    const PLAIN: [Self; 21] = [
         Self::NoModel,
         Self::BreakersOpen,
         Self::NoPermit,
@@ -150,6 +154,8 @@ impl Ending {
         Self::Stalled,
         Self::MayHaveActed,
         Self::Interrupted,
+        Self::TakenBack,
+        Self::NotResumed,
         Self::PlaceUnreadable,
         Self::NothingHeard,
         Self::AlreadyOver,
@@ -176,6 +182,8 @@ impl Ending {
             Self::Stalled => "no progress",
             Self::MayHaveActed => "may have acted",
             Self::Interrupted => "interrupted",
+            Self::TakenBack => "taken back",
+            Self::NotResumed => "not resumed",
             Self::PlaceUnreadable => "the place cannot be read",
             Self::NothingHeard => "nothing is being talked about",
             Self::AlreadyOver => "already_over",

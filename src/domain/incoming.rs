@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::command::{Command, Typing};
+use super::gate::Click;
 use super::ids::{MessageId, Person, Place, Timestamp};
 use super::manners::Draw;
 
@@ -20,6 +21,8 @@ pub enum Incoming {
     Command(Box<Command>),
     /// Somebody types a command and wants to be offered choices.
     Typing(Box<Typing>),
+    /// Somebody decides about a call that waits.
+    Decision(Box<Click>),
 }
 
 impl Incoming {
@@ -29,7 +32,7 @@ impl Incoming {
         match self {
             Self::Posted(posted) => Some(&posted.id),
             Self::Deleted(message) => Some(message),
-            Self::Reacted(_) | Self::Command(_) | Self::Typing(_) => None,
+            Self::Reacted(_) | Self::Command(_) | Self::Typing(_) | Self::Decision(_) => None,
         }
     }
 }

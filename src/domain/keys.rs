@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::fact::FactId;
+use crate::domain::gate::ALLOWED_FOR;
 use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
 use crate::domain::limits::Member;
 use crate::domain::tool::ServerName;
@@ -24,6 +25,15 @@ pub const QUARANTINE_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How all journalled turns begin.
 pub const TURN_PREFIX: &str = "staffai:turn:";
+
+/// How all dialogues of turns that wait for a decision begin.
+pub const PARKED_PREFIX: &str = "staffai:parked:";
+
+/// How all standing allowances begin.
+pub const ALLOWANCE_PREFIX: &str = "staffai:allowance:";
+
+/// The life of a standing allowance.
+pub const ALLOWANCE_TTL: Duration = ALLOWED_FOR;
 
 /// How all gateway sessions begin.
 pub const SESSION_PREFIX: &str = "staffai:session:";
@@ -227,6 +237,18 @@ pub fn tools(server: &ServerName) -> String {
 #[must_use]
 pub fn turn(turn: &TurnId) -> String {
     format!("{TURN_PREFIX}{turn}")
+}
+
+/// What was said so far in a turn that waits for a decision. It lives for [`TURN_TTL`], at most as long as its turn.
+#[must_use]
+pub fn parked(turn: &TurnId) -> String {
+    format!("{PARKED_PREFIX}{turn}")
+}
+
+/// A standing allowance, by its id. It lives for [`ALLOWANCE_TTL`].
+#[must_use]
+pub fn allowance(id: &str) -> String {
+    format!("{ALLOWANCE_PREFIX}{id}")
 }
 
 /// The turn that a key found under [`TURN_PREFIX`] names; none when it names none.

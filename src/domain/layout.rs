@@ -53,6 +53,7 @@ impl Layout<'_> {
                 }
             }
             Part::Text { text } => self.say(text),
+            Part::Buttons { buttons } => self.extras.buttons.extend(buttons.iter().take(self.door.buttons).cloned()),
             Part::Card(_) | Part::File(_) => self.tell(&part.text(), "\n\n"),
         }
     }
@@ -113,6 +114,10 @@ impl Layout<'_> {
             if let Some(piece) = with_room(&mut pieces, |piece| piece.files.len() < door.files && fits(piece)) {
                 piece.files.push(file);
             }
+        }
+        // They belong to all of it, so they stand below its end.
+        if let Some(last) = pieces.last_mut() {
+            last.buttons = extras.buttons.into_iter().take(door.buttons).collect();
         }
         pieces
     }

@@ -53,6 +53,8 @@ const fn words(locale: Locale) -> &'static Words {
 
 pub mod commands;
 
+pub mod gate;
+
 pub mod limit;
 
 pub mod report;
@@ -115,6 +117,8 @@ impl Apology {
             | Ending::LaneBusy
             | Ending::Panicked
             | Ending::OffersExhausted
+            | Ending::TakenBack
+            | Ending::NotResumed
             | Ending::PlaceUnreadable
             | Ending::NothingHeard
             | Ending::AlreadyOver

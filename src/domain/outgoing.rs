@@ -58,6 +58,11 @@ pub enum Part {
     Card(Card),
     /// A file.
     File(File),
+    /// Buttons, of which people press one; nothing where there are none.
+    Buttons {
+        /// The buttons, in order.
+        buttons: Vec<Button>,
+    },
 }
 
 impl Part {
@@ -70,8 +75,32 @@ impl Part {
             Self::Formula { formula } => fence("latex", formula),
             Self::Card(card) => card.text(),
             Self::File(file) => file.text(),
+            Self::Buttons { .. } => String::new(),
         }
     }
+}
+
+/// A button below a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Button {
+    /// What comes back when it is pressed, at most 100 characters.
+    pub name: String,
+    /// What people read, at most 80 characters.
+    pub label: String,
+    /// How it looks.
+    pub style: ButtonStyle,
+}
+
+/// How a button looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ButtonStyle {
+    /// A yes.
+    Good,
+    /// Something else.
+    Plain,
+    /// A no.
+    Bad,
 }
 
 /// A card. Only `http` and `https` addresses are shown, whatever it holds.
@@ -154,20 +183,24 @@ pub struct Piece {
     pub cards: Vec<Card>,
     /// Files, at most as many as the door takes.
     pub files: Vec<File>,
+    /// Buttons, at most as many as the door shows.
+    pub buttons: Vec<Button>,
 }
 
 impl Piece {
     /// Nothing but text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), cards: Vec::new(), files: Vec::new() }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// The same as parts of an answer.
     #[must_use]
     pub fn into_parts(self) -> Vec<Part> {
-        let Self { text, cards, files } = self;
+        let Self { text, cards, files, buttons } = self;
         let text = Part::Text { text };
-        [text].into_iter().chain(cards.into_iter().map(Part::Card)).chain(files.into_iter().map(Part::File)).collect()
+        let buttons = (!buttons.is_empty()).then_some(Part::Buttons { buttons });
+        let extras = cards.into_iter().map(Part::Card).chain(files.into_iter().map(Part::File)).chain(buttons);
+        [text].into_iter().chain(extras).collect()
     }
 
     /// There is nothing but text in it.
@@ -188,13 +221,15 @@ pub struct Capabilities {
     pub files: usize,
     /// The most bytes of all files of one message.
     pub file_bytes: usize,
+    /// The most buttons below one message; none are shown when it is zero.
+    pub buttons: usize,
 }
 
 impl Capabilities {
     /// Text and nothing else.
     #[must_use]
     pub const fn text_only(text_limit: usize) -> Self {
-        Self { text_limit, cards: 0, files: 0, file_bytes: 0 }
+        Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0 }
     }
 }
 

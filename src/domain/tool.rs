@@ -30,6 +30,8 @@ pub mod called;
 
 pub mod turn_tools;
 
+pub mod view;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -253,6 +255,25 @@ impl OnBehalf {
 /// A span in the form of W3C Trace Context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent(pub String);
+
+/// For tests: tools of which only what matters there is said.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A tool of a server that takes any object.
+    pub(crate) fn tool(server: &str, name: &str, description: &str) -> Tool {
+        Tool {
+            source: Source::Server(ServerName::new(server)),
+            name: name.into(),
+            title: None,
+            description: description.to_owned(),
+            input_schema: Arc::new(serde_json::json!({"type": "object"})),
+            annotations: Annotations::default(),
+            kind: ToolKind::Other,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

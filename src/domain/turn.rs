@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::attachment;
 use super::completion::Usage;
 use super::ending::{Ending, OverLimit};
+use super::gate::Parked;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::incoming::{Attachment, Quoted};
 use super::locale::Locale;
@@ -144,6 +145,27 @@ pub struct Policy {
     pub lane: LaneRule,
     /// The model row asked for; none means the default row.
     pub model: Option<String>,
+    /// What becomes of a call that a person has to approve.
+    #[serde(default, skip_serializing_if = "GatePolicy::denies")]
+    pub gates: GatePolicy,
+}
+
+/// What becomes of a call that a person has to approve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GatePolicy {
+    /// Nobody can be asked at this door: it is refused.
+    #[default]
+    Deny,
+    /// It is asked here, and the turn waits.
+    Ask,
+}
+
+impl GatePolicy {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    const fn denies(&self) -> bool {
+        matches!(self, Self::Deny)
+    }
 }
 
 /// The form of the answer that the model is asked for.
@@ -256,6 +278,9 @@ pub enum Custody {
         /// A tool that changes something may have run for it: it must not be begun anew.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         acted: bool,
+        /// A call of it waits for the decision of a person, or goes on with one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parked: Option<Box<Parked>>,
     },
     /// Answered, cancelled, or given up; kept for a while so that the same message never triggers twice.
     Closed {

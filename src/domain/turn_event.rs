@@ -115,6 +115,8 @@ impl TurnUpdate {
 fn part_size(part: &Part) -> usize {
     match part {
         Part::File(file) => file.bytes.len(),
-        Part::Text { .. } | Part::Code { .. } | Part::Formula { .. } | Part::Card(_) => part.text().len(),
+        Part::Text { .. } | Part::Code { .. } | Part::Formula { .. } | Part::Card(_) | Part::Buttons { .. } => {
+            part.text().len()
+        }
     }
 }

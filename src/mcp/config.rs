@@ -5,12 +5,12 @@ mod document;
 mod entry;
 mod variables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use secrecy::SecretString;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 pub use self::document::Document;
@@ -50,8 +50,12 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<SecretString>;
 /// # Errors
 /// The file as a whole is none of tool servers.
 pub fn read(file: Option<File<'_>>, urls: &[String], lookup: Lookup<'_>) -> Result<Configured, String> {
-    let mut reader =
-        Reader { variables: Variables::new(lookup), names: BTreeSet::new(), servers: ServerEntries::default() };
+    let mut reader = Reader {
+        variables: Variables::new(lookup),
+        names: BTreeSet::new(),
+        next: HashMap::new(),
+        servers: ServerEntries::default(),
+    };
     if let Some(file) = file {
         reader.file(file)?;
     }
@@ -64,6 +68,8 @@ pub fn read(file: Option<File<'_>>, urls: &[String], lookup: Lookup<'_>) -> Resu
 struct Reader<'a> {
     variables: Variables<'a>,
     names: BTreeSet<String>,
+    /// The number that the next server of a name which is taken is tried with.
+    next: HashMap<String, usize>,
     servers: ServerEntries,
 }
 
@@ -77,17 +83,21 @@ impl Reader<'_> {
             format!(r#"{}: is no file of tool servers: {why}; write {{"mcpServers": {{"name": {{...}}}}}}"#, file.path)
         })?;
         for (key, value) in shape.0 {
-            match (key.as_str(), value) {
-                ("mcpServers" | "mcp_servers", Some(Servers(servers))) => {
-                    for (name, value) in servers {
+            match value {
+                Top::Servers(servers) => {
+                    for (name, value) in servers.0 {
                         self.entry(file.path, &name, &value);
                     }
                 }
-                ("mcpServers" | "mcp_servers", None) => {
+                Top::NoServers => {
                     return Err(format!(r#"{}: {key} must be an object; write {{"name": {{...}}}}"#, file.path));
                 }
-                ("$schema", _) => {}
-                _ => self.warn(format!("{}: {key} is not known and left alone", file.path)),
+                Top::LikeServer => self.warn(format!(
+                    r#"{}: {key} looks like a server and is left alone: write {{"mcpServers": {{"{key}": {{...}}}}}}"#,
+                    file.path
+                )),
+                Top::Other if key == "$schema" || key == "inputs" => {}
+                Top::Other => self.warn(format!("{}: {key} is not known and left alone", file.path)),
             }
         }
         Ok(())
@@ -138,12 +148,14 @@ impl Reader<'_> {
 
     /// A free name that begins like this one.
     fn unique(&mut self, name: &str) -> String {
-        let names = (2..).map(|number| format!("{name}-{number}"));
-        // One of the first names is free: fewer are taken.
-        let mut free = names.filter(|name| !self.names.contains(name));
-        let free = free.next().unwrap_or_default();
-        self.names.insert(free.clone());
-        free
+        let next = self.next.entry(name.to_owned()).or_insert(2);
+        loop {
+            let free = format!("{name}-{next}");
+            *next += 1;
+            if self.names.insert(free.clone()) {
+                return free;
+            }
+        }
     }
 
     fn add(&mut self, entry: ServerEntry) {
@@ -174,15 +186,38 @@ impl Reader<'_> {
 }
 
 /// A name as it may stand in paths, keys and names of tools.
-fn legal(name: &str) -> String {
+#[must_use]
+pub fn legal(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let name: String = name.trim().chars().map(plain).take(NAME_MAX).collect();
     let name = name.trim_matches('-');
     if name.is_empty() { "server".to_owned() } else { name.to_owned() }
 }
 
+/// Whether servers stand under this key; `servers` is how some editors write it.
+fn holds_servers(key: &str) -> bool {
+    matches!(key, "mcpServers" | "mcp_servers" | "servers")
+}
+
 /// The file: its keys in order. Other programs keep more than servers in it.
-struct Shape(Vec<(String, Option<Servers>)>);
+struct Shape(Vec<(String, Top)>);
+
+/// What stands under a key of the file.
+enum Top {
+    Servers(Servers),
+    /// Servers should, and something else does.
+    NoServers,
+    /// The entry of a server, in the wrong place.
+    LikeServer,
+    Other,
+}
+
+impl Top {
+    fn other(value: &Value) -> Self {
+        let like = ["command", "url", "server_url", "serverUrl"].iter().any(|key| value.get(key).is_some());
+        if like { Self::LikeServer } else { Self::Other }
+    }
+}
 
 /// The servers in the file's order, also those of one name.
 struct Servers(Vec<(String, Value)>);
@@ -199,13 +234,12 @@ impl<'de> Deserialize<'de> for Shape {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
                 let mut keys = Vec::new();
                 while let Some(key) = map.next_key::<String>()? {
-                    let servers = if matches!(key.as_str(), "mcpServers" | "mcp_servers") {
-                        map.next_value::<Option<Servers>>()?
+                    let value = if holds_servers(&key) {
+                        map.next_value::<Option<Servers>>()?.map_or(Top::NoServers, Top::Servers)
                     } else {
-                        map.next_value::<IgnoredAny>()?;
-                        None
+                        Top::other(&map.next_value::<Value>()?)
                     };
-                    keys.push((key, servers));
+                    keys.push((key, value));
                 }
                 Ok(Shape(keys))
             }

@@ -15,9 +15,10 @@ use tokio::time::{Instant, timeout};
 
 use super::exchange::{Awaited, Exchanges, Payload, Want};
 use super::failure::Failure;
-use super::http::HttpClient;
+use super::http::{HttpClient, address};
 use super::legacy::Legacy;
 use super::listing::{LIST_BYTES, TOOLS_MAX, warn};
+use super::oauth::{Login, Logins};
 use super::process;
 use super::session::{Handshake, Session};
 use super::stdio::Stdio;
@@ -51,6 +52,8 @@ pub(super) struct Maker {
     pub entry: ServerEntry,
     /// The program that guards children; none starts them without.
     pub guardian: Option<PathBuf>,
+    /// Where logins are kept; none uses none.
+    pub logins: Option<Logins>,
 }
 
 impl Maker {
@@ -76,16 +79,35 @@ impl Maker {
                     outcome => outcome,
                 }
             }
-            Transport::Http(endpoint) => match endpoint.protocol {
-                HttpProtocol::Streamable => streamable(endpoint, &exchanges).await,
-                HttpProtocol::Sse => sse(endpoint, exchanges()).await,
-                HttpProtocol::Either => match streamable(endpoint, &exchanges).await {
-                    Err(first) if leaves_open(&first) => sse(endpoint, exchanges()).await.map_err(|_| first),
-                    outcome => outcome,
-                },
-            },
+            Transport::Provider => Err(Failure::Unreachable("STAFFAI_NATS_URL is not set".to_owned())),
+            Transport::Http(endpoint) => {
+                let way = Way { endpoint, login: self.login(endpoint)? };
+                match endpoint.protocol {
+                    HttpProtocol::Streamable => streamable(&way, &exchanges).await,
+                    HttpProtocol::Sse => sse(&way, exchanges()).await,
+                    HttpProtocol::Either => match streamable(&way, &exchanges).await {
+                        Err(first) if leaves_open(&first) => sse(&way, exchanges()).await.map_err(|_| first),
+                        outcome => outcome,
+                    },
+                }
+            }
         }
     }
+
+    /// The login at this server; an entry that has its own key uses that.
+    fn login(&self, endpoint: &Endpoint) -> Result<Option<Arc<Login>>, Failure> {
+        let own = endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        match &self.logins {
+            Some(logins) if !own => logins.of(&self.entry.name, &address(endpoint)?),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The way to a server over HTTP.
+struct Way<'a> {
+    endpoint: &'a Endpoint,
+    login: Option<Arc<Login>>,
 }
 
 /// Whether a server that fails so may speak the other form.
@@ -97,19 +119,15 @@ fn leaves_open(failure: &Failure) -> bool {
     }
 }
 
-async fn streamable(endpoint: &Endpoint, exchanges: impl Fn() -> Arc<Exchanges>) -> Result<Session, Failure> {
-    match streamable_with(endpoint, Handshake::Either, exchanges()).await {
-        Err(Failure::Rpc { code: NEWER_ONLY, .. }) => streamable_with(endpoint, Handshake::Newer, exchanges()).await,
+async fn streamable(way: &Way<'_>, exchanges: impl Fn() -> Arc<Exchanges>) -> Result<Session, Failure> {
+    match streamable_with(way, Handshake::Either, exchanges()).await {
+        Err(Failure::Rpc { code: NEWER_ONLY, .. }) => streamable_with(way, Handshake::Newer, exchanges()).await,
         outcome => outcome,
     }
 }
 
-async fn streamable_with(
-    endpoint: &Endpoint,
-    handshake: Handshake,
-    exchanges: Arc<Exchanges>,
-) -> Result<Session, Failure> {
-    let client = HttpClient::new(endpoint, Arc::clone(&exchanges))?;
+async fn streamable_with(way: &Way<'_>, handshake: Handshake, exchanges: Arc<Exchanges>) -> Result<Session, Failure> {
+    let client = HttpClient::new(way.endpoint, way.login.clone(), Arc::clone(&exchanges))?;
     let mut config =
         StreamableHttpClientTransportConfig::with_uri(client.url().as_str()).max_concurrent_requests(CONCURRENT);
     // Whether a call may be sent again is decided by its effect, which the transport does not know.
@@ -121,8 +139,8 @@ async fn streamable_with(
     Session::begin(transport, handshake, exchanges, None).await
 }
 
-async fn sse(endpoint: &Endpoint, exchanges: Arc<Exchanges>) -> Result<Session, Failure> {
-    let client = HttpClient::new(endpoint, Arc::clone(&exchanges))?;
+async fn sse(way: &Way<'_>, exchanges: Arc<Exchanges>) -> Result<Session, Failure> {
+    let client = HttpClient::new(way.endpoint, way.login.clone(), Arc::clone(&exchanges))?;
     let transport = Legacy::open(client, Arc::clone(&exchanges)).await?;
     Session::begin(transport, Handshake::Older, exchanges, None).await
 }

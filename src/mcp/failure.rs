@@ -111,7 +111,7 @@ impl Failure {
             }
             Self::Status { status: 401, .. } => (
                 Kind::Unauthorized,
-                "mend the key in headers or authorization; one that wants a login in a browser is reached with mcp-remote",
+                "mend the key in headers or authorization; where a person has to log in, run `staffai mcp login` with its name",
             ),
             Self::Status { status: 403, .. } => {
                 (Kind::Forbidden, "the key is known but may not do this: ask for the right")
@@ -147,6 +147,11 @@ pub(super) fn one_line(text: &str, most: usize) -> String {
     line
 }
 
+/// An address as it may be told: without a login, and without what stands behind its path.
+pub(super) fn place_of(url: &reqwest::Url) -> String {
+    one_line(&format!("{}{}", url.origin().ascii_serialization(), url.path()), 200)
+}
+
 /// What an error comes down to, without the address in it.
 pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
@@ -172,6 +177,12 @@ mod tests {
         assert_eq!(kind(429), (ConnectErrorKind::RateLimited, CallErrorKind::RateLimited));
         assert_eq!(kind(503), (ConnectErrorKind::Failed, CallErrorKind::Failed));
         assert_eq!(kind(418), (ConnectErrorKind::NotMcp, CallErrorKind::Failed));
+    }
+
+    #[test]
+    fn an_address_is_told_with_its_path_and_without_what_may_be_secret() {
+        let url = reqwest::Url::parse("https://me:key@host.example:8443/v2/mcp?token=abc#x").unwrap();
+        assert_eq!(place_of(&url), "https://host.example:8443/v2/mcp");
     }
 
     #[test]

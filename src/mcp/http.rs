@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;
 use reqwest::redirect::Policy;
@@ -23,8 +23,9 @@ use tokio::time::timeout;
 
 pub(super) use self::events::Events;
 use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable};
-use super::failure::{Failure, one_line, root_cause};
+use super::failure::{Failure, one_line, place_of, root_cause};
 use super::frame::{Frame, Framer};
+use super::oauth::Login;
 use super::stdio::decoded;
 use crate::ports::tools::Endpoint;
 
@@ -59,6 +60,7 @@ struct Inner {
     url: Url,
     headers: HeaderMap,
     secrets: Vec<SecretString>,
+    login: Option<Arc<Login>>,
     exchanges: Arc<Exchanges>,
 }
 
@@ -77,7 +79,11 @@ impl HttpClient {
     ///
     /// # Errors
     /// The address is none, or it is not allowed, or TLS cannot be set up.
-    pub(super) fn new(endpoint: &Endpoint, exchanges: Arc<Exchanges>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        login: Option<Arc<Login>>,
+        exchanges: Arc<Exchanges>,
+    ) -> Result<Self, Failure> {
         let url = address(endpoint)?;
         let mut headers = HeaderMap::new();
         for (name, value) in &endpoint.headers {
@@ -112,7 +118,27 @@ impl HttpClient {
         // A key is also echoed without the word in front of it.
         let whole = endpoint.headers.values().map(ExposeSecret::expose_secret);
         let secrets = whole.flat_map(|value| value.split(' ').chain([value])).map(SecretString::from).collect();
-        Ok(Self(Arc::new(Inner { client, url, headers, secrets, exchanges })))
+        Ok(Self(Arc::new(Inner { client, url, headers, secrets, login, exchanges })))
+    }
+
+    /// Sends a request with our credentials. One whose login the server refuses is sent once more with another token: it was not acted
+    /// upon.
+    async fn send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
+        let request = request.headers(self.0.headers.clone());
+        let Some(login) = &self.0.login else { return request.send().await };
+        let with = |request: reqwest::RequestBuilder, header: Option<HeaderValue>| match header {
+            Some(header) => request.header(AUTHORIZATION, header),
+            None => request,
+        };
+        let (header, again) = (login.header().await, request.try_clone());
+        let response = with(request, header.clone()).send().await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        match (again, login.after_refusal(header.as_ref()).await) {
+            (Some(again), Some(other)) => with(again, Some(other)).send().await,
+            _ => Ok(response),
+        }
     }
 
     /// The configured address.
@@ -138,8 +164,8 @@ impl HttpClient {
     /// Sends one message whose answer comes another way.
     pub(super) async fn deliver(&self, url: Url, message: &ClientJsonRpcMessage) -> Result<(), Failure> {
         self.0.exchanges.outgoing(message);
-        let request = self.0.client.post(url).headers(self.0.headers.clone()).header(ACCEPT, BOTH);
-        let failure = match request.json(message).send().await {
+        let request = self.0.client.post(url).header(ACCEPT, BOTH).json(message);
+        let failure = match self.send(request).await {
             Ok(response) if response.status().is_success() => return Ok(()),
             // The session is in the address.
             Ok(response) => self.refused(response, true).await,
@@ -156,8 +182,8 @@ impl HttpClient {
         headers: HeaderMap,
     ) -> Result<(Answer, Option<String>), Failure> {
         let in_session = headers.contains_key(SESSION_ID);
-        let request = self.0.client.post(url).headers(self.0.headers.clone()).headers(headers).header(ACCEPT, BOTH);
-        let response = request.json(message).send().await.map_err(|error| unreachable(&error))?;
+        let request = self.0.client.post(url).headers(headers).header(ACCEPT, BOTH).json(message);
+        let response = self.send(request).await.map_err(|error| unreachable(&error))?;
         if !response.status().is_success() {
             return Err(self.refused(response, in_session).await);
         }
@@ -181,8 +207,8 @@ impl HttpClient {
     /// Opens a stream of events.
     pub(super) async fn open(&self, url: Url, headers: HeaderMap) -> Result<reqwest::Response, Failure> {
         let in_session = headers.contains_key(SESSION_ID);
-        let request = self.0.client.get(url).headers(self.0.headers.clone()).headers(headers);
-        let response = request.header(ACCEPT, EVENT_STREAM).send().await.map_err(|error| unreachable(&error))?;
+        let request = self.0.client.get(url).headers(headers).header(ACCEPT, EVENT_STREAM);
+        let response = self.send(request).await.map_err(|error| unreachable(&error))?;
         if !response.status().is_success() {
             return Err(self.refused(response, in_session).await);
         }
@@ -215,8 +241,8 @@ impl HttpClient {
         if status.is_redirection() {
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let target = location.and_then(|location| response.url().join(location).ok());
-            let origin = target.map(|url| one_line(&url.origin().ascii_serialization(), 200));
-            return Failure::Redirected(origin.unwrap_or_else(|| "an address that is none".to_owned()));
+            let target = target.as_ref().map(place_of);
+            return Failure::Redirected(target.unwrap_or_else(|| "an address that is none".to_owned()));
         }
         let retry_after =
             response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
@@ -245,8 +271,14 @@ impl HttpClient {
     /// The beginning of words from outside, without our credentials should they be echoed.
     fn clean(&self, words: &str) -> String {
         let mut words = words.to_owned();
-        for secret in
-            self.0.secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SECRET_LEAST)
+        let login = self.0.login.as_ref().map(|login| login.secrets()).unwrap_or_default();
+        for secret in self
+            .0
+            .secrets
+            .iter()
+            .chain(&login)
+            .map(ExposeSecret::expose_secret)
+            .filter(|secret| secret.len() >= SECRET_LEAST)
         {
             words = words.replace(secret, "***");
         }
@@ -346,9 +378,9 @@ impl StreamableHttpClient for HttpClient {
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), StreamableHttpError<Failure>> {
         let headers = headers(Some(&session_id), None, custom);
-        let request = self.0.client.delete(self.0.url.clone()).headers(self.0.headers.clone()).headers(headers);
+        let request = self.0.client.delete(self.0.url.clone()).headers(headers);
         // Many servers keep no sessions, or none that can be ended; there is nothing to do about that.
-        let _ = request.send().await;
+        let _ = self.send(request).await;
         Ok(())
     }
 
@@ -417,7 +449,7 @@ pub(super) fn address(endpoint: &Endpoint) -> Result<Url, Failure> {
 }
 
 /// The address is on this machine.
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }

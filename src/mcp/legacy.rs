@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::exchange::Exchanges;
-use super::failure::{Failure, one_line};
+use super::failure::{Failure, place_of};
 use super::frame::Frame;
 use super::http::{Events, HttpClient};
 use super::stdio::decoded;
@@ -52,7 +52,7 @@ impl Legacy {
             break client.url().join(&address).map_err(|error| Failure::Malformed(error.to_string()))?;
         };
         if target.origin() != client.url().origin() {
-            return Err(Failure::Redirected(one_line(&target.origin().ascii_serialization(), 200)));
+            return Err(Failure::Redirected(place_of(&target)));
         }
         let (messages, incoming) = mpsc::channel(WAITING);
         let over = CancellationToken::new();

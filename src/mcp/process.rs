@@ -169,11 +169,20 @@ fn secrets(command: &Command) -> Vec<SecretString> {
 /// A shorter value is found in ordinary words, such as the language of an environment.
 const SECRET_LEAST: usize = 6;
 
-/// The end of what a server said, where the reason usually is.
+/// What is kept of what a server said: the first line that tells of an error, and the end, where the reason usually is.
 fn last_words(words: &str) -> String {
+    const HALF: usize = super::failure::MESSAGE_MAX / 4;
     let line = one_line(words, WORDS_BYTES);
-    let from = line.ceil_char_boundary(line.len().saturating_sub(super::failure::MESSAGE_MAX / 2));
-    line[from..].to_owned()
+    if line.len() <= 2 * HALF {
+        return line;
+    }
+    let end = &line[line.ceil_char_boundary(line.len() - HALF)..];
+    // Runtimes write where it happened behind what happened.
+    let reason = words.lines().map(str::trim).find(|line| line.to_ascii_lowercase().contains("error"));
+    match reason.map(|reason| one_line(reason, HALF)).filter(|reason| !end.contains(reason.as_str())) {
+        Some(reason) => format!("{reason} [...] {end}"),
+        None => line[line.ceil_char_boundary(line.len() - 2 * HALF)..].to_owned(),
+    }
 }
 
 /// Waits for the end of a child, which comes at once when `end` is cancelled.
@@ -247,4 +256,24 @@ fn runnable(path: &Path) -> Option<bool> {
     use std::os::unix::fs::PermissionsExt;
     let about = std::fs::metadata(path).ok()?;
     Some(about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_kept_also_when_much_stands_behind_it() {
+        let node = format!(
+            "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/srv/index.js'\n{}  code: 'MODULE_NOT_FOUND'\n}}\n\nNode.js v20.19.2\n",
+            "    at Module._load (node:internal/modules/cjs/loader:1051:27)\n".repeat(8)
+        );
+        let kept = last_words(&node);
+        assert!(
+            kept.starts_with("Error: Cannot find module '/srv/index.js' [...]") && kept.ends_with("Node.js v20.19.2"),
+            "{kept}"
+        );
+        assert_eq!(last_words("Error: API_KEY is not set\n"), "Error: API_KEY is not set");
+        assert!(last_words(&"ä".repeat(5_000)).len() <= super::super::failure::MESSAGE_MAX / 2);
+    }
 }

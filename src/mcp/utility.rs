@@ -12,18 +12,20 @@ use crate::domain::tool::{Annotations, ResultLimits, ServerName, Source, Tool, T
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Utility {
     ListResources,
+    ListResourceTemplates,
     ReadResource,
     ListPrompts,
     GetPrompt,
 }
 
 impl Utility {
-    const ALL: [Self; 4] = [Self::ListResources, Self::ReadResource, Self::ListPrompts, Self::GetPrompt];
+    const ALL: [Self; 5] =
+        [Self::ListResources, Self::ListResourceTemplates, Self::ReadResource, Self::ListPrompts, Self::GetPrompt];
 
     /// Those that a server of these features has, unless a tool of its own has the name.
     pub(super) fn of(features: Features, own: impl Fn(&str) -> bool) -> Vec<Self> {
         let has = |utility: &Self| match utility {
-            Self::ListResources | Self::ReadResource => features.resources,
+            Self::ListResources | Self::ListResourceTemplates | Self::ReadResource => features.resources,
             Self::ListPrompts | Self::GetPrompt => features.prompts,
         };
         Self::ALL.into_iter().filter(|utility| has(utility) && !own(utility.name())).collect()
@@ -33,6 +35,7 @@ impl Utility {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ListResources => "list_resources",
+            Self::ListResourceTemplates => "list_resource_templates",
             Self::ReadResource => "read_resource",
             Self::ListPrompts => "list_prompts",
             Self::GetPrompt => "get_prompt",
@@ -43,6 +46,7 @@ impl Utility {
     pub(super) const fn method(self) -> &'static str {
         match self {
             Self::ListResources => "resources/list",
+            Self::ListResourceTemplates => "resources/templates/list",
             Self::ReadResource => "resources/read",
             Self::ListPrompts => "prompts/list",
             Self::GetPrompt => "prompts/get",
@@ -56,7 +60,7 @@ impl Utility {
             Value::Object(given.collect())
         };
         match self {
-            Self::ListResources | Self::ListPrompts => of(&["cursor"]),
+            Self::ListResources | Self::ListResourceTemplates | Self::ListPrompts => of(&["cursor"]),
             Self::ReadResource => of(&["uri"]),
             Self::GetPrompt => of(&["name", "arguments"]),
         }
@@ -65,7 +69,7 @@ impl Utility {
     /// How the answer is read.
     pub(super) const fn want(self, limits: ResultLimits) -> Want {
         match self {
-            Self::ListResources | Self::ListPrompts => Want::Data(limits),
+            Self::ListResources | Self::ListResourceTemplates | Self::ListPrompts => Want::Data(limits),
             Self::ReadResource => Want::Resource(limits),
             Self::GetPrompt => Want::Prompt(limits),
         }
@@ -78,12 +82,17 @@ impl Utility {
             Self::ListResources => {
                 ("Lists the resources of this server with their addresses.", json!({ "cursor": cursor }), json!([]))
             }
+            Self::ListResourceTemplates => (
+                "Lists the forms of addresses of this server's resources; filled in, they are read like any other.",
+                json!({ "cursor": cursor }),
+                json!([]),
+            ),
             Self::ListPrompts => {
                 ("Lists the prompts of this server with their arguments.", json!({ "cursor": cursor }), json!([]))
             }
             Self::ReadResource => (
                 "Reads one resource of this server.",
-                json!({"uri": {"type": "string", "description": "Its address, from list_resources."}}),
+                json!({"uri": {"type": "string", "description": "Its address, from list_resources or list_resource_templates."}}),
                 json!(["uri"]),
             ),
             Self::GetPrompt => (
@@ -120,8 +129,8 @@ mod tests {
         let features = Features { tools: true, resources: true, prompts: false };
         let names =
             |own: &str| Utility::of(features, |name| name == own).into_iter().map(Utility::name).collect::<Vec<_>>();
-        assert_eq!(names(""), ["list_resources", "read_resource"]);
-        assert_eq!(names("read_resource"), ["list_resources"]);
+        assert_eq!(names(""), ["list_resources", "list_resource_templates", "read_resource"]);
+        assert_eq!(names("read_resource"), ["list_resources", "list_resource_templates"]);
         assert_eq!(Utility::of(Features::default(), |_| false), []);
     }
 

@@ -96,6 +96,7 @@ impl Server {
         match params["name"].as_str().unwrap_or_default() {
             "list_notes" => self.give(id, &said(&self.list())),
             "add_note" => self.give(id, &self.add(text("text"))),
+            "clear_notes" => self.give(id, &said(&self.clear())),
             "draw_picture" => self.give(id, &drawn(text("words"))),
             "wait" => self.wait(id, arguments["seconds"].as_u64().unwrap_or(1), &params["_meta"]["progressToken"]),
             other => self.refuse(id, INVALID_PARAMS, &format!("there is no tool {other:?} here")),
@@ -119,6 +120,11 @@ impl Server {
         }
         notes.push(note);
         said(&format!("Noted as number {}: {}", notes.len(), notes.last().map_or("", String::as_str)))
+    }
+
+    fn clear(&self) -> String {
+        let gone = std::mem::take(&mut *self.notes.lock()).len();
+        format!("All notes are gone; there were {gone}.")
     }
 
     /// Waits beside everything else, and tells how far it is.
@@ -177,11 +183,13 @@ fn drawn(words: &str) -> Value {
 
 fn tools() -> Value {
     let tool = |name: &str, description: &str, reads: bool, required: &[&str], properties: Value| {
+        // What is destroyed is gone, so a person is asked before.
+        let destroys = name == "clear_notes";
         json!({
             "name": name,
             "description": description,
             "inputSchema": {"type": "object", "properties": properties, "required": required, "additionalProperties": false},
-            "annotations": {"readOnlyHint": reads, "destructiveHint": false, "openWorldHint": false},
+            "annotations": {"readOnlyHint": reads, "destructiveHint": destroys, "openWorldHint": false},
         })
     };
     let text =
@@ -189,6 +197,7 @@ fn tools() -> Value {
     json!([
         tool("list_notes", "Lists the notes that members left here.", true, &[], json!({})),
         tool("add_note", "Adds a note to the list.", false, &["text"], json!({"text": text("what to note", 2_000)})),
+        tool("clear_notes", "Removes all notes for good.", false, &[], json!({})),
         tool(
             "draw_picture",
             "Draws a small picture of the harbour.",

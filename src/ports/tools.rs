@@ -62,6 +62,7 @@ impl ServerEntry {
             side_effects: self.side_effects,
             trusted: self.trusted,
             asks: self.always_ask,
+            about: self.description.as_deref().map(Arc::from),
         }
     }
 
@@ -80,6 +81,7 @@ impl ServerEntry {
                 part(&command.cwd.as_ref().map_or_else(String::new, |cwd| cwd.display().to_string()));
             }
             Transport::Http(endpoint) => part(&endpoint.url),
+            Transport::Provider => part("provider"),
         }
         hex(&hash.finalize()[..FINGERPRINT_BYTES])
     }
@@ -115,6 +117,8 @@ pub enum Transport {
     Stdio(Command),
     /// An address.
     Http(Endpoint),
+    /// A process that announced itself, and is reached the way that it did.
+    Provider,
 }
 
 /// A child process.

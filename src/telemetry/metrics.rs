@@ -116,6 +116,8 @@ pub const METRICS: &[Metric] = &[
         "requests over a limit, by tier",
     ),
     row("staffai_restrictions_active", MetricKind::Gauge, "restrictions in force"),
+    row("staffai_gates_open", MetricKind::Gauge, "calls of tools that wait for the decision of a person"),
+    row("staffai_gates_total", MetricKind::Counter, "calls of tools about which a person was asked, by decision"),
     row("staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind"),
     row("staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status"),
     row("staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and memory serves, else 0"),

@@ -8,8 +8,9 @@ use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 
-use super::routes::{Submit, Submitted};
+use super::routes::{Submit, Submitted, Verdict};
 use super::wire::{Event, Update};
+use crate::domain::gate::Refusal;
 use crate::domain::locale::Locale;
 use crate::domain::notice;
 
@@ -23,6 +24,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(45);
 const REFUSAL_MAX: usize = 16 * 1024;
 /// The longest wait for the answer to a command; a service gives up earlier.
 const COMMAND_WITHIN: Duration = Duration::from_secs(45);
+
+/// The longest that a decision may take to be on record; a service gives up earlier.
+const DECIDED_WITHIN: Duration = Duration::from_secs(20);
 
 /// A conversation with the service at one address.
 pub struct Client {
@@ -129,6 +133,10 @@ impl Client {
                     Update::Draft { text, anew } => shown.grow(&text, anew, out),
                     Update::Final { text } | Update::Apology { text } => shown.update(&text, out),
                     Update::Done => return Ok(true),
+                    Update::Gate { id, question, decision: None, .. } => {
+                        self.decide(&id, &question, out).await?;
+                        Ok(())
+                    }
                     Update::Accepted
                     | Update::Queued { .. }
                     | Update::Tool { .. }
@@ -139,6 +147,30 @@ impl Client {
             }
         }
         Ok(false)
+    }
+
+    /// Shows a call that needs a yes, and tells the service what is answered: approve, allow for an hour, or refuse. Anything else
+    /// is asked again, and the end of the input refuses.
+    async fn decide(&self, id: &str, question: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+        let written = |error: std::io::Error| error.to_string();
+        writeln!(out, "\n{}", harmless(question)).map_err(written)?;
+        let verdict = loop {
+            write!(out, "{}", notice::gate::keys(Locale::English)).and_then(|()| out.flush()).map_err(written)?;
+            let Some(line) = read_line().await? else { break Verdict { approve: false, hour: false } };
+            match line.trim().to_lowercase().as_str() {
+                "a" => break Verdict { approve: true, hour: false },
+                "h" => break Verdict { approve: true, hour: true },
+                "r" => break Verdict { approve: false, hour: false },
+                _ => {}
+            }
+        };
+        let request = self.authorized(self.http.post(format!("{}/api/v1/gate/{id}", self.base)).json(&verdict));
+        let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            // It was too late, or decided elsewhere: the answer says what came of it.
+            writeln!(out, "{}", notice::gate::refused(Refusal::Expired, None, Locale::English)).map_err(written)?;
+        }
+        Ok(())
     }
 
     fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {

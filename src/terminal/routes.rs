@@ -17,6 +17,7 @@ use serde_json::json;
 use super::sessions::{NotTaken, Sessions};
 use super::wire::Event;
 use super::{DOOR, commands};
+use crate::domain::gate::{Choice, Click, Clicker, GateId, Refusal};
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::incoming::Incoming;
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
@@ -48,6 +49,16 @@ pub struct Submitted {
     pub command: bool,
 }
 
+/// A decision, as a client submits it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The call may run.
+    pub approve: bool,
+    /// The same call may for an hour, in that session.
+    #[serde(default)]
+    pub hour: bool,
+}
+
 /// Where a reader was.
 #[derive(Debug, Deserialize)]
 struct After {
@@ -63,11 +74,12 @@ struct Shared {
     events: Arc<dyn TurnEventLog>,
 }
 
-/// `POST /api/v1/submit` and `GET /api/v1/stream/{session}`. The caller that mounts them authorises requests.
+/// `POST /api/v1/submit`, `GET /api/v1/stream/{session}` and `POST /api/v1/gate/{id}`. The caller that mounts them authorises requests.
 pub fn router(sessions: Arc<Sessions>, intake: Arc<dyn Intake>, events: Arc<dyn TurnEventLog>) -> Router {
     Router::new()
         .route("/api/v1/submit", post(submit))
         .route("/api/v1/stream/{session}", get(read_along))
+        .route("/api/v1/gate/{id}", post(decide))
         .with_state(Shared { sessions, intake, events })
 }
 
@@ -101,6 +113,34 @@ fn incoming(sessions: &Sessions, body: &Submit) -> Result<(Incoming, String, boo
     let posted = sessions.says(&body.session, &body.text)?;
     let id = posted.id.id.clone();
     Ok((Incoming::Posted(posted), id, false))
+}
+
+/// Decides about a call of this door that waits. Whoever was let in speaks for whoever asked in the session.
+async fn decide(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+    body: Result<Json<Verdict>, JsonRejection>,
+) -> Response {
+    let Json(Verdict { approve, hour }) = match body {
+        Ok(body) => body,
+        Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
+    };
+    let unknown = || refused(StatusCode::NOT_FOUND, "nothing of this id waits here");
+    let Some(gate) = GateId::parse(&id) else { return unknown() };
+    let choice = match (approve, hour) {
+        (true, false) => Choice::Once,
+        (true, true) => Choice::Hour,
+        (false, _) => Choice::Deny,
+    };
+    let click = Click { gate, choice, by: Clicker::Client(DOOR), place: None, callback: None };
+    match shared.intake.decide(click).await {
+        Ok(decision) => Json(json!({"status": "ok", "decision": decision.told()})).into_response(),
+        // What is another's to decide is not even said to be there.
+        Err(Refusal::Unknown | Refusal::WrongPlace | Refusal::NotTheirs) => unknown(),
+        Err(Refusal::Decided) => refused(StatusCode::CONFLICT, "it was decided already"),
+        Err(Refusal::Expired) => refused(StatusCode::CONFLICT, "it is too late: it counts as denied"),
+        Err(Refusal::NotRecorded) => refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
+    }
 }
 
 async fn read_along(

@@ -90,7 +90,7 @@ impl Event {
             }
             TurnUpdate::Gate { id, question, expires_at, decision } => Update::Gate {
                 id: id.clone(),
-                question: question.clone(),
+                question: template::spelled_out(question, now),
                 expires_at: expires_at.0,
                 decision: *decision,
             },
@@ -154,7 +154,7 @@ mod tests {
     fn cards_and_documents_are_told_in_words() {
         let card = Card { title: Some("staffai".to_owned()), text: "All parts are up.".to_owned(), ..Card::default() };
         let file = File::new("you.json", "application/json", *b"{\"a\": 1}");
-        let piece = Piece { text: "Everything:".to_owned(), cards: vec![card], files: vec![file] };
+        let piece = Piece { text: "Everything:".to_owned(), cards: vec![card], files: vec![file], ..Piece::default() };
         let told = in_words(&piece.into_parts(), NOW);
         for part in ["Everything:", "**staffai**\nAll parts are up.", "{\"a\": 1}"] {
             assert!(told.contains(part), "{part}: {told}");

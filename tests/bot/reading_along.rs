@@ -9,7 +9,7 @@ use crate::model::{Act, End};
 use crate::support::{SOON, Setup, World, story};
 
 /// Says something in a session; gives the id of the message.
-async fn submit(world: &World, session: &str, text: &str) -> String {
+pub async fn submit(world: &World, session: &str, text: &str) -> String {
     let body = json!({"session": session, "text": text});
     let answer = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).json(&body).send().await;
     let answer = answer.unwrap();
@@ -18,7 +18,7 @@ async fn submit(world: &World, session: &str, text: &str) -> String {
 }
 
 /// The stream behind this number, as soon as the bot and the session are there.
-async fn connect(world: &World, session: &str, after: u64) -> reqwest::Response {
+pub async fn connect(world: &World, session: &str, after: u64) -> reqwest::Response {
     let (client, url) = (reqwest::Client::new(), format!("{}/api/v1/stream/{session}", world.http()));
     loop {
         match client.get(&url).header("Last-Event-ID", after.to_string()).send().await {
@@ -29,7 +29,7 @@ async fn connect(world: &World, session: &str, after: u64) -> reqwest::Response 
 }
 
 /// What a client that has `after` reads until the turn of this message is over.
-async fn read(world: &World, session: &str, after: u64, message: &str) -> Vec<Value> {
+pub async fn read(world: &World, session: &str, after: u64, message: &str) -> Vec<Value> {
     let (mut buffer, mut told) = (String::new(), Vec::new());
     let reading = async {
         let mut stream = connect(world, session, after).await.bytes_stream();

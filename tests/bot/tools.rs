@@ -188,19 +188,6 @@ fn a_rule_holds_in_its_channel_alone() {
 }
 
 #[test]
-fn what_needs_an_approval_is_refused_in_clear_words() {
-    story(async {
-        let world = world_of(TOGETHER, &[("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice")]).await;
-        calls_then_tells(&world, vec![roll("a", "2d6")]);
-        let words = world.words_to(world.says("Ada", "general", "@staffai roll")).await;
-        assert_eq!(
-            words,
-            "A person has to approve this call first, and there is no way to ask one now. It did not run."
-        );
-    });
-}
-
-#[test]
 fn calls_that_are_none_become_results_that_say_what_is_wrong() {
     story(async {
         let world = world_of(TOGETHER, &[]).await;

@@ -3,7 +3,11 @@
 mod built_ins;
 mod children;
 mod ecosystem;
+mod login;
+mod nats;
 mod served;
 mod stdio;
 mod support;
+#[path = "../../examples/tool_provider.rs"]
+mod tool_provider;
 mod web;

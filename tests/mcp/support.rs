@@ -25,7 +25,7 @@ pub fn root() -> &'static Path {
 pub fn servers() -> McpServers {
     // Another test may have done it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    McpServers { guardian: Some(PathBuf::from(env!("CARGO_BIN_EXE_staffai"))) }
+    McpServers { guardian: Some(PathBuf::from(env!("CARGO_BIN_EXE_staffai"))), ..McpServers::default() }
 }
 
 fn entry(transport: Transport) -> ServerEntry {

@@ -254,6 +254,28 @@ fn tools_can_be_tried() {
     browser.answer("buy rope");
     browser.say("@staffai list the notes");
     browser.answer("notes of the example server");
+    let pressed = |label: &str| {
+        let button =
+            format!("[...document.querySelectorAll('.buttons button')].find(one => one.innerText === '{label}')");
+        browser.until(&button);
+        browser.run(&format!("{button}.click()"));
+    };
+    let told =
+        |words: &str| browser.until(&format!("document.getElementById('messages').innerText.includes('{words}')"));
+    browser.say("@staffai clear the notes");
+    pressed("Deny");
+    told("Denied: it does not run.");
+    told("clear_notes did not do it");
+    browser.until("document.querySelectorAll('.buttons button').length === 0");
+    browser.say("@staffai clear the notes");
+    // It asks the one who asked, and nobody else.
+    browser.until("document.querySelectorAll('.buttons button').length === 3");
+    browser.speak_as("Ben");
+    pressed("Approve");
+    told("can decide this");
+    browser.speak_as("Ada");
+    pressed("Approve");
+    told("All notes are gone; there were 1.");
     browser.say("@staffai draw a boat at sunset");
     browser.answer("drew this");
     browser.until(&format!("{LAST}.querySelector('img.picture')?.naturalWidth === 320"));

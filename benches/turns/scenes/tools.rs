@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Map, json};
 use staffai::domain::tool::catalogue::{Catalogue, Offer};
-use staffai::domain::tool::selection::{self, Index};
-use staffai::domain::tool::{Effect, ResultLimits, ServerName, Tool, ToolKind, ToolRequest};
+use staffai::domain::tool::selection::Index;
+use staffai::domain::tool::view::View;
+use staffai::domain::tool::{Effect, ResultLimits, ServerName, Tool, ToolRequest};
 use staffai::mcp::McpServers;
 use staffai::ports::ToolServers as _;
 use staffai::ports::tools::{Endpoint, HttpProtocol, ServerEntry, Transport};
@@ -55,18 +56,8 @@ async fn connect(rig: &ToolServer, tools: usize) -> Result<Server, String> {
         headers: BTreeMap::new(),
         allow_http: false,
     };
-    let entry = ServerEntry {
-        name: ServerName::new("rig"),
-        transport: Transport::Http(endpoint),
-        timeout: None,
-        allowed_tools: Vec::new(),
-        description: None,
-        always_ask: false,
-        side_effects: None,
-        trusted: false,
-        kind: ToolKind::default(),
-    };
-    McpServers { guardian: None }.connect(&entry, WITHIN).await.map_err(|error| error.to_string())
+    let entry = ServerEntry::new(ServerName::new("rig"), Transport::Http(endpoint));
+    McpServers::default().connect(&entry, WITHIN).await.map_err(|error| error.to_string())
 }
 
 async fn call(server: &Server, name: &str) -> Result<(), String> {
@@ -170,7 +161,7 @@ async fn catalogue(rig: &ToolServer, many: usize, table: &mut Table) -> Result<(
         return Err(format!("{} of {many} tools were listed", listing.tools.len()));
     }
     let tools = listing.tools.into_iter().map(Arc::new).collect();
-    let offers = [Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false }];
+    let offers = [Offer { tools, ..Offer::default() }];
     let schema = |tool: &Tool| (*tool.input_schema).clone();
     let begun = Instant::now();
     let all = Arc::new(Catalogue::new(&offers, &Catalogue::default(), schema));
@@ -186,9 +177,10 @@ async fn catalogue(rig: &ToolServer, many: usize, table: &mut Table) -> Result<(
     let question = "When is high tide in Cuxhaven tomorrow, and do I need an umbrella for the walk to the old pier?";
     let begun = Instant::now();
     let turns = 2_000_u64;
+    let view = View::of(&all, &[]);
     for _ in 0..turns {
-        let shown = selection::all(black_box(&all), OFFERED, |_| true);
-        black_box(shown.unwrap_or_else(|| index.find(black_box(question), OFFERED, &HashMap::new(), |_| true)));
+        let find = || index.find(black_box(question), OFFERED, &HashMap::new(), |place| view.shows(place)).len();
+        black_box(black_box(&view).all(OFFERED).map_or_else(find, <[u32]>::len));
     }
     let each = begun.elapsed().as_secs_f64() * 1e6 / as_f64(turns);
     table.told(&format!("m10 {many} tools, in each turn: those that are shown"), &format!("{each:.2} us"), &steal);

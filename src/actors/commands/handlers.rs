@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CommandParts, cleaning, kept, overview};
+use super::{CommandParts, approvals, cleaning, kept, overview};
 use crate::actors::facts::best;
 use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
@@ -12,7 +12,7 @@ use crate::actors::messages::tools::ToolsMsg;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
-use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, FACT, ROW, Typing, USER};
+use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, FACT, ROW, Typing, USER, WITHDRAW};
 use crate::domain::fact::Fact;
 use crate::domain::ids::Person;
 use crate::domain::keys;
@@ -44,8 +44,8 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
     if !rules.serves(command.guild.as_deref()) {
         return (Piece::text(notice::not_served(locale)), "refused");
     }
-    let tools = parts.has_tools();
-    let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(tools)) else {
+    let served = parts.served();
+    let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(served)) else {
         return (Piece::text(words::unknown(locale)), "unknown");
     };
     let operators = rules.operators();
@@ -57,7 +57,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
             let own: Vec<CommandKind> = CommandKind::ALL
                 .into_iter()
-                .filter(|kind| kind.is_served(tools) && operators.may_run(*kind, &command.caller))
+                .filter(|kind| kind.is_served(served) && operators.may_run(*kind, &command.caller))
                 .collect();
             Piece::text(words::help(&own, direct, locale))
         }
@@ -69,7 +69,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Memories => Piece::text(memories(parts, command).await),
         CommandKind::Tools => Piece::text(visible_tools(parts, command)),
         CommandKind::Status => status(parts, locale),
-        CommandKind::Approvals => Piece::text(words::approvals(&parts.tooling.read(), locale)),
+        CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
         CommandKind::RefreshTools => {
             // A supervisor that is down connects everything anew when it is back.
             let _ = parts.tools.cast(ToolsMsg::Refresh);
@@ -91,6 +91,7 @@ pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice
     match (CommandKind::named(&typing.name), &*typing.option) {
         (Some(CommandKind::Model), ROW) => rows(parts, typing),
         (Some(CommandKind::Memories), FACT) => facts(parts, typing).await,
+        (Some(CommandKind::Approvals), WITHDRAW) => approvals::choices(parts, typing),
         _ => Vec::new(),
     }
 }
@@ -201,7 +202,8 @@ fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let Command { caller, place, parent, .. } = command;
     let known = running.knows_ids(&place.door);
     let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref(), known };
-    let sees = |tool: &str| rights::is_visible(&running.tool_rules, asks, tool);
+    let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
+    let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
     let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
     let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
     let mut tooling = parts.tooling.read().clone();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{CommandParts, cleaning};
+use crate::actors::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::actors::messages::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
@@ -37,6 +38,9 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let noted = cleaning::note(parts, person, None, command.at).await;
     let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
     let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
+    let allowed = |reply| ApprovalsMsg::Withdraw(Withdrawal::Of(person.clone()), reply);
+    // What an approvals that is down has not taken back ends by itself within the hour.
+    let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
     let kept = find(parts, command).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
     // What cannot be seen while the store fails goes too, as far as its name is known.

@@ -96,6 +96,8 @@ async fn world(takes: Duration, panics: bool) -> World {
         tooling: Arc::default(),
         toolbox: Arc::default(),
         tools: at("tools"),
+        approvals: at("approvals"),
+        allowances: Arc::default(),
     };
     stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
     World { commands, outbox: heard, presence: told, store, _tree: stage.go().await }

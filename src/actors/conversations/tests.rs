@@ -7,8 +7,10 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::*;
+use crate::actors::allowances::Allowances;
 use crate::actors::board::Board;
 use crate::actors::door::Doors;
+use crate::actors::in_flight::InFlight;
 use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::OutboxMsg;
@@ -20,7 +22,6 @@ use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, Say, Sc
 use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::actors::toolbox::Toolbox;
 use crate::actors::tree::ActorKind;
-use crate::actors::turn::InFlight;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::ending::Ending;
 use crate::domain::incoming::Attachment;
@@ -30,6 +31,8 @@ use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
 use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
 use crate::ports::{Fault, ModelErrorKind, Store};
+
+mod approvals;
 
 mod tools;
 
@@ -44,6 +47,8 @@ struct World {
     rate_limiter: Inbox<RateLimiterMsg>,
     store: Arc<MemoryStore>,
     toolbox: Arc<Toolbox>,
+    allowances: Arc<Allowances>,
+    clock: Arc<ManualClock>,
     _outbox: Inbox<OutboxMsg>,
     _tree: Tree,
 }
@@ -62,15 +67,18 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let live = live(variables, Arc::clone(&models) as _);
     let store = Arc::new(MemoryStore::new());
     let toolbox: Arc<Toolbox> = Arc::default();
+    let allowances: Arc<Allowances> = Arc::default();
+    let clock = Arc::new(ManualClock::new());
     let parts = Arc::new(TurnParts {
         forgotten: Arc::default(),
         timeline: Arc::default(),
         events: TurnEvents::default(),
         toolbox: Arc::clone(&toolbox),
         tool_use: Arc::default(),
+        allowances: Arc::clone(&allowances),
         live: live.clone(),
         store: Arc::clone(&store) as _,
-        clock: Arc::new(ManualClock::new()),
+        clock: Arc::clone(&clock) as _,
         dice: Arc::new(FixedDice::new(0.5)),
         dispatcher: dispatcher.clone(),
         outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
@@ -106,6 +114,8 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         rate_limiter,
         store,
         toolbox,
+        allowances,
+        clock,
         _outbox: outbox,
         _tree: tree,
     }
@@ -113,7 +123,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
 
 impl World {
     fn offer(&self, turn: Turn) {
-        self.router.cast(ConversationsMsg::Offer(Box::new(Offered { turn, again: false }))).unwrap();
+        self.router.cast(ConversationsMsg::Offer(Box::new(Offered { turn, again: false, resumed: None }))).unwrap();
     }
 
     /// The next answer: the turn's number, how it ended, what is said.

@@ -48,6 +48,7 @@ fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Ha
         permits,
         journal,
         sweeper,
+        approvals: at("approvals"),
         outboxes,
         commands: at("commands"),
         events: TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _),

@@ -47,9 +47,18 @@ impl Journal {
                     tracing::error!(event = "turn.no_door", turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
                 }
                 Ok(Custody::Open { turn, answer, .. }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
-                Ok(Custody::Open { turn, answer, acted }) => {
+                Ok(Custody::Open { turn, answer: None, acted, parked: Some(parked) }) => {
+                    resumed.extend(self.take_up_waiting(state, Entry::that_waits(turn, acted, parked)));
+                }
+                Ok(Custody::Open { turn, answer, acted, .. }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
+                    if acted && answer.is_none() && self.in_flight.has(&id) {
+                        // Only this actor was started again: whoever works on it still does, and will tell the answer.
+                        self.taken(&turn, None);
+                        state.open.insert(id, Entry::of_earlier_life(turn, None, acted));
+                        continue;
+                    }
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
                         None if acted => Some(may_have_acted(&turn)),
@@ -82,5 +91,28 @@ impl Journal {
         for id in resumed {
             self.offer(state, &id);
         }
+    }
+
+    /// Takes up a turn that waits for a decision, or goes on with one. Gives its id when there is something to do about it now.
+    fn take_up_waiting(&self, state: &mut JournalState, entry: Entry) -> Option<TurnId> {
+        let id = entry.turn.id.clone();
+        self.taken(&entry.turn, None);
+        if entry.acted && self.in_flight.has(&id) {
+            // Only this actor was started again: whoever works on it still does, and will tell the answer.
+            state.open.insert(id, entry);
+            return None;
+        }
+        let late = if entry.acted { Some(may_have_acted(&entry.turn)) } else { self.too_late(&entry) };
+        let waits = entry.waits_for().is_some();
+        state.open.insert(id.clone(), entry);
+        if let Some(answer) = late {
+            self.answered(state, &id, answer);
+            return None;
+        }
+        if !waits {
+            tracing::info!(event = "turn.resumed", turn = %id, answered = false, "turn taken up again");
+        }
+        // What waits goes on when approvals, which asks for all of it, knows the decision.
+        (!waits).then_some(id)
     }
 }

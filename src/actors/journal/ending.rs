@@ -14,7 +14,7 @@ use crate::domain::ids::{self, MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
-use crate::domain::turn::{Answer, Custody, Outcome, Turn};
+use crate::domain::turn::{Answer, Custody, Effort, Outcome, Turn};
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::Write;
 
@@ -28,8 +28,8 @@ fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
 }
 
 /// The answer to a turn that nothing better can be done for.
-fn gave_up(entry: &Entry) -> Answer {
-    if entry.acted {
+pub(super) fn gave_up(entry: &Entry) -> Answer {
+    if entry.may_have_acted() {
         return may_have_acted(&entry.turn);
     }
     entry.turn.apology(notice::apology(Apology::Internal, entry.turn.locale()), Ending::OffersExhausted)
@@ -37,10 +37,15 @@ fn gave_up(entry: &Entry) -> Answer {
 
 impl Journal {
     /// The answer is known: it is written down and handed to the outbox. A second one is passed over.
-    pub(super) fn answered(&self, state: &mut JournalState, id: &TurnId, answer: Answer) {
+    pub(super) fn answered(&self, state: &mut JournalState, id: &TurnId, mut answer: Answer) {
         let Some(entry) = state.open.get_mut(id) else { return };
         if entry.answer().is_some() {
             return;
+        }
+        self.gone(entry);
+        if let Some(parked) = entry.parked.as_ref().filter(|_| answer.effort == Effort::default()) {
+            // Whoever answers for it does not know what it took before it waited.
+            answer.effort = parked.effort.clone();
         }
         // What it took is known, and the person may ask again as soon as they see the answer.
         rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
@@ -138,9 +143,12 @@ impl Journal {
     ) {
         let id = &entry.turn.id;
         state.closed.insert(id);
+        self.unpark(entry, &mut writes);
         self.events.publish(&entry.turn.place, id, || TurnUpdate::Done);
-        if let Some(answer) = entry.answer() {
-            let used = ledger::writes(&entry.turn, &answer.effort, self.clock.now());
+        let waited =
+            entry.parked.as_ref().filter(|_| matches!(entry.stage, Stage::Parked)).map(|parked| &parked.effort);
+        if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(waited) {
+            let used = ledger::writes(&entry.turn, effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));
         }
         if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {

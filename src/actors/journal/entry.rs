@@ -6,6 +6,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::actors::handle::{Reply, Undelivered};
+use crate::actors::messages::approvals::Waiting;
+use crate::domain::gate::Parked;
 use crate::domain::ids::TurnId;
 use crate::domain::keys;
 use crate::domain::turn::{Answer, Custody, Turn};
@@ -17,6 +19,10 @@ pub(super) struct Entry {
     pub stage: Stage,
     /// When this life of the journal took it.
     pub taken: Instant,
+    /// When its work began, or went on after a decision.
+    pub since: Instant,
+    /// What it waits for, or goes on with.
+    pub parked: Option<Box<Parked>>,
     /// Something of the answer may be visible in the channel: an earlier life, an outbox that crashed, or a delivery that was
     /// handed out may have posted it. The next delivery looks first.
     pub visible: Visible,
@@ -27,8 +33,8 @@ pub(super) struct Entry {
     /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
     /// written; bounded by the turns that reply to its answer.
     pub waiting: Vec<Reply<()>>,
-    /// Its place among all open turns; those of earlier lives have none.
-    _permit: Option<OwnedSemaphorePermit>,
+    /// Its place among all open turns; those of earlier lives, and those that waited for a decision, have none.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 /// What of an answer can be seen in its place.
@@ -59,6 +65,8 @@ pub(super) enum Stage {
         /// How often it was handed out.
         offers: u32,
     },
+    /// It waits for the decision of a person, and holds nothing meanwhile.
+    Parked,
     /// Its answer is known, and recorded.
     Answered {
         /// The answer.
@@ -71,12 +79,35 @@ pub(super) enum Stage {
 impl Entry {
     /// One that was accepted now.
     pub(super) fn new(turn: Turn, answer: Option<Answer>, permit: OwnedSemaphorePermit) -> Self {
-        Self { _permit: Some(permit), ..Self::taken(turn, answer) }
+        Self { permit: Some(permit), ..Self::taken(turn, answer) }
     }
 
     /// One that an earlier life accepted and may have answered.
     pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>, acted: bool) -> Self {
         Self { visible: Visible::Perhaps, acted, ..Self::taken(turn, answer) }
+    }
+
+    /// The same of one that waits for a decision, or was about to go on with one.
+    pub(super) fn that_waits(turn: Turn, acted: bool, parked: Box<Parked>) -> Self {
+        let entry = Self::of_earlier_life(turn, None, acted);
+        let stage = if parked.case.decision.is_none() { Stage::Parked } else { Stage::Open { offers: 0 } };
+        Self { stage, parked: Some(parked), ..entry }
+    }
+
+    /// What it waits for.
+    pub(super) fn waits_for(&self) -> Option<Waiting> {
+        let parked = self.parked.as_ref().filter(|_| matches!(self.stage, Stage::Parked))?;
+        Some(Waiting { gate: parked.case.gate.clone(), posted: parked.posted.clone() })
+    }
+
+    /// A tool that changes something may have run for it, now or before it waited.
+    pub(super) fn may_have_acted(&self) -> bool {
+        self.acted || self.parked.as_ref().is_some_and(|parked| parked.acted)
+    }
+
+    /// It takes no place among the open turns while it waits.
+    pub(super) fn give_back_permit(&mut self) {
+        self.permit = None;
     }
 
     fn taken(turn: Turn, answer: Option<Answer>) -> Self {
@@ -89,18 +120,20 @@ impl Entry {
             turn,
             stage,
             taken,
+            since: taken,
+            parked: None,
             visible: Visible::Nothing,
             acted: false,
             hand_over: HandOver::Taken,
             waiting: Vec::new(),
-            _permit: None,
+            permit: None,
         }
     }
 
     /// Its answer, once it is known.
     pub(super) const fn answer(&self) -> Option<&Answer> {
         match &self.stage {
-            Stage::Open { .. } => None,
+            Stage::Open { .. } | Stage::Parked => None,
             Stage::Answered { answer, .. } => Some(answer),
         }
     }
@@ -108,7 +141,7 @@ impl Entry {
     /// How long its answer is known; how long the turn is, while there is none.
     pub(super) fn posting_for(&self) -> Duration {
         match self.stage {
-            Stage::Open { .. } => self.taken.elapsed(),
+            Stage::Open { .. } | Stage::Parked => self.taken.elapsed(),
             Stage::Answered { since, .. } => since.elapsed(),
         }
     }
@@ -123,7 +156,9 @@ pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<
 
 /// The record of an open turn.
 pub(super) fn record(entry: &Entry) -> Write {
-    let custody = Custody::Open { turn: entry.turn.clone(), answer: entry.answer().cloned(), acted: entry.acted };
+    let answer = entry.answer().cloned();
+    let parked = entry.parked.clone().filter(|_| answer.is_none());
+    let custody = Custody::Open { turn: entry.turn.clone(), answer, acted: entry.acted, parked };
     // Plain data with string keys always serialises.
     let value = serde_json::to_string(&custody).unwrap_or_default();
     Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::JournalState;
-use super::entry::{Entry, Stage, record};
+use super::entry::{Entry, Stage};
 use crate::actors::forgotten::Saving;
-use crate::domain::ids::{MessageId, Person, Timestamp};
+use crate::domain::ids::{MessageId, Person, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::turn::{Answer, HistoryScope, Turn};
 use crate::ports::Write;
@@ -25,16 +25,16 @@ pub(super) fn index(entry: &Entry, saving: &Saving<'_>, posted: &[MessageId], tt
     posted.iter().flat_map(both).collect()
 }
 
-/// From here on nothing is kept of what this person asked up to `cut`, also when another life answers it. One write for each
-/// turn that is concerned.
-pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) -> Vec<Write> {
+/// From here on nothing is kept of what this person asked up to `cut`, also when another life answers it. Gives the turns that are
+/// concerned, whose records have to be written.
+pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) -> Vec<TurnId> {
     let concerned = |entry: &&mut Entry| entry.turn.person == *person && entry.turn.at <= cut;
     let forgotten = state.open.values_mut().filter(concerned).map(|entry| {
         entry.turn.policy.history = HistoryScope::Forgotten;
         if let Stage::Answered { answer, .. } = &mut entry.stage {
             answer.exchange = None;
         }
-        record(entry)
+        entry.turn.id.clone()
     });
     forgotten.collect()
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::ending::gave_up;
 use super::entry::{Entry, HandOver, Stage, Visible, oldest_first};
 use super::{Journal, JournalState, Recovered};
-use crate::actors::messages::conversations::Offered;
+use crate::actors::messages::conversations::{ConversationsMsg, Offered};
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::tree::{ActorKind, Scope};
@@ -31,6 +32,8 @@ impl Journal {
         let Some(entry) = state.open.get_mut(id) else { return };
         let (turn, again) = (&entry.turn, entry.visible == Visible::Perhaps);
         match &mut entry.stage {
+            // Its decision hands it out.
+            Stage::Parked => {}
             Stage::Open { .. } if !state.phase.offers() => {}
             Stage::Open { offers }
                 if !turn.trigger.is_asked() && (again || *offers > 0) && entry.hand_over == HandOver::Taken =>
@@ -42,14 +45,20 @@ impl Journal {
                 self.answered(state, id, answer);
             }
             Stage::Open { offers: OFFERS_MAX.. } => {
-                let apology = notice::apology(Apology::Internal, turn.locale());
-                let answer = turn.apology(apology, Ending::OffersExhausted);
+                let answer = gave_up(entry);
                 self.answered(state, id, answer);
+            }
+            // It was let through when it was asked.
+            Stage::Open { offers } if entry.parked.is_some() => {
+                let offered = Offered { turn: turn.clone(), again, resumed: entry.parked.clone() };
+                let offer = ConversationsMsg::Offer(Box::new(offered));
+                entry.hand_over = HandOver::of(&self.conversations.cast(offer));
+                *offers += u32::from(entry.hand_over == HandOver::Taken);
             }
             // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the
             // first time, with the next sweep.
             Stage::Open { offers } => {
-                let offered = Offered { turn: turn.clone(), again: again || *offers > 0 };
+                let offered = Offered { turn: turn.clone(), again: again || *offers > 0, resumed: None };
                 entry.hand_over = HandOver::of(&self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))));
                 *offers += u32::from(entry.hand_over == HandOver::Taken);
             }
@@ -84,6 +93,8 @@ impl Journal {
             | ActorKind::RestrictionSweeper
             | ActorKind::Tools
             | ActorKind::ToolCache
+            | ActorKind::Approvals
+            | ActorKind::Providers
             | ActorKind::Mcp
             | ActorKind::LlmDispatcher
             | ActorKind::PresenceScheduler
@@ -103,8 +114,10 @@ impl Journal {
         }
         // The limiter let a turn that acts go long ago: whoever works on it still does.
         let elsewhere = |entry: &Entry| entry.acted && recovered.kind == ActorKind::RateLimiter;
-        let concerned =
-            |entry: &&Entry| entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry);
+        let waits = |entry: &Entry| matches!(entry.stage, Stage::Parked);
+        let concerned = |entry: &&Entry| {
+            entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry) && !waits(entry)
+        };
         for id in oldest_first(state.open.values().filter(concerned)) {
             tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
             self.offer(state, &id);
@@ -118,10 +131,11 @@ impl Journal {
         }
         let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
-        let late = |entry: &&Entry| entry.answer().is_none() && entry.taken.elapsed() > bound;
+        let late = |entry: &&Entry| matches!(entry.stage, Stage::Open { .. }) && entry.since.elapsed() > bound;
         for id in oldest_first(state.open.values().filter(late)) {
-            let Entry { turn, acted, .. } = &state.open[&id];
-            let answer = if *acted {
+            let entry = &state.open[&id];
+            let turn = &entry.turn;
+            let answer = if entry.may_have_acted() {
                 may_have_acted(turn)
             } else {
                 turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Stalled)

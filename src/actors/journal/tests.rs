@@ -35,6 +35,8 @@ use crate::ports::{Fault, TurnEventLog as _};
 
 mod acting;
 
+mod waiting;
+
 mod stored;
 
 struct World {
@@ -43,11 +45,14 @@ struct World {
     permits: Arc<Semaphore>,
     rate_limiter: Inbox<RateLimiterMsg>,
     outbox: Inbox<OutboxMsg>,
+    approvals: Inbox<ApprovalsMsg>,
+    conversations: Inbox<ConversationsMsg>,
     journal: Handle<JournalMsg>,
     events: TurnEvents,
     faults: Arc<crate::actors::testing::ports::ScriptedFaults>,
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
+    in_flight: Arc<InFlight>,
     _tree: Tree,
 }
 
@@ -55,7 +60,9 @@ async fn world(store: MemoryStore) -> World {
     let (store, clock) = (Arc::new(store), Arc::new(ManualClock::new()));
     let events = TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _);
     let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
+    let (approvals, conversations) = (at("approvals"), at("conversations"));
     let mut stage = Stage::new();
+    let in_flight = Arc::<InFlight>::default();
     let actor = Journal {
         forgotten: Arc::default(),
         timeline: Arc::default(),
@@ -64,15 +71,34 @@ async fn world(store: MemoryStore) -> World {
         clock: Arc::clone(&clock) as _,
         live: usual(),
         rate_limiter: rate_limiter.clone(),
+        approvals: approvals.clone(),
+        conversations: conversations.clone(),
         outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+        in_flight: Arc::clone(&in_flight),
     };
     let faults = Arc::clone(&stage.faults);
     let (rate_limiter, outbox) = (stage.probe(&rate_limiter), stage.probe(&outbox));
+    let (approvals, conversations) = (stage.probe(&approvals), stage.probe(&conversations));
     stage.actor(row(LEAF), &journal, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
     let permits = Arc::new(Semaphore::new(100));
-    World { store, clock, permits, rate_limiter, outbox, journal, events, faults, told, receipts, _tree: tree }
+    World {
+        store,
+        clock,
+        permits,
+        rate_limiter,
+        outbox,
+        approvals,
+        conversations,
+        journal,
+        events,
+        faults,
+        told,
+        receipts,
+        in_flight,
+        _tree: tree,
+    }
 }
 
 impl World {
@@ -147,7 +173,7 @@ impl World {
 }
 
 fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
-    let custody = Custody::Open { turn: turn.clone(), answer, acted: false };
+    let custody = Custody::Open { turn: turn.clone(), answer, acted: false, parked: None };
     (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
 }
 

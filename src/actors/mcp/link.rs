@@ -6,9 +6,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{McpActor, McpEvent, is_silence};
+use super::{CallSign, McpActor, McpEvent, is_silence};
 use crate::actors::messages::mcp::ServerCall;
 use crate::actors::supervisor::ActorContext;
+use crate::domain::breaker::Breaker;
+use crate::domain::ids::{Person, TurnId};
 use crate::domain::tool::{CallError, CallErrorKind, ServerName};
 use crate::ports::tools::{Listing, ServerEntry};
 use crate::ports::{ToolServer, ToolServers};
@@ -37,20 +39,13 @@ pub(super) enum Link {
 pub(super) struct Up {
     pub server: Arc<dyn ToolServer>,
     pub since: Instant,
-    calls: Calls,
+    /// Whether calls are sent: by turns that got no answer, and who they were of.
+    calls: Breaker<Option<TurnId>, Option<Person>>,
     list: List,
     /// Held by each call under way.
     working: Arc<()>,
     /// Ends what works on the connection, and with it the connection, when this is dropped.
     ended: DropGuard,
-}
-
-/// Whether calls are sent.
-enum Calls {
-    /// They are; so many in a row got no answer.
-    Sent(u32),
-    /// None for a while.
-    HeldBack,
 }
 
 /// Whether the list is being read.
@@ -67,7 +62,7 @@ impl Up {
     pub(super) fn new(server: Arc<dyn ToolServer>) -> Self {
         let since = Instant::now();
         let ended = CancellationToken::new().drop_guard();
-        Self { server, since, calls: Calls::Sent(0), list: List::Idle(since), working: Arc::default(), ended }
+        Self { server, since, calls: Breaker::default(), list: List::Idle(since), working: Arc::default(), ended }
     }
 
     /// Tells of changes of the list, the first of several after a pause, and of the end of the connection.
@@ -188,32 +183,38 @@ impl Up {
                 tracing::debug!(server = %name, tool = %request.name, kind = error.kind.as_str(), "a call failed");
             }
             let silent = result.as_ref().is_err_and(|error| is_silence(error.kind, begun.elapsed()));
+            let whose = request.on_behalf.map(|whose| (whose.turn, whose.person));
+            let sign = if silent { CallSign::Silent(whose) } else { CallSign::Answered };
             drop(working);
             // An actor that ended has no use for it.
-            let _ = events.send(McpEvent::Called(attempt, !silent));
+            let _ = events.send(McpEvent::Called(attempt, sign));
             drop(permit);
             let _ = reply.send(result);
         });
     }
 
-    pub(super) const fn takes_calls(&self) -> bool {
-        matches!(self.calls, Calls::Sent(_))
+    /// Whether a call may be sent now. After a pause one may, and what comes of it decides about the others.
+    pub(super) fn takes_call(&mut self) -> bool {
+        self.calls.allow(self.since.elapsed())
+    }
+
+    /// A call may be sent, or one may try.
+    pub(super) fn may_try(&self) -> bool {
+        !self.calls.refuses(self.since.elapsed())
     }
 
     /// A call ended. True when no more are sent from now on.
-    pub(super) fn called(&mut self, answered: bool, most: u32) -> bool {
-        let Calls::Sent(silent) = &mut self.calls else { return false };
-        *silent = if answered { 0 } else { *silent + 1 };
-        let open = *silent >= most;
-        if open {
-            self.calls = Calls::HeldBack;
-        }
-        open
-    }
-
-    /// Calls are sent again, as if so many had got no answer.
-    pub(super) fn half_open(&mut self, silent: u32) {
-        self.calls = Calls::Sent(silent);
+    pub(super) fn called(&mut self, sign: CallSign) -> bool {
+        let now = self.since.elapsed();
+        // What changed shows in what it refuses.
+        let _ = match sign {
+            CallSign::Answered => self.calls.succeeded(),
+            CallSign::Silent(whose) => {
+                let (turn, person) = whose.unzip();
+                self.calls.failed(turn, person, now)
+            }
+        };
+        self.calls.refuses(now)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::actors::testing::tools::{Script, ScriptedServers, entry, request};
 use crate::actors::testing::{Inbox, Stage, Tree, at, real, settle};
 use crate::actors::tree::{ActorKind, ROOT, Scope};
 use crate::domain::command::Tooling;
-use crate::domain::tool::ServerName;
+use crate::domain::tool::{OnBehalf, ServerName, ToolRequest};
 use crate::ports::Fault;
 
 struct World {
@@ -60,10 +60,22 @@ impl World {
         parts.into_iter().any(|(kind, name, part)| kind == PartKind::McpServer && name == NAME && part.up)
     }
 
+    /// The same in a turn of this member.
+    async fn text_for(&self, tool: &str, who: &str, turn: usize) -> Result<String, CallErrorKind> {
+        let result = self.line.call(&behalf(tool, who, turn), None).await;
+        result.map(|result| result.to_text()).map_err(|error| error.kind)
+    }
+
     async fn text(&self, tool: &str) -> Result<String, CallErrorKind> {
         let result = self.line.call(&request(tool), None).await;
         result.map(|result| result.to_text()).map_err(|error| error.kind)
     }
+}
+
+/// A call in a turn of this member.
+fn behalf(tool: &str, who: &str, turn: usize) -> ToolRequest {
+    let turn = crate::actors::testing::turn(&format!("{who}-{turn}"), who, "42");
+    ToolRequest { on_behalf: Some(OnBehalf::of(&turn)), ..request(tool) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,30 +176,49 @@ async fn calls_beyond_the_bound_are_refused_at_once_and_a_dropped_call_gives_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_leaves_calls_without_an_answer_is_left_alone_for_a_while() {
+async fn a_server_that_leaves_the_calls_of_several_members_without_an_answer_is_left_alone_for_a_while() {
     let world = world(|_| {}).await;
-    for _ in 0..SILENT_MAX - 1 {
-        assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
+    for (number, who) in ["ada", "ben"].into_iter().enumerate() {
+        assert_eq!(world.text_for("late", who, number).await, Err(CallErrorKind::Timeout));
     }
     assert!(world.text("echo").await.is_ok(), "an answer begins the count anew");
-    for _ in 0..3 * SILENT_MAX {
-        assert_eq!(world.text("hasty").await, Err(CallErrorKind::Timeout));
+    for number in 0..10 {
+        assert_eq!(world.text_for("hasty", "ada", number).await, Err(CallErrorKind::Timeout));
+        assert_eq!(world.text_for("hasty", "ben", number).await, Err(CallErrorKind::Timeout));
     }
     settle().await;
     assert_eq!(world.state(), ServerStatus::Ready, "a turn that had no time left says nothing of the server");
-    for _ in 0..SILENT_MAX {
-        assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
+    for (number, who) in ["ada", "ben", "ada"].into_iter().enumerate() {
+        assert_eq!(world.text_for("late", who, number).await, Err(CallErrorKind::Timeout));
     }
     settle().await;
     assert!(matches!(world.state(), ServerStatus::Open(_)));
     assert_eq!(world.text("echo").await, Err(CallErrorKind::Unavailable));
-    tokio::time::sleep(OPEN_FOR + Duration::from_millis(1)).await;
+    tokio::time::sleep(breaker::OPEN_FOR + Duration::from_millis(1)).await;
     assert_eq!(world.state(), ServerStatus::Ready);
-    assert_eq!(world.text("late").await, Err(CallErrorKind::Timeout));
+    let trying = tokio::spawn({
+        let line = world.line.clone();
+        async move { line.call(&behalf("late", "chloe", 9), None).await }
+    });
+    settle().await;
+    assert_eq!(world.text("echo").await, Err(CallErrorKind::Unavailable), "one call tries it, and no more");
+    assert!(trying.await.unwrap().is_err());
     settle().await;
     assert!(matches!(world.state(), ServerStatus::Open(_)), "the first call decides");
-    tokio::time::sleep(OPEN_FOR + Duration::from_millis(1)).await;
+    tokio::time::sleep(breaker::OPEN_FOR + Duration::from_millis(1)).await;
     assert!(world.text("echo").await.is_ok());
+    assert!(world.text("echo").await.is_ok());
+    assert_eq!(world.state(), ServerStatus::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_member_alone_never_shuts_a_server_for_the_others() {
+    let world = world(|_| {}).await;
+    for number in 0..20 {
+        assert_eq!(world.text_for("late", "mallory", number).await, Err(CallErrorKind::Timeout));
+    }
+    settle().await;
+    assert_eq!((world.state(), world.text("echo").await.is_ok()), (ServerStatus::Ready, true));
 }
 
 #[tokio::test(start_paused = true)]

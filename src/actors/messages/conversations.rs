@@ -2,6 +2,7 @@
 
 use super::journal::JournalMsg;
 use crate::domain::ending::Ending;
+use crate::domain::gate::Parked;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
@@ -25,6 +26,8 @@ pub struct Offered {
     pub turn: Turn,
     /// Not the first offer: parts of an answer may be in the channel already.
     pub again: bool,
+    /// It waited for a decision, and goes on with it.
+    pub resumed: Option<Box<Parked>>,
 }
 
 impl Offered {

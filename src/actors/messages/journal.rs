@@ -2,13 +2,15 @@
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::approvals::Waiting;
 use super::outbox::Delivery;
 use crate::actors::handle::Reply;
 use crate::actors::receipt::Receipt;
 use crate::actors::tree::{ActorKind, Scope};
 use crate::domain::ending::{Dropped, Unposted};
-use crate::domain::ids::{Person, Timestamp, TurnId};
-use crate::domain::turn::{Answer, Turn};
+use crate::domain::gate::{Decision, Gate, GateId};
+use crate::domain::ids::{MessageId, Person, Timestamp, TurnId};
+use crate::domain::turn::{Answer, Effort, Turn};
 
 /// The messages that the journal handles.
 pub enum JournalMsg {
@@ -32,6 +34,15 @@ pub enum JournalMsg {
     /// The task of a turn is about to run a tool that changes something. Answered once that is durably recorded: true when it
     /// is, and then the turn is not handed out again.
     Acts(TurnId, Reply<bool>),
+    /// A conversation: a call of this turn has to be approved. The turn is written down as far as it is, and what it holds is given
+    /// back; when that is durable, approvals asks.
+    Park(TurnId, Box<Parking>),
+    /// approvals: all turns that wait for a decision.
+    Waiting(Reply<Vec<Waiting>>),
+    /// approvals: the message that asks stands there.
+    Asked(TurnId, GateId, MessageId),
+    /// approvals: it is decided. The turn goes on. True once that is on record; false when the turn does not wait for it.
+    Decided(Box<Decided>, Reply<bool>),
     /// An actor that failed runs anew or is gone: what it may have held is offered again.
     ActorRecovered(Recovered),
     /// From now on no turn is offered; accepted ones are recorded.
@@ -52,6 +63,29 @@ pub struct Accepted {
     pub permit: OwnedSemaphorePermit,
     /// Settled when the turn is durably recorded.
     pub receipt: Receipt,
+}
+
+/// A turn that is to wait for a decision.
+pub struct Parking {
+    /// What it waits for.
+    pub gate: Gate,
+    /// What was said so far, as it is stored.
+    pub dialogue: String,
+    /// What it took so far.
+    pub effort: Effort,
+    /// A tool that changes something may have run for it.
+    pub acted: bool,
+}
+
+/// A decision about a turn that waits.
+#[derive(Debug, Clone)]
+pub struct Decided {
+    /// The turn.
+    pub turn: TurnId,
+    /// What it waits for.
+    pub gate: GateId,
+    /// The decision.
+    pub decision: Decision,
 }
 
 /// An actor that failed, after it was started again or given up.

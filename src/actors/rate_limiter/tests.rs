@@ -39,7 +39,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
 
 impl World {
     fn admit(&self, turn: &Turn) {
-        let offered = Offered { turn: turn.clone(), again: false };
+        let offered = Offered { turn: turn.clone(), again: false, resumed: None };
         self.limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).unwrap();
     }
 

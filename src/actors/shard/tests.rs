@@ -92,12 +92,13 @@ impl World {
     /// The next event that the gateway gets, with its receipt.
     async fn event(&mut self) -> Option<(String, Receipt)> {
         match self.gateway.now().await? {
+            GatewayMsg::Decide(..) => None,
             GatewayMsg::Received(incoming, _, receipt) => match *incoming {
                 Incoming::Posted(posted) => Some((posted.id.id, receipt)),
                 Incoming::Deleted(message) => Some((message.id, receipt)),
                 Incoming::Reacted(place) => Some((place.id, receipt)),
                 Incoming::Command(command) => Some((command.callback.id.id, receipt)),
-                Incoming::Typing(_) => None,
+                Incoming::Typing(_) | Incoming::Decision(_) => None,
             },
         }
     }

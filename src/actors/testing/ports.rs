@@ -163,7 +163,8 @@ impl Store for MemoryStore {
             };
         }
         let mut durable = self.durable.subscribe();
-        async move { durable.wait_for(|durable| *durable).await.is_ok() }.boxed()
+        let kept = !self.degraded.load(Ordering::SeqCst);
+        async move { durable.wait_for(|durable| *durable).await.is_ok() && kept }.boxed()
     }
 
     fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {

@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde_json::{Map, json};
+use serde_json::Map;
 use tokio::sync::watch;
 
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::Caller;
 use crate::domain::tool::catalogue::Offer;
-use crate::domain::tool::{
-    Annotations, CallError, CallErrorKind, Effect, Part, ResultLimits, ServerName, Source, Tool, ToolKind, ToolRequest,
-    ToolResult,
-};
+pub(crate) use crate::domain::tool::testing::tool;
+use crate::domain::tool::{CallError, CallErrorKind, Effect, Part, ResultLimits, ServerName, ToolRequest, ToolResult};
 use crate::ports::tools::{Command, ConnectError, ConnectErrorKind, Listing, ServerEntry, ServerInfo, Transport};
 use crate::ports::{ProgressSink, ToolServer, ToolServers};
 
@@ -24,19 +22,6 @@ use crate::ports::{ProgressSink, ToolServer, ToolServers};
 pub fn entry(name: &str, program: &str) -> ServerEntry {
     let command = Command { program: program.to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
     ServerEntry::new(ServerName::new(name), Transport::Stdio(command))
-}
-
-/// A tool of a server.
-pub fn tool(server: &str, name: &str, description: &str) -> Tool {
-    Tool {
-        source: Source::Server(ServerName::new(server)),
-        name: name.into(),
-        title: None,
-        description: description.to_owned(),
-        input_schema: Arc::new(json!({"type": "object"})),
-        annotations: Annotations::default(),
-        kind: ToolKind::Other,
-    }
 }
 
 /// A call of a tool.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
 
 const DOOR: Door = Door::new("discord");
 
@@ -27,6 +27,7 @@ fn turn(number: usize) -> Turn {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            gates: GatePolicy::Deny,
         },
     }
 }

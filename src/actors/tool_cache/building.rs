@@ -18,7 +18,7 @@ pub(super) struct Plan {
     pub built_in: BuiltIn,
     pub before: Arc<Catalogue>,
     /// It is made although no list changed.
-    pub other_servers: bool,
+    pub rebuild: bool,
 }
 
 /// One server of a plan.
@@ -63,8 +63,8 @@ pub(super) struct BuiltServer {
 
 /// Makes the catalogue; none when nothing would be different.
 pub(super) fn build(plan: Plan) -> Option<Built> {
-    let Plan { servers, built_in, before, other_servers } = plan;
-    let mut work = other_servers;
+    let Plan { servers, built_in, before, rebuild } = plan;
+    let mut work = rebuild;
     let servers: Vec<(BuiltServer, Offer, ServerLine)> =
         servers.into_iter().map(|planned| server(planned, &mut work)).collect();
     if !work {

@@ -180,3 +180,17 @@ async fn a_cache_that_crashed_asks_for_the_servers_again_and_the_tools_stay() {
     assert!(matches!(world.supervisor.next().await, ToolsMsg::CacheBegan));
     assert_eq!(world.offered(), ["a__one"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_of_a_server_lives_as_long_as_it_is_configured() {
+    let store = store();
+    let world_before = world(&store).await;
+    world_before.servers(&[entry("a", "x")]).await;
+    world_before.lists("a", &[("one", "adds numbers")]).await;
+    store.put(keys::tools(&ServerName::new("a")), "as if it had expired");
+    sleep(RENEW_EVERY + Duration::from_secs(1)).await;
+    drop(world_before);
+    let world = world(&store).await;
+    world.servers(&[entry("a", "x")]).await;
+    assert_eq!(world.offered(), ["a__one"]);
+}

@@ -126,7 +126,7 @@ impl Thinking<'_> {
         let _ = self.parts.outboxes.of(&self.turn.place.door).cast(OutboxMsg::Draft(self.draft()));
     }
 
-    fn draft(&self) -> Draft {
+    pub(super) fn draft(&self) -> Draft {
         let Self { turn, again, deadline: until, .. } = *self;
         let (id, place, slot) = (turn.id.clone(), turn.place.clone(), self.slot.clone());
         Draft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }

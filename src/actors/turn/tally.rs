@@ -22,9 +22,21 @@ pub struct Tally(Arc<Spent>);
 struct Spent {
     effort: Mutex<Effort>,
     acted: AtomicBool,
+    /// The same of an earlier part of the turn.
+    acted_before: AtomicBool,
 }
 
 impl Tally {
+    /// The tally of a turn that goes on: what its earlier parts spent, and whether something may have been changed for them.
+    #[must_use]
+    pub fn going_on(effort: Effort, acted_before: bool) -> Self {
+        Self(Arc::new(Spent {
+            effort: Mutex::new(effort),
+            acted: AtomicBool::new(false),
+            acted_before: AtomicBool::new(acted_before),
+        }))
+    }
+
     /// It is on record that the turn acts: a tool that changes something may run.
     pub(super) fn acts(&self) {
         self.0.acted.store(true, Ordering::Relaxed);
@@ -35,10 +47,15 @@ impl Tally {
         self.0.acted.load(Ordering::Relaxed)
     }
 
+    /// Something may have been changed for this turn, now or in an earlier part of it.
+    pub(super) fn may_have_acted(&self) -> bool {
+        self.has_acted() || self.0.acted_before.load(Ordering::Relaxed)
+    }
+
     /// The apology for a turn that ends like this. Whoever would ask again learns that it may have happened already.
     #[must_use]
     pub fn apology(&self, turn: &Turn, why: Ending) -> Answer {
-        let apology = if self.has_acted() { Apology::MayHaveActed } else { Apology::of(why) };
+        let apology = if self.may_have_acted() { Apology::MayHaveActed } else { Apology::of(why) };
         turn.apology(notice::apology(apology, turn.locale()), why)
     }
 

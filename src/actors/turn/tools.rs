@@ -1,6 +1,7 @@
 //! The calls of tools of a turn. Each goes through the same gates in the same order: how often, who may, and then it runs. Whatever
 //! happens to a call becomes a result that the model reads; nothing of it ends the turn.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +12,11 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
+use super::asking::{Leave, Round};
+use super::parked::Asking;
 use super::{Thinking, TurnParts};
 use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
 use crate::domain::ids;
@@ -21,8 +25,7 @@ use crate::domain::outgoing::Part;
 use crate::domain::tool::access::Access;
 use crate::domain::tool::called::{CallEnd, Finding};
 use crate::domain::tool::pictures::Pictures;
-use crate::domain::tool::rights::Verdict;
-use crate::domain::tool::round::{self, Allowance, Planned, Ready};
+use crate::domain::tool::round::{Allowance, Planned, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
 use crate::domain::tool::{
     CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent,
@@ -44,9 +47,9 @@ const GRACE: Duration = Duration::from_millis(250);
 
 /// The tools that a turn began with.
 pub(super) struct Tools {
-    set: Arc<Toolset>,
-    access: Arc<Access>,
-    calls: AtomicUsize,
+    pub(super) set: Arc<Toolset>,
+    pub(super) access: Arc<Access>,
+    pub(super) calls: AtomicUsize,
     pictures: Mutex<Shown>,
 }
 
@@ -74,8 +77,8 @@ impl Tools {
 }
 
 /// What came of a call, for the model and for the answer.
-struct Ran {
-    told: Told,
+pub(super) struct Ran {
+    pub told: Told,
     tool: Arc<str>,
     images: Vec<Image>,
 }
@@ -123,37 +126,55 @@ struct Times {
 impl Thinking<'_> {
     /// The tools that the model may be offered; none for what nobody asked for.
     pub(super) fn offered_tools(&self) -> Option<TurnTools> {
-        let Self { parts, running, turn, tools, .. } = self;
+        let Self { running, turn, .. } = self;
         let settings = &running.settings.tools;
-        let available = || Available {
+        let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
+        turn.trigger.is_asked().then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
+    }
+
+    /// The tools that there are, and what the caller may do.
+    pub(super) fn available(&self) -> Available {
+        let Self { parts, running, tools, .. } = self;
+        Available {
             catalogue: Arc::clone(&tools.set.catalogue),
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
+            view: tools.set.view(&tools.access),
             used: parts.tool_use.used(),
-            built_in_always: settings.built_in_always,
-        };
-        let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        turn.trigger.is_asked().then(|| TurnTools::new(available(), allowance, &turn.text)).flatten()
+            built_in_always: running.settings.tools.built_in_always,
+        }
     }
 
-    /// Runs a round: what only reads side by side, each of the others alone. Results come in the order of the calls.
-    pub(super) async fn run_tools(&self, planned: Vec<Planned>) -> Vec<Told> {
+    /// Runs the calls of a round that are left: what only reads side by side, each of the others alone. Results come in the order of
+    /// the calls, behind those that are `done`. A call that a person has to approve ends it.
+    pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<Told>) -> Round {
         let began = Instant::now();
-        let effects: Vec<Effect> = planned.iter().map(effect).collect();
-        let mut results = Vec::with_capacity(planned.len());
-        let mut planned = planned.into_iter();
-        for many in round::groups(&effects) {
-            let group: Vec<Planned> = planned.by_ref().take(many).collect();
-            let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began)));
+        let mut left: VecDeque<Planned> = planned.into();
+        while !left.is_empty() {
+            if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
+                if let Err(limited) = self.admit(left.front()) {
+                    let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
+                    let Some((planned, end)) = refused else { break };
+                    done.push(self.run_one(planned, began, Leave::Refused(&end)).await.told);
+                    continue;
+                }
+                let approvers = self.tools.access.approvers(decided).to_vec();
+                self.tally.waited(began.elapsed());
+                return Round::Ask(Asking { done, left: left.into(), approvers });
+            }
+            let reads = |planned: &Planned| effect(planned) == Effect::Reads;
+            let beside = left.iter().take_while(|planned| reads(planned) && self.asks(planned).is_none()).count();
+            let group: Vec<Planned> = left.drain(..beside.max(1)).collect();
+            let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began, Leave::Rules)));
             let group: Vec<Ran> = group.buffered(READS_AT_ONCE).collect().await;
-            results.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
+            done.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
         }
         self.tally.waited(began.elapsed());
-        results
+        Round::Ran(done)
     }
 
     /// Keeps the pictures of a result for the answer, as far as there is room.
-    fn with_pictures(&self, Ran { told, tool, images }: Ran) -> Told {
+    pub(super) fn with_pictures(&self, Ran { told, tool, images }: Ran) -> Told {
         let shown = &mut *self.tools.pictures.lock();
         let mut kept = 0;
         for image in &images {
@@ -171,7 +192,7 @@ impl Thinking<'_> {
         Told { pictures: kept, ..told }
     }
 
-    async fn run_one(&self, planned: Planned, since: Instant) -> Ran {
+    pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Ran {
         let ready = match planned {
             Planned::Run(ready) => ready,
             Planned::Answer(call, problem) => {
@@ -200,7 +221,7 @@ impl Thinking<'_> {
         parts.timeline.asked(&turn.id, "tool", name);
         let times = Times { planned: since, began: Instant::now(), ran: None };
         let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
-        let (end, rule) = self.call(&ready, number, &mut underway.times).await;
+        let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
         publish(if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed });
         parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
         underway.ended(rule, &end);
@@ -209,22 +230,29 @@ impl Thinking<'_> {
     }
 
     /// How often, who may, and then it runs. Gives the rule that decided besides.
-    async fn call(&self, ready: &Ready, number: usize, times: &mut Times) -> (CallEnd, Option<usize>) {
+    async fn call(
+        &self,
+        ready: &Ready,
+        number: usize,
+        times: &mut Times,
+        leave: Leave<'_>,
+    ) -> (CallEnd, Option<usize>) {
         let Self { parts, running, turn, deadline, .. } = *self;
         let entry = &ready.entry;
-        if let Err(limited) = parts.tool_use.admit(&running.tool_limits, &turn.person, entry, parts.clock.now()) {
+        // What was asked about was counted then.
+        if let Leave::Rules = leave
+            && let Err(limited) = parts.tool_use.admit(&running.tool_limits, &turn.person, entry, parts.clock.now())
+        {
             return (CallEnd::Limited(limited), None);
         }
         let decided = self.tools.access.decide(entry, &ready.arguments);
-        match decided.verdict {
-            Verdict::Auto => {}
-            Verdict::Ask => return (CallEnd::NotApproved, decided.rule),
-            Verdict::Deny => return (CallEnd::Denied, decided.rule),
+        if let Err(end) = self.may_run(ready, decided, leave) {
+            return (end, decided.rule);
         }
         // Half of the time that is left is kept for what follows.
         let patience = deadline.saturating_duration_since(Instant::now()) / 2;
         let end = match timeout(patience, parts.tool_use.permits().acquire()).await {
-            Ok(Ok(_permit)) if self.may_act(entry.effect).await => {
+            Ok(Ok(_permit)) if self.may_act(entry.effect, leave).await => {
                 times.ran = Some(Instant::now());
                 self.run(ready, number).await
             }
@@ -235,9 +263,10 @@ impl Thinking<'_> {
     }
 
     /// A turn that is taken up again after a crash must not do a second time what it did: before the first call that changes
-    /// something it is on record that the turn acts.
-    async fn may_act(&self, effect: Effect) -> bool {
-        if effect == Effect::Reads || self.tally.has_acted() {
+    /// something, and before each that was approved, it is on record that the turn acts.
+    async fn may_act(&self, effect: Effect, leave: Leave<'_>) -> bool {
+        let approved = matches!(leave, Leave::Decision(_));
+        if (effect == Effect::Reads && !approved) || self.tally.has_acted() {
             return true;
         }
         let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
@@ -284,12 +313,15 @@ impl Thinking<'_> {
             return None;
         }
         let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
+        let (outbox, draft) = (self.parts.outboxes.of(&self.turn.place.door).clone(), self.draft());
+        let shown: Mutex<Option<u8>> = Mutex::default();
         Some(Arc::new(move |Progress { done, total, .. }| {
             let Some(total) = total.filter(|total| *total > 0.0) else { return };
             let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
-            if let Some(tenths) = tenths {
-                slot.tell(&format!("{words} ({tenths}0 %)"));
-            }
+            let Some(now) = tenths.filter(|tenths| shown.lock().replace(*tenths) != Some(*tenths)) else { return };
+            slot.tell(&format!("{words} ({now}0 %)"));
+            // An outbox that is down hears of the text that follows.
+            let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
         }))
     }
 
@@ -314,7 +346,8 @@ impl Thinking<'_> {
             effect = entry.effect.as_str(),
             role = self.role(),
             args_sha256 = ready.hash.0,
-            rule,
+            // As `staffai tools` counts them.
+            rule = rule.map(|index| index + 1),
             outcome,
             // The words of a server may hold what a member wrote.
             text = reason,
@@ -332,7 +365,7 @@ impl Thinking<'_> {
     }
 
     /// What the caller is to the bot: `super` or `member`.
-    fn role(&self) -> &'static str {
+    pub(super) fn role(&self) -> &'static str {
         let exempt = &self.running.limits.exempt;
         if self.turn.roles.iter().any(|role| exempt.contains(role)) { "super" } else { "member" }
     }
@@ -347,6 +380,6 @@ fn effect(planned: &Planned) -> Effect {
 }
 
 /// The name of a tool, as far as it is one: what a model makes up is not written into the log.
-fn known_name<'a>(set: &'a Toolset, name: &str) -> Option<&'a str> {
+pub(super) fn known_name<'a>(set: &'a Toolset, name: &str) -> Option<&'a str> {
     set.catalogue.get(name).map(|entry| &*entry.name)
 }

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use crate::actors::door::Doors;
 use crate::actors::handle::Handle;
 use crate::actors::intake::GatewayIntake;
+use crate::actors::messages::approvals::ApprovalsMsg;
 use crate::actors::messages::commands::CommandsMsg;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
 use crate::actors::messages::conversations::ConversationsMsg;
@@ -32,6 +33,8 @@ pub struct Handles {
     pub(super) restriction_sweeper: Handle<SweeperMsg>,
     pub(super) tools: Handle<ToolsMsg>,
     pub(super) tool_cache: Handle<ToolCacheMsg>,
+    pub(super) approvals: Handle<ApprovalsMsg>,
+    pub(super) providers: Handle<Infallible>,
     pub(super) llm_dispatcher: Handle<LlmDispatcherMsg>,
     pub(super) conversations: Handle<ConversationsMsg>,
     pub(super) presence_scheduler: Handle<PresenceMsg>,
@@ -60,6 +63,8 @@ impl Handles {
             restriction_sweeper: one(ActorKind::RestrictionSweeper),
             tools: one(ActorKind::Tools),
             tool_cache: one(ActorKind::ToolCache),
+            approvals: one(ActorKind::Approvals),
+            providers: one(ActorKind::Providers),
             llm_dispatcher: one(ActorKind::LlmDispatcher),
             conversations: one(ActorKind::Conversations),
             presence_scheduler: one(ActorKind::PresenceScheduler),

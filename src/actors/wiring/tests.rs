@@ -107,6 +107,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         toolbox: Arc::default(),
         built_in: nothing_built_in(),
         servers: Arc::new(ScriptedServers::default()),
+        providers: None,
         events: events.clone(),
         live,
         facts: Arc::new(facts),

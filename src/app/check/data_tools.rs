@@ -52,6 +52,9 @@ fn pages(settings: &Settings, report: &mut Report) {
     if !pages.enabled {
         return;
     }
+    for mistake in built_ins::pages(pages).err().unwrap_or_default() {
+        report.wrong_with("url_extract", mistake);
+    }
     let ports: Vec<String> = pages.ports.iter().map(u16::to_string).collect();
     let hosts = if pages.allow.is_empty() { "all public hosts".to_owned() } else { pages.allow.join(", ") };
     let not = if pages.deny.is_empty() { String::new() } else { format!(", but not {}", pages.deny.join(", ")) };

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{Of, first_line, harmless, pretty, request, told, unknown};
 use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
+use crate::app::mcp::logins;
 use crate::app::servers::{self, Tried};
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, built_ins, doors, exit, reload};
@@ -73,7 +74,7 @@ impl Catalogued {
                 eprintln!("{mistake}");
             }
         }
-        let servers = servers::try_all(&entries.entries).await;
+        let servers = servers::try_all(&entries.entries, &logins(&settings)).await;
         for Tried { entry, outcome, .. } in &servers {
             match outcome {
                 Ok((_, listing)) => {
@@ -84,7 +85,9 @@ impl Catalogued {
         }
         let own = built_ins::configured(&settings, &lookup, Arc::new(SystemClock), Arc::new(SystemDice));
         let mut own = own.map_err(|mistakes| {
-            mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+            for mistake in mistakes {
+                eprintln!("{mistake}");
+            }
             exit::USAGE
         })?;
         let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);

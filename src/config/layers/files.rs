@@ -6,10 +6,10 @@ use config::Value;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
-use super::super::defaults;
 use super::super::problem::{Layer, Origin, Problem};
 use super::super::sources::CONFIG_FILE;
 use super::{Gathering, is_missing};
+use crate::domain::near;
 
 /// Mistakes behind which no near name is looked for any more: a whole file of another program is wrong for another reason.
 const HINTS_MAX: usize = 50;
@@ -92,9 +92,9 @@ impl Gathering<'_> {
         let near = if self.problems.len() >= HINTS_MAX {
             None
         } else if key.contains('.') {
-            defaults::nearest(key, self.known.iter().map(String::as_str))
+            near::nearest(key, self.known.iter().map(String::as_str))
         } else {
-            defaults::nearest(key, self.sections())
+            near::nearest(key, self.sections())
         };
         let hint = near.map_or_else(
             || "`staffai config` lists the keys there are".to_owned(),

@@ -11,6 +11,7 @@ use super::super::env::{Rank, VARIABLES, general_name};
 use super::super::problem::{Layer, Origin};
 use super::super::sources::{ENV_FILE, secret_path};
 use super::{Assignment, Gathering, is_missing};
+use crate::domain::near;
 
 /// A name, the key it sets, and its rank.
 type Named = (String, String, Rank);
@@ -78,7 +79,7 @@ impl Gathering<'_> {
         for name in present.filter(|name| !known.iter().any(|known| known == name)) {
             let ours = name.starts_with("STAFFAI_");
             let near = if ours {
-                defaults::nearest(name, known.iter().map(String::as_str))
+                near::nearest(name, known.iter().map(String::as_str))
             } else {
                 defaults::slip_of(name, known.iter().map(String::as_str))
             };

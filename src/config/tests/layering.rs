@@ -147,14 +147,6 @@ fn role_limits_and_tool_rules_are_rows() {
 }
 
 #[test]
-fn what_has_no_effect_is_accepted_and_warned_of() {
-    let loaded = good(&[("STAFFAI_NATS_URL", "nats://10.0.0.1"), ("STAFFAI_GATES__EXPIRY", "5m")], &[]);
-    let told = |key: &str| format!("{key} is set and has no effect in this version; leave it out");
-    assert_eq!(loaded.warnings, [told("tools.nats_url"), told("gates.expiry")]);
-    assert_eq!(good(&[], &[]).warnings, [] as [&str; 0]);
-}
-
-#[test]
 fn the_playground_leaves_the_real_discord_and_redis_out() {
     let variables = [
         ("DISCORD_BOT_TOKEN", "real"),

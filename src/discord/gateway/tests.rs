@@ -169,6 +169,7 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
                 Incoming::Reacted(place) => return (sequence, format!("reacted {}", place.id)),
                 Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
                 Incoming::Typing(typing) => return (sequence, format!("typing {}", typing.name)),
+                Incoming::Decision(click) => return (sequence, format!("decision {}", click.gate)),
             },
             StreamEvent::Passed { .. } => {}
             other => panic!("{other:?} instead of a message"),

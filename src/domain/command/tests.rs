@@ -10,6 +10,8 @@ fn caller(id: &str, roles: &[&str]) -> Caller {
     }
 }
 
+const SERVED: Served = Served { tools: true, questions: true };
+
 #[test]
 fn operators_hold_a_super_role_or_are_named() {
     let (super_roles, accounts) = (["2".to_owned()].into(), ["9".to_owned()].into());
@@ -33,9 +35,9 @@ fn names_are_what_platforms_take_and_lead_back() {
 
 #[test]
 fn commands_of_operators_are_hidden_only_where_nobody_else_could_run_them() {
-    let all = Offer { operators: true, super_roles: false, tools: true, direct: true };
+    let all = Offer { operators: true, super_roles: false, served: SERVED, direct: true };
     let hidden = |offer| specs(offer).into_iter().filter(|spec| spec.administrators).count();
-    assert_eq!(hidden(all), 4);
+    assert_eq!(hidden(all), 3);
     assert_eq!(hidden(Offer { super_roles: true, ..all }), 0);
     for spec in specs(all) {
         let option = spec.option.iter().flat_map(|option| option.descriptions);
@@ -49,11 +51,11 @@ fn commands_of_operators_are_hidden_only_where_nobody_else_could_run_them() {
 #[test]
 fn what_nothing_serves_is_not_offered() {
     let names = |offer| specs(offer).iter().map(|spec| spec.name).collect::<Vec<_>>();
-    let bare = Offer { operators: false, super_roles: false, tools: false, direct: false };
+    let bare = Offer { operators: false, super_roles: false, served: Served::default(), direct: false };
     assert_eq!(names(bare), ["help", "new", "model", "usage", "forget", "export", "memories"]);
     let operated = Offer { operators: true, ..bare };
     assert_eq!(names(operated)[7..], ["status", "refresh_status"]);
-    assert_eq!(names(Offer { tools: true, ..operated }).len(), CommandKind::ALL.len());
+    assert_eq!(names(Offer { served: SERVED, ..operated }).len(), CommandKind::ALL.len());
 }
 
 #[test]

@@ -15,8 +15,8 @@ const SHORTENED: &str = "\n[... left out: there is no room for it ...]\n</tool_r
 #[derive(Debug)]
 pub(super) struct Round {
     /// The row that made them, where it made them in the form of its wire.
-    row: Option<String>,
-    echo: Item,
+    pub row: Option<String>,
+    pub echo: Item,
     pub calls: Vec<ToolCall>,
     pub results: Vec<String>,
 }

@@ -9,7 +9,7 @@ use crate::domain::ids::{Door, Person, TurnId};
 const DOOR: Door = Door::new("discord");
 const BOUNDS: Bounds = Bounds { facts: 100, bytes: 500, total: 1_000, ttl: Duration::from_secs(3_600) };
 
-fn place(id: impl ToString) -> Place {
+fn place(id: usize) -> Place {
     Place::new(DOOR, id.to_string())
 }
 
@@ -31,7 +31,9 @@ fn fact(text: &str, at: u64) -> Fact {
 
 fn find(facts: &[Fact], query: &str, most: usize) -> Vec<usize> {
     let mut search = Search::new(query);
-    facts.iter().for_each(|fact| search.look(fact));
+    for fact in facts {
+        search.look(fact);
+    }
     search.best(most)
 }
 
@@ -165,7 +167,9 @@ fn an_index_names_each_fact_once_and_lets_go_of_what_is_over() {
     }
     let many: Vec<String> = (0..1_000).map(|at| format!("fact {at}")).collect();
     let mut long = FactIndex::default();
-    many.iter().zip(1..).for_each(|(text, at)| long.put(Named::from(&fact(text, at))));
+    for (text, at) in many.iter().zip(1..) {
+        long.put(Named::from(&fact(text, at)));
+    }
     assert_eq!(FactIndex::parse(Some(&long.to_json())).all().len(), FACTS_MAX * 2);
 }
 

@@ -5,7 +5,7 @@ use crate::cost;
 use crate::domain::outgoing::Card;
 use crate::domain::split::is_blank;
 
-const DOOR: Capabilities = Capabilities { text_limit: 100, cards: 2, files: 2, file_bytes: 1_000 };
+const DOOR: Capabilities = Capabilities { text_limit: 100, cards: 2, files: 2, file_bytes: 1_000, buttons: 3 };
 
 fn text(text: &str) -> Part {
     Part::Text { text: text.to_owned() }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::ids::{MessageId, Place, TurnId};
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
 
 const DISCORD: Door = Door::new("discord");
 
@@ -29,6 +29,7 @@ fn turn(guild: Option<&str>) -> Turn {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            gates: GatePolicy::Deny,
         },
     }
 }

@@ -1,6 +1,8 @@
 //! What the answers to commands say, in the language of whoever ran them. One table for each language stands in a file of its own;
 //! a sentence that one of them lacks, or a fact that it leaves out, does not compile.
 
+mod approvals;
+
 mod english;
 
 mod german;
@@ -12,6 +14,7 @@ mod words;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+pub use self::approvals::{approvals, withdrawn};
 use self::words::Words;
 use super::report;
 use super::template::countdown;
@@ -40,6 +43,12 @@ pub fn description(kind: CommandKind, locale: Locale) -> &'static str {
 #[must_use]
 pub const fn row(locale: Locale) -> &'static str {
     words(locale).row
+}
+
+/// What the option of `/approvals` means, in at most 100 characters.
+#[must_use]
+pub const fn withdraw(locale: Locale) -> &'static str {
+    words(locale).withdraw
 }
 
 /// What the option of `/usage` means, in at most 100 characters.
@@ -361,7 +370,8 @@ pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
     for server in &tooling.servers {
         let tools =
             if server.tools.is_empty() { words.without_tools.to_owned() } else { some_names(&server.tools, words) };
-        let mut line = format!("**{}** ({}): {tools}", server.name, server.state.as_str());
+        let about = server.about.as_deref().map(|about| format!(", {about}")).unwrap_or_default();
+        let mut line = format!("**{}** ({}{about}): {tools}", server.name, server.state.as_str());
         if !server.changed.is_empty() {
             let _ = write!(line, "; {}", (words.held_back)(&some_names(&server.changed, words)));
         }
@@ -389,13 +399,6 @@ pub fn tools_refreshed(tooling: &Tooling, locale: Locale) -> String {
         0 => words(locale).no_lists.to_owned(),
         servers => (words(locale).reading_lists)(servers),
     }
-}
-
-/// What waits for a yes or no.
-#[must_use]
-pub fn approvals(tooling: &Tooling, locale: Locale) -> String {
-    let words = words(locale);
-    if tooling.waiting.is_empty() { words.nothing_waits.to_owned() } else { list(words.waiting, &tooling.waiting) }
 }
 
 /// Says that prompts and settings are being read again.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::catalogue::Entry;
-use super::rights::{Call, Caller, Decided, Operation, Rule, decide, is_visible};
+use super::rights::{Call, Caller, Decided, Operation, Rule, decide, hides, matches};
 use super::{Source, ToolKind};
 use crate::domain::ids::{Person, Place};
 use crate::domain::turn::Turn;
@@ -30,6 +30,8 @@ pub struct Access {
     place: Place,
     parent: Option<Place>,
     known: bool,
+    /// Patterns of names of tools that each call of the caller is denied of.
+    hides: Arc<[String]>,
 }
 
 impl Access {
@@ -42,7 +44,9 @@ impl Access {
         (place, parent): (Place, Option<Place>),
         known: bool,
     ) -> Self {
-        Self { rules, person, roles, place, parent, known }
+        let mut access = Self { rules, person, roles, place, parent, known, hides: Arc::from([]) };
+        access.hides = hides(&access.rules, access.caller()).map(str::to_owned).collect();
+        access
     }
 
     /// The rights of whoever asked this turn.
@@ -63,7 +67,13 @@ impl Access {
     /// Whether the caller's model is told of this tool.
     #[must_use]
     pub fn sees(&self, entry: &Entry) -> bool {
-        is_visible(&self.rules, self.caller(), &entry.name)
+        !self.hides.iter().any(|pattern| matches(pattern, &entry.name))
+    }
+
+    /// Patterns of the names of tools that the caller's model is not told of.
+    #[must_use]
+    pub const fn hides(&self) -> &Arc<[String]> {
+        &self.hides
     }
 
     /// Decides about one call. What it is about are the texts in its arguments; what it mentions besides are numbers, and the names of
@@ -80,6 +90,18 @@ impl Access {
         let operation = Operation::of(entry.effect);
         let call = Call { tool: &entry.name, operation, resources: &texts, mentions: &mentions, complete };
         decide(&self.rules, self.caller(), call, entry.usual)
+    }
+
+    /// Ids of the roles that the deciding rule names as approvers; none leaves it to the caller.
+    #[must_use]
+    pub fn approvers(&self, decided: Decided) -> &[String] {
+        decided.rule.and_then(|rule| self.rules.get(rule)).map_or(&[], |rule| &rule.approvers)
+    }
+
+    /// Whether ids in rules are those of this door.
+    #[must_use]
+    pub const fn knows_ids(&self) -> bool {
+        self.known
     }
 
     fn caller(&self) -> Caller<'_> {
@@ -123,25 +145,16 @@ mod tests {
 
     use super::super::catalogue::{Catalogue, Offer};
     use super::super::rights::Verdict;
-    use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+    use super::super::testing::tool;
+    use super::super::{Tool, ToolKind};
     use super::*;
 
     fn entry() -> Arc<Entry> {
-        entry_of(Source::Server(ServerName::new("db")), "query")
+        entry_of(Tool { kind: ToolKind::Db, ..tool("db", "query", "") })
     }
 
-    fn entry_of(source: Source, name: &str) -> Arc<Entry> {
-        let tool = Tool {
-            source,
-            name: name.into(),
-            title: None,
-            description: String::new(),
-            input_schema: Arc::new(json!({"type": "object"})),
-            annotations: Annotations::default(),
-            kind: ToolKind::Db,
-        };
-        let tools = vec![Arc::new(tool)];
-        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+    fn entry_of(tool: Tool) -> Arc<Entry> {
+        let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         Arc::clone(&all.entries()[0])
     }
@@ -177,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_call_of_our_own_for_a_database_is_about_the_tables_that_it_names() {
-        let entry = entry_of(Source::BuiltIn, "db_query");
+        let entry = entry_of(Tool { kind: ToolKind::Db, source: Source::BuiltIn, ..tool("db", "db_query", "") });
         let decided = |rules: Vec<Rule>, tables: &[&str]| {
             let rules = rules.into_iter().map(|rule| Rule { tools: "db_query".to_owned(), ..rule }).collect();
             let arguments = json!({"database": "shop", "tables": tables, "sql": "SELECT 1 FROM orders"});

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::limits::Limited;
 use super::turn_tools::Told;
 use super::{CallError, CallErrorKind, Effect, Image, ResultLimits, ToolResult};
+use crate::domain::gate::Decision;
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,14 +14,85 @@ pub enum CallEnd {
     Result(Finding),
     /// A rule forbids it.
     Denied,
-    /// A person would have to approve it.
-    NotApproved,
+    /// A person would have to approve it, and none can be asked.
+    NotApproved(NotApproved),
     /// It was called too often.
     Limited(Limited),
     /// It could not be recorded that the turn changes something.
     NotRecorded,
     /// Its source gave nothing.
     Failed(CallError),
+}
+
+/// Why a call has not the approval that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotApproved {
+    /// Nobody can be asked at this door.
+    NoWay,
+    /// Nobody could be asked now.
+    NotAsked,
+    /// The call, or what was said so far, is too long to be asked about.
+    TooLong,
+    /// A person said no.
+    Denied,
+    /// Nobody decided in time.
+    Expired,
+    /// The tool, or who may approve it, is not what it was when it was asked.
+    Changed,
+}
+
+impl NotApproved {
+    /// The label of the outcome in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoWay => "not_approved",
+            Self::NotAsked => "not_asked",
+            Self::TooLong => "too_long_to_ask",
+            Self::Denied => "refused",
+            Self::Expired => "expired",
+            Self::Changed => "changed",
+        }
+    }
+
+    const fn told(self) -> &'static str {
+        match self {
+            Self::NoWay => {
+                "A person has to approve this call first, and there is no way to ask one now. It did not run."
+            }
+            Self::NotAsked => {
+                "A person has to approve this call first, and nobody could be asked now. It did not run. Do not call it \
+                 again; say that it was not done."
+            }
+            Self::TooLong => {
+                "A person has to approve this call first, and it is too long to be shown to one. It did not run."
+            }
+            Self::Denied => {
+                "A person was asked to approve this call and said no. It did not run. Do not call it again, with these or \
+                 other arguments; say that it was not done, and ask what to do instead."
+            }
+            Self::Expired => {
+                "A person was asked to approve this call, and nobody answered in time, which counts as a no. It did not \
+                 run. Do not call it again; say that it was not done."
+            }
+            Self::Changed => {
+                "This tool, or who may approve it, changed after a person was asked. It did not run. Do not call it again; \
+                 say that it was not done."
+            }
+        }
+    }
+}
+
+impl From<&Decision> for NotApproved {
+    /// What a decision other than a yes means for the call.
+    fn from(decision: &Decision) -> Self {
+        match decision {
+            Decision::Denied { .. } => Self::Denied,
+            Decision::Expired => Self::Expired,
+            Decision::NotAsked | Decision::Withdrawn => Self::NotAsked,
+            Decision::Approved { .. } => Self::Changed,
+        }
+    }
 }
 
 /// What a tool gave, within its bounds.
@@ -62,7 +134,7 @@ impl CallEnd {
             Self::Result(Finding { is_error: false, .. }) => Self::OK,
             Self::Result(Finding { is_error: true, .. }) => "tool_error",
             Self::Denied => "denied",
-            Self::NotApproved => "not_approved",
+            Self::NotApproved(why) => why.as_str(),
             Self::Limited(Limited::Window(_)) => "limited",
             Self::Limited(Limited::Cooldown(_)) => "cooldown",
             Self::Limited(Limited::Disabled(_)) => "disabled",
@@ -98,10 +170,7 @@ impl CallEnd {
                 return Told { text: format!("The tool failed: {text}"), whole, pictures: 0 };
             }
             Self::Denied => "This member may not use this tool here. It did not run.".to_owned(),
-            Self::NotApproved => {
-                "A person has to approve this call first, and there is no way to ask one now. It did not run."
-                    .to_owned()
-            }
+            Self::NotApproved(why) => why.told().to_owned(),
             Self::Limited(limited) => {
                 let seconds = limited.retry_after().as_secs().max(1);
                 format!("This member called it too often: it can be called again in {seconds} seconds. It did not run.")

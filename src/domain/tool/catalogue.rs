@@ -18,8 +18,8 @@ const PATTERN_BYTES: usize = 64 * 1024;
 /// The longest description that a model is told, in Unicode scalar values.
 pub const DESCRIPTION_CHARS: usize = 1_024;
 
-/// What one source offers, and how far it is trusted.
-#[derive(Debug, Clone)]
+/// What one source offers, and how far it is trusted. Without more it is trusted in nothing.
+#[derive(Debug, Clone, Default)]
 pub struct Offer {
     /// Its tools, in its own order.
     pub tools: Vec<Arc<Tool>>,
@@ -31,6 +31,8 @@ pub struct Offer {
     pub trusted: bool,
     /// A person is asked before each call.
     pub asks: bool,
+    /// What the operator says the source is for.
+    pub about: Option<Arc<str>>,
 }
 
 /// One tool of the catalogue.
@@ -48,6 +50,8 @@ pub struct Entry {
     pub pin: Pin,
     /// What holds when no rule says otherwise.
     pub usual: Verdict,
+    /// What the operator says its source is for.
+    pub about: Option<Arc<str>>,
     /// Checks arguments; none when the schema cannot be compiled, and then only objects are taken.
     validator: Option<jsonschema::Validator>,
 }
@@ -171,7 +175,10 @@ impl Catalogue {
     /// The entry of this name if nothing about it changed.
     fn same(&self, name: &str, tool: &Arc<Tool>, offer: &Offer) -> Option<Arc<Entry>> {
         let entry = self.get(name)?;
-        let same = *entry.tool == **tool && entry.effect == offer.effect(tool) && entry.usual == offer.usual(tool);
+        let same = *entry.tool == **tool
+            && entry.effect == offer.effect(tool)
+            && entry.usual == offer.usual(tool)
+            && entry.about == offer.about;
         same.then(|| Arc::clone(entry))
     }
 }
@@ -181,7 +188,7 @@ impl Offer {
     #[must_use]
     pub fn built_in(tools: Vec<Tool>) -> Self {
         let tools = tools.into_iter().map(Arc::new).collect();
-        Self { tools, allowed: Vec::new(), side_effects: None, trusted: true, asks: false }
+        Self { tools, trusted: true, ..Self::default() }
     }
 
     fn takes(&self, tool: &Tool) -> bool {
@@ -219,6 +226,7 @@ impl Entry {
             }),
             pin: Pin::of(tool),
             usual: offer.usual(tool),
+            about: offer.about.clone(),
             validator: validator(&parameters),
         })
     }

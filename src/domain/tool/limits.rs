@@ -157,23 +157,14 @@ mod tests {
 
     use serde_json::json;
 
+    use super::super::Tool;
     use super::super::catalogue::{Catalogue, Offer};
-    use super::super::{Annotations, ServerName, Source, Tool};
+    use super::super::testing::tool;
     use super::*;
     use crate::domain::ids::Door;
 
     fn entry(kind: ToolKind) -> Arc<Entry> {
-        let tool = Tool {
-            source: Source::Server(ServerName::new("a")),
-            name: "x".into(),
-            title: None,
-            description: String::new(),
-            input_schema: Arc::new(json!({})),
-            annotations: Annotations::default(),
-            kind,
-        };
-        let tools = vec![Arc::new(tool)];
-        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+        let offer = Offer { tools: vec![Arc::new(Tool { kind, ..tool("a", "x", "") })], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         Arc::clone(all.get("a__x").unwrap())
     }

@@ -153,16 +153,10 @@ pub fn decide(rules: &[Rule], caller: Caller<'_>, call: Call<'_>, usual: Verdict
     }
 }
 
-/// Whether a caller's model is told of a tool: unless each call of it would be denied.
-#[must_use]
-pub fn is_visible(rules: &[Rule], caller: Caller<'_>, tool: &str) -> bool {
-    !rules.iter().any(|rule| {
-        rule.verdict == Verdict::Deny
-            && rule.operation.is_none()
-            && rule.resource.is_none()
-            && rule.is_for(caller)
-            && matches(&rule.tools, tool)
-    })
+/// Patterns of the names of tools that a caller's model is not told of, because each call of them would be denied.
+pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = &'a str> {
+    let always = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.operation.is_none() && rule.resource.is_none();
+    rules.iter().filter(always).filter(move |rule| rule.is_for(caller)).map(|rule| rule.tools.as_str())
 }
 
 impl Rule {

@@ -1,12 +1,12 @@
-//! The calls of one turn: how many there may be, which repeat themselves, and which may run side by side.
+//! The calls of one turn: how many there may be, and which repeat themselves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::Effect;
 use super::catalogue::{Catalogue, Entry};
 use super::name::hex;
 use crate::domain::completion::ToolCall;
@@ -15,7 +15,7 @@ use crate::domain::completion::ToolCall;
 pub const REPEATS_MAX: u32 = 2;
 
 /// What is left to a turn.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Allowance {
     rounds: u32,
     calls: u32,
@@ -24,7 +24,7 @@ pub struct Allowance {
 }
 
 /// The SHA-256 of a server, a tool and its arguments with sorted keys: an approval and a repetition are about this.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ArgumentsHash(pub String);
 
@@ -151,18 +151,30 @@ impl Allowance {
         visible: impl Fn(&Entry) -> bool,
     ) -> Result<Ready, Problem> {
         self.spend()?;
+        let ready = Ready::bind(call, catalogue, visible)?;
+        let made = self.made.entry(ready.hash.clone()).or_default();
+        if *made >= REPEATS_MAX {
+            return Err(Problem::Repeated);
+        }
+        *made += 1;
+        Ok(ready)
+    }
+}
+
+impl Ready {
+    /// A call bound to its tool as it is in this catalogue, whatever is left to its turn. `visible` says which tools the caller may
+    /// see.
+    ///
+    /// # Errors
+    /// See [`Problem`].
+    pub fn bind(call: &ToolCall, catalogue: &Catalogue, visible: impl Fn(&Entry) -> bool) -> Result<Self, Problem> {
         let entry = catalogue.get(&call.name).filter(|entry| visible(entry));
         let entry = entry.ok_or_else(|| Problem::Unknown(call.name.chars().take(64).collect()))?;
         let arguments = read(&call.arguments)?;
         entry.check(&arguments).map_err(Problem::Misfit)?;
         let Value::Object(arguments) = arguments else { return Err(Problem::Misfit("no object".to_owned())) };
         let hash = ArgumentsHash::of(entry, &arguments);
-        let made = self.made.entry(hash.clone()).or_default();
-        if *made >= REPEATS_MAX {
-            return Err(Problem::Repeated);
-        }
-        *made += 1;
-        Ok(Ready { call: call.clone(), entry: Arc::clone(entry), arguments, hash })
+        Ok(Self { call: call.clone(), entry: Arc::clone(entry), arguments, hash })
     }
 }
 
@@ -179,33 +191,19 @@ pub(super) fn read(arguments: &str) -> Result<Value, Problem> {
     }
 }
 
-/// Which calls may run side by side: those that only read and stand next to each other; each of the others runs alone. Gives
-/// the lengths of the groups, in order.
-#[must_use]
-pub fn groups(effects: &[Effect]) -> Vec<usize> {
-    effects.chunk_by(|one, next| *one == Effect::Reads && *next == Effect::Reads).map(<[Effect]>::len).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::Tool;
     use super::super::catalogue::Offer;
-    use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+    use super::super::testing::tool;
     use super::*;
 
     fn catalogue() -> Catalogue {
-        let tool = Tool {
-            source: Source::Server(ServerName::new("a")),
-            name: "x".into(),
-            title: None,
-            description: String::new(),
-            input_schema: Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
-            annotations: Annotations::default(),
-            kind: ToolKind::Other,
-        };
-        let tools = vec![Arc::new(tool)];
-        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+        let input_schema = Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+        let tool = Tool { input_schema, ..tool("a", "x", "") };
+        let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
         Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone())
     }
 
@@ -262,12 +260,5 @@ mod tests {
         let told = plan(&mut allowance, &[("a__x", r#"{"n":2}"#), ("a__x", r#"{"n":3}"#)]);
         assert_eq!(told[1], Problem::Spent.to_string());
         assert!(!allowance.is_open());
-    }
-
-    #[test]
-    fn readers_run_side_by_side_and_changes_alone() {
-        use Effect::{Changes, Idempotent, Reads};
-        assert_eq!(groups(&[Reads, Reads, Changes, Reads, Idempotent, Changes, Reads, Reads]), [2, 1, 1, 1, 1, 2]);
-        assert!(groups(&[]).is_empty());
     }
 }

@@ -1,7 +1,6 @@
 //! Which tools a model is shown when there are more than its row allows: those that the question names, and those in use.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::catalogue::Catalogue;
 
@@ -21,12 +20,13 @@ pub struct Index {
 }
 
 impl Index {
-    /// The index of a catalogue: words of names and descriptions.
+    /// The index of a catalogue: words of names and descriptions, and of what operators say of servers.
     #[must_use]
     pub fn new(catalogue: &Catalogue) -> Self {
         let mut places: HashMap<String, Vec<u32>> = HashMap::new();
         for (place, entry) in (0_u32..).zip(catalogue.entries()) {
-            for word in words(&entry.name).chain(words(&entry.spec.description)) {
+            let about = entry.about.as_deref().unwrap_or_default();
+            for word in words(&entry.name).chain(words(&entry.spec.description)).chain(words(about)) {
                 let at = places.entry(word).or_default();
                 // One more than counts is enough to see that the word is common.
                 if at.last() != Some(&place) && at.len() <= COMMON {
@@ -70,41 +70,19 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         .map(|word| word.to_lowercase().trim_end_matches('s').to_owned())
 }
 
-/// The places of all tools of a catalogue that `visible` lets through, when they are no more than `most`.
-#[must_use]
-pub fn all(catalogue: &Arc<Catalogue>, most: usize, visible: impl Fn(u32) -> bool) -> Option<Vec<usize>> {
-    let mut places = Vec::new();
-    for place in (0_u32..).take(catalogue.entries().len()).filter(|place| visible(*place)) {
-        if places.len() == most {
-            return None;
-        }
-        places.push(place as usize);
-    }
-    Some(places)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::super::catalogue::Offer;
-    use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+    use super::super::testing::tool;
     use super::*;
 
     fn catalogue(tools: &[(&str, &str)]) -> Arc<Catalogue> {
-        let tool = |(name, description): &(&str, &str)| {
-            Arc::new(Tool {
-                source: Source::Server(ServerName::new("s")),
-                name: (*name).into(),
-                title: None,
-                description: (*description).to_owned(),
-                input_schema: Arc::new(json!({})),
-                annotations: Annotations::default(),
-                kind: ToolKind::Other,
-            })
-        };
-        let tools = tools.iter().map(tool).collect();
-        let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+        let tools = tools.iter().map(|(name, about)| Arc::new(tool("s", name, about))).collect();
+        let offer = Offer { tools, ..Offer::default() };
         Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |_| json!({})))
     }
 
@@ -135,13 +113,5 @@ mod tests {
         let used = HashMap::from([(place("s__two"), 3), (place("s__one"), 9)]);
         assert_eq!(names(&all, &index.find("", 1, &used, |_| true)), ["s__one"]);
         assert_eq!(names(&all, &index.find("", 1, &used, |at| at != place("s__one"))), ["s__two"]);
-    }
-
-    #[test]
-    fn all_are_shown_while_they_are_few() {
-        let all_tools = catalogue(&[("one", ""), ("two", ""), ("three", "")]);
-        assert_eq!(all(&all_tools, 3, |_| true), Some(vec![0, 1, 2]));
-        assert_eq!(all(&all_tools, 2, |_| true), None);
-        assert_eq!(all(&all_tools, 2, |place| place != 1), Some(vec![0, 2]));
     }
 }

@@ -9,7 +9,7 @@ use super::catalogue::Pin;
 
 /// The most tools of one server whose pins are remembered.
 pub const PINS_MAX: usize = 20_000;
-/// The largest record of one server, in bytes; a larger one is not stored.
+/// The largest record of one server, in bytes; of a larger one only the pins are stored.
 pub const RECORD_BYTES: usize = 8 * 1024 * 1024;
 
 /// How a tool server is, as operators and members are told.
@@ -81,10 +81,15 @@ impl ServerRecord {
         serde_json::from_str::<Self>(text).ok().filter(|record| record.entry == entry)
     }
 
-    /// The record as it is stored; none when it is too large.
+    /// The record as it is stored. A list that is too large is left out of it, the pins never: without them a tool that changed would
+    /// count as new. None when even those are too large.
     #[must_use]
     pub fn to_json(&self) -> Option<String> {
-        serde_json::to_string(self).ok().filter(|text| text.len() <= RECORD_BYTES)
+        let text = serde_json::to_string(self).ok().filter(|text| text.len() <= RECORD_BYTES);
+        text.or_else(|| {
+            let pins = Self { entry: self.entry.clone(), tools: Vec::new(), pins: self.pins.clone() };
+            serde_json::to_string(&pins).ok().filter(|text| text.len() <= RECORD_BYTES)
+        })
     }
 }
 
@@ -133,6 +138,19 @@ mod tests {
         assert_eq!(review(&mut pins, [("b", pin("3"))], false), ["b"], "and going and coming back accepts nothing");
         assert_eq!(review(&mut pins, [("b", pin("3"))], true), ["b"]);
         assert_eq!(review(&mut pins, [("b", pin("3"))], false), [""; 0]);
+    }
+
+    #[test]
+    fn the_pins_of_a_list_that_is_too_large_are_kept() {
+        let tool = |number: usize| Tool {
+            description: "x".repeat(16 * 1024),
+            ..crate::domain::tool::testing::tool("big", &number.to_string(), "")
+        };
+        let tools: Vec<Tool> = (0..600).map(tool).collect();
+        let pins: BTreeMap<String, Pin> = tools.iter().map(|tool| (tool.name.to_string(), Pin::of(tool))).collect();
+        let record = ServerRecord { entry: "one".to_owned(), tools, pins };
+        let kept = ServerRecord::parse(&record.to_json().unwrap(), "one").unwrap();
+        assert_eq!((kept.tools.len(), kept.pins), (0, record.pins));
     }
 
     #[test]

@@ -6,13 +6,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::access::Access;
 use super::catalogue::{Catalogue, Entry};
-use super::round::{self, Allowance, Planned, Problem};
-use super::selection::{self, FIND_TOOLS, Index};
-use super::{Source, ToolKind};
+use super::round::{self, Allowance, Planned, Problem, Ready};
+use super::selection::{FIND_TOOLS, Index};
+use super::view::View;
 use crate::domain::completion::{ToolCall, ToolSpec, WrittenJson};
 
 /// The name of the tool that pages through a long result.
@@ -33,6 +34,8 @@ pub struct Available {
     pub index: Arc<Index>,
     /// What the caller may do.
     pub access: Arc<Access>,
+    /// What the caller may see of them.
+    pub view: Arc<View>,
     /// How often tools were called lately, by their names.
     pub used: Arc<[(Arc<str>, u32)]>,
     /// The built-in tools alone are worth a call of the model that only offers tools.
@@ -72,15 +75,55 @@ impl Told {
     }
 }
 
+/// What is written down of the tools of a turn that waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedTools {
+    allowance: Allowance,
+    question: String,
+    /// Names of tools that a search brought up.
+    found: Vec<String>,
+    kept: Vec<String>,
+}
+
 impl TurnTools {
+    /// What there is to be written down while the turn waits.
+    #[must_use]
+    pub fn save(&self) -> SavedTools {
+        let entries = self.available.catalogue.entries();
+        SavedTools {
+            allowance: self.allowance.clone(),
+            question: self.question.clone(),
+            found: self.found.iter().map(|place| entries[*place].name.to_string()).collect(),
+            kept: self.kept.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The tools of a turn that goes on, with those that there are now.
+    #[must_use]
+    pub fn resume(available: Available, saved: SavedTools) -> Self {
+        let any = !available.view.is_empty();
+        let worth_a_call = any && (available.built_in_always || available.view.has_configured());
+        let SavedTools { allowance, question, found, kept } = saved;
+        let found = found.iter().filter_map(|name| available.catalogue.position(name)).collect();
+        let kept = kept.into_iter().map(Arc::from).collect();
+        Self { available, worth_a_call, allowance, question, found, kept }
+    }
+
+    /// A call that was planned before the turn waited, bound to its tool as it is now.
+    #[must_use]
+    pub fn plan_again(&self, call: ToolCall) -> Planned {
+        let Available { catalogue, access, .. } = &self.available;
+        match Ready::bind(&call, catalogue, |entry| access.sees(entry)) {
+            Ok(ready) => Planned::Run(Box::new(ready)),
+            Err(problem) => Planned::Answer(call, problem),
+        }
+    }
+
     /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
     #[must_use]
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
-        let mut seen = available.catalogue.entries().iter().filter(|entry| available.access.sees(entry)).peekable();
-        let any = seen.peek().is_some();
-        // What reaches data was configured to be used; the others are there in any case.
-        let configured = |entry: &Entry| entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
-        let worth_a_call = seen.any(|entry| available.built_in_always || configured(entry));
+        let any = !available.view.is_empty();
+        let worth_a_call = any && (available.built_in_always || available.view.has_configured());
         let question = question.to_owned();
         (any && allowance.is_open()).then_some(Self {
             available,
@@ -110,8 +153,8 @@ impl TurnTools {
     pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
         let Available { catalogue, .. } = &self.available;
         let spec = |place: usize| Arc::clone(&catalogue.entries()[place].spec);
-        let mut specs: Vec<Arc<ToolSpec>> = match selection::all(catalogue, most, |place| self.sees(place)) {
-            Some(places) => places.into_iter().map(spec).collect(),
+        let mut specs: Vec<Arc<ToolSpec>> = match self.available.view.all(most) {
+            Some(places) => places.iter().map(|place| spec(*place as usize)).collect(),
             None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
         };
         if !self.kept.is_empty() {
@@ -136,8 +179,7 @@ impl TurnTools {
     }
 
     fn sees(&self, place: u32) -> bool {
-        let Available { catalogue, access, .. } = &self.available;
-        catalogue.entries().get(place as usize).is_some_and(|entry| access.sees(entry))
+        self.available.view.shows(place)
     }
 
     /// Whether a name is that of a tool which the caller may see.
@@ -193,9 +235,11 @@ impl TurnTools {
         if places.is_empty() {
             return "No tool fits. Try other words, or answer without one.".to_owned();
         }
+        let short = |text: &str| text.chars().take(FOUND_CHARS).collect::<String>();
         let line = |place: &usize| {
-            let spec = &self.available.catalogue.entries()[*place].spec;
-            format!("- {}: {}", spec.name, spec.description.chars().take(FOUND_CHARS).collect::<String>())
+            let entry = &self.available.catalogue.entries()[*place];
+            let about = entry.about.as_deref().map(|about| format!(" (of a server for: {})", short(about)));
+            format!("- {}: {}{}", entry.name, short(&entry.spec.description), about.unwrap_or_default())
         };
         let lines: Vec<String> = places.iter().map(line).collect();
         self.found.retain(|place| !places.contains(place));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::ids::{Door, MessageId, Place, Timestamp};
 use crate::domain::incoming::{Author, Quoted, Seen};
-use crate::domain::turn::{HistoryScope, LaneRule, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, ReplyContract};
 
 const DOOR: Door = Door::new("discord");
 
@@ -24,6 +24,7 @@ fn rules() -> Rules {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            gates: GatePolicy::Ask,
         },
     }
 }

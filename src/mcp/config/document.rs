@@ -37,7 +37,7 @@ impl Document {
         }
         let wrong = |why: serde_json::Error| format!("{}: is no file of tool servers: {why}; mend it first", file.path);
         let keys: Ordered = serde_json::from_str(text).map_err(wrong)?;
-        let at = keys.0.iter().position(|(key, _)| matches!(key.as_str(), "mcpServers" | "mcp_servers"));
+        let at = keys.0.iter().position(|(key, _)| super::holds_servers(key));
         let servers = at.map(|at| serde_json::from_str(keys.0[at].1.get()).map_err(wrong)).transpose()?;
         Ok(Self { keys, servers: servers.unwrap_or_default(), at })
     }

@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use super::variables::Variables;
+use crate::domain::near;
 use crate::domain::tool::{ServerName, ToolKind};
 use crate::ports::tools::{Command, Endpoint, HttpProtocol, ServerEntry, Transport};
 
@@ -40,6 +41,8 @@ const KNOWN: [&str; 14] = [
     "kind",
 ];
 const SWITCHES: [&str; 2] = ["enabled", "disabled"];
+/// Keys that allow less than there is without them.
+const RESTRICTS: [&str; 5] = ["require_approval", "allowed_tools", "side_effects", "enabled", "disabled"];
 
 /// What an entry comes to.
 pub(super) struct Draft {
@@ -93,7 +96,7 @@ struct Fields<'a, 'v> {
 
 impl Fields<'_, '_> {
     fn entry(&mut self) -> Result<Option<Build>, String> {
-        self.unknown();
+        self.unknown()?;
         if self.flag("enabled")? == Some(false) || self.flag("disabled")? == Some(true) {
             return Ok(None);
         }
@@ -117,14 +120,27 @@ impl Fields<'_, '_> {
         })))
     }
 
-    fn unknown(&mut self) {
-        let known = |key: &str| {
-            KNOWN.contains(&key) || ADDRESSES.contains(&key) || TYPES.contains(&key) || SWITCHES.contains(&key)
-        };
-        let unknown: Vec<String> = self.map.keys().filter(|key| !known(key)).map(|key| plain(key)).collect();
-        if !unknown.is_empty() {
-            self.warnings.push(format!("{} is not known and left alone", unknown.join(", ")));
+    /// Warns of keys that are not known. One that was meant to restrict the server is a mistake: left alone, more would be allowed
+    /// than was meant.
+    fn unknown(&mut self) -> Result<(), String> {
+        let known = || KNOWN.into_iter().chain(ADDRESSES).chain(TYPES).chain(SWITCHES);
+        let (mut others, mut slips) = (Vec::new(), Vec::new());
+        for key in self.map.keys().filter(|key| known().all(|known| known != key.as_str())) {
+            // Other programs write their keys in other cases.
+            let plainly = snake_case(key);
+            match near::nearest(&plainly, known()) {
+                Some(meant) if RESTRICTS.contains(&meant) => {
+                    return Err(format!("{} is not known; did you mean {meant}", plain(key)));
+                }
+                Some(meant) => slips.push(format!("{} is not known; did you mean {meant}", plain(key))),
+                None => others.push(plain(key)),
+            }
         }
+        if !others.is_empty() {
+            self.warnings.push(format!("{} is not known and left alone", others.join(", ")));
+        }
+        self.warnings.extend(slips);
+        Ok(())
     }
 
     fn transport(&mut self) -> Result<Transport, String> {
@@ -331,6 +347,19 @@ fn scalar(value: &Value) -> Option<String> {
 fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// A key with `_` between its words, as in `require_approval` for `requireApproval`.
+fn snake_case(key: &str) -> String {
+    let mut snake = String::with_capacity(key.len() + 2);
+    for c in key.chars() {
+        match c {
+            '-' | ' ' => snake.push('_'),
+            upper if upper.is_ascii_uppercase() => snake.extend(['_', upper.to_ascii_lowercase()]),
+            other => snake.push(other),
+        }
+    }
+    snake
 }
 
 /// A word from the file as it may stand in a line.

@@ -35,14 +35,14 @@ fn mistake(entry: &str) -> String {
 fn command(entry: &ServerEntry) -> &Command {
     match &entry.transport {
         Transport::Stdio(command) => command,
-        Transport::Http(_) => panic!("no command"),
+        Transport::Http(_) | Transport::Provider => panic!("no command"),
     }
 }
 
 fn endpoint(entry: &ServerEntry) -> &Endpoint {
     match &entry.transport {
         Transport::Http(endpoint) => endpoint,
-        Transport::Stdio(_) => panic!("no address"),
+        Transport::Stdio(_) | Transport::Provider => panic!("no address"),
     }
 }
 
@@ -81,12 +81,38 @@ fn keys_of_other_programs_are_read_or_warned_of() {
     let Configured { servers, .. } =
         of(r#"{"mcp_servers": {"a b": {"command": "x", "autoApprove": [], "alwaysAllow": 1}}, "inputs": []}"#);
     assert_eq!(servers.entries[0].name.as_str(), "a-b");
-    assert_eq!(servers.warnings.len(), 3, "{:?}", servers.warnings);
+    assert_eq!(servers.warnings.len(), 2, "{:?}", servers.warnings);
     assert!(servers.warnings.iter().any(|line| line.contains("alwaysAllow, autoApprove is not known")));
     let Configured { servers, .. } = of(r#"{"mcpServers": {"x": {"command": "x", "disabled": true}}}"#);
     assert_eq!(servers.off[0].mistake, None);
     let asks = one(r#"{"command": "x", "require_approval": {"never": {"tool_names": ["a"]}}}"#);
     assert!(asks.always_ask, "what is not understood asks more, not less");
+}
+
+#[test]
+fn a_misspelt_key_is_told_and_switches_the_server_off_where_more_would_be_allowed() {
+    let Configured { servers, .. } = of(r#"{"mcpServers": {"x": {"comand": "x", "command": "y", "Args": []}}}"#);
+    let told = servers.warnings.join("\n");
+    assert!(told.contains("comand is not known; did you mean command"), "{told}");
+    assert!(told.contains("Args is not known; did you mean args") && servers.entries.len() == 1, "{told}");
+    for (entry, meant) in [
+        (r#"{"command": "x", "requireApproval": "always"}"#, "require_approval"),
+        (r#"{"command": "x", "require_aproval": "always"}"#, "require_approval"),
+        (r#"{"command": "x", "allowedTools": ["a"]}"#, "allowed_tools"),
+        (r#"{"command": "x", "disable": true}"#, "disabled"),
+    ] {
+        let line = mistake(entry);
+        assert!(line.contains(&format!("did you mean {meant}")), "{entry}: {line}");
+    }
+}
+
+#[test]
+fn servers_are_found_where_other_programs_write_them_or_the_fix_is_named() {
+    let Configured { servers, .. } = of(r#"{"servers": {"a": {"command": "x"}}, "inputs": [{"id": "key"}]}"#);
+    assert_eq!((servers.entries.len(), servers.warnings.len()), (1, 0), "{:?}", servers.warnings);
+    let Configured { servers, .. } = of(r#"{"a": {"command": "x"}}"#);
+    assert_eq!(servers.entries.len(), 0);
+    assert!(servers.warnings[0].contains(r#"write {"mcpServers": {"a": {...}}}"#), "{:?}", servers.warnings);
 }
 
 #[test]
@@ -161,4 +187,15 @@ fn variables_have_defaults_and_are_hidden() {
         "env": {"API_KEY": "written-here", "TZ": "Europe/Madrid"}}}}"#);
     let hidden: Vec<&str> = hidden.secrets.iter().map(ExposeSecret::expose_secret).collect();
     assert_eq!(hidden, ["literal-key", "abcdefg", "written-here"]);
+}
+
+#[test]
+fn many_servers_of_one_name_cost_no_more_than_their_text() {
+    let file = |many: usize| {
+        let entries: Vec<String> = (0..many).map(|_| r#""a": {"command": "x"}"#.to_owned()).collect();
+        format!(r#"{{"mcpServers": {{{}}}}}"#, entries.join(","))
+    };
+    crate::cost::grows_linearly(100, file, |text| {
+        drop(read(Some(File { path: "mcp.json", text: &text }), &[], &lookup));
+    });
 }

@@ -347,7 +347,7 @@ const TOOL_ASKS: [(&str, &str); 6] = [
     ("roll_dice", "**roll 2d6**"),
     ("calculator", "**what is 17*23**"),
     ("get_time", "**what time is it in Tokyo**"),
-    ("add_note", "**add a note: buy rope**, **list the notes**"),
+    ("add_note", "**add a note: buy rope**, **list the notes**, **clear the notes** (a person is asked first)"),
     ("draw_picture", "**draw a stormy evening**"),
     ("wait", "**wait 5**"),
 ];

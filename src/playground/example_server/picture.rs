@@ -73,21 +73,21 @@ fn png(rows: &[u8]) -> Vec<u8> {
     let mut header = [WIDTH.to_be_bytes(), HEIGHT.to_be_bytes()].concat();
     // Eight bits for each of red, green and blue.
     header.extend([8, 2, 0, 0, 0]);
-    chunk(&mut file, b"IHDR", &header);
+    chunk(&mut file, *b"IHDR", &header);
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
     // Writing into memory cannot fail.
     let data = packed.write_all(rows).and_then(|()| packed.finish()).unwrap_or_default();
-    chunk(&mut file, b"IDAT", &data);
-    chunk(&mut file, b"IEND", &[]);
+    chunk(&mut file, *b"IDAT", &data);
+    chunk(&mut file, *b"IEND", &[]);
     file
 }
 
-fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
+fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
     file.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
     file.extend(kind);
     file.extend(data);
     let mut sum = Crc::new();
-    sum.update(kind);
+    sum.update(&kind);
     sum.update(data);
     file.extend(sum.sum().to_be_bytes());
 }

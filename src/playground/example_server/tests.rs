@@ -26,6 +26,9 @@ fn notes_are_kept_while_it_runs() {
     }
     let listed = call(&server, "list_notes", &json!({}))["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(listed.starts_with("1. rope 1\n") && listed.ends_with("50. rope 50"), "{listed}");
+    let cleared = call(&server, "clear_notes", &json!({}));
+    assert_eq!(cleared["content"][0]["text"], "All notes are gone; there were 50.");
+    assert_eq!(call(&server, "list_notes", &json!({}))["content"][0]["text"], "There are no notes yet.");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Driver for Mysql {
         let mut result = connection.query_iter(statement.sql).await.map_err(|error| told(&error))?;
         rows.columns = result.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
         while let Some(row) = result.next().await.map_err(|error| told(&error))? {
-            if !rows.push(row.unwrap().into_iter().map(text)) {
+            if !rows.push((0..row.len()).map(|at| row.as_ref(at).and_then(text))) {
                 // What was not read of the answer goes with the connection.
                 return Ok(rows);
             }
@@ -71,10 +71,10 @@ async fn bound(connection: &mut Conn, within: Duration) -> Result<(), String> {
     connection.query_drop(milliseconds).await.map_err(|error| told(&error))
 }
 
-fn text(value: Value) -> Option<String> {
+fn text(value: &Value) -> Option<String> {
     match value {
         Value::NULL => None,
-        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         other => Some(other.as_sql(true).trim_matches('\'').to_owned()),
     }
 }

@@ -11,17 +11,16 @@ use super::*;
 use crate::actors::handle::Reply;
 use crate::actors::toolbox::{Caller, Toolset};
 use crate::domain::tool::catalogue::{Catalogue, Offer};
-use crate::domain::tool::{
-    Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolKind, ToolRequest, ToolResult,
-};
+use crate::domain::tool::testing::tool;
+use crate::domain::tool::{Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{ProgressSink, ToolServer};
 
 /// A source with a tool for each way to behave; each takes a number.
 #[derive(Default)]
-struct Bench {
+pub(super) struct Bench {
     info: ServerInfo,
-    called: Mutex<Vec<String>>,
+    pub called: Mutex<Vec<String>>,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
 }
@@ -69,39 +68,47 @@ impl ToolServer for Bench {
     async fn close(&self) {}
 }
 
-fn bench(world: &World) -> Arc<Bench> {
-    let (bench, source) = (Arc::new(Bench::default()), Source::Server(ServerName::new("s")));
-    let tool = |name: &&str| {
-        Arc::new(Tool {
-            source: source.clone(),
-            name: (**name).into(),
-            title: None,
-            description: String::new(),
-            input_schema: Arc::new(json!({"type": "object"})),
-            annotations: Annotations {
-                read_only: Some(!matches!(*name, "changes" | "fails")),
-                ..Annotations::default()
-            },
-            kind: ToolKind::Other,
-        })
-    };
-    let tools = NAMES.iter().map(tool).collect();
-    let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: true, asks: false };
-    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
-    let callers = [(source, Caller::Direct(Arc::clone(&bench) as _))].into();
-    world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
+pub(super) fn bench(world: &World) -> Arc<Bench> {
+    let bench = Arc::new(Bench::default());
+    let tools = described("");
+    publish(world, &bench, tools);
     bench
 }
 
+/// Each tool says something else of itself than before.
+pub(super) fn changed(world: &World, bench: &Arc<Bench>) {
+    publish(world, bench, described("now safer than ever"));
+}
+
+fn described(description: &str) -> Vec<Arc<Tool>> {
+    let made = |name: &&str| {
+        let read_only = Some(!matches!(*name, "changes" | "fails"));
+        Arc::new(Tool {
+            annotations: Annotations { read_only, ..Annotations::default() },
+            description: description.to_owned(),
+            ..tool("s", name, "")
+        })
+    };
+    NAMES.iter().map(made).collect()
+}
+
+fn publish(world: &World, bench: &Arc<Bench>, tools: Vec<Arc<Tool>>) {
+    let source = Source::Server(ServerName::new("s"));
+    let offer = Offer { tools, trusted: true, ..Offer::default() };
+    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+    let callers = [(source, Caller::Direct(Arc::clone(bench) as _))].into();
+    world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
+}
+
 /// The model calls these at once, and answers afterwards.
-fn calls(world: &World, calls: &[(&str, u32)]) {
+pub(super) fn calls(world: &World, calls: &[(&str, u32)]) {
     let call = |(name, n): &(&str, u32)| json!({"tool": format!("s__{name}"), "arguments": {"n": n}}).to_string();
     let text = calls.iter().map(call).collect::<Vec<_>>().join("\n");
     world.models.say(Say::Plain(Box::leak(text.into_boxed_str())));
 }
 
 /// What the model was told of its calls.
-fn told(world: &World) -> Vec<String> {
+pub(super) fn told(world: &World) -> Vec<String> {
     let asked = world.asked();
     let text = asked.iter().find(|text| text.contains("</tool_result>")).cloned().unwrap_or_default();
     let inside = |part: &str| part.split_once(">\n").map(|(_, inside)| inside.trim().to_owned());
@@ -109,7 +116,7 @@ fn told(world: &World) -> Vec<String> {
 }
 
 /// The next wish to act that the journal hears.
-async fn wish(world: &mut World) -> (String, Reply<bool>) {
+pub(super) async fn wish(world: &mut World) -> (String, Reply<bool>) {
     loop {
         if let JournalMsg::Acts(id, reply) = world.journal.next().await {
             return (id.id, reply);
@@ -225,4 +232,17 @@ async fn whatever_ends_a_turn_that_acted_its_member_learns_that_it_may_have_happ
         assert_eq!(text, notice::apology(Apology::MayHaveActed, Locale::English));
         assert_eq!(bench.called.lock().len(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cut_off_is_told_of_all_the_same() {
+    let log = Log::capture();
+    let world = world(&[]).await;
+    let _bench = bench(&world);
+    calls(&world, &[("hangs", 1)]);
+    world.offer(turn("10", "7", "42"));
+    settle().await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
+    settle().await;
+    assert_eq!(log.column("tool.called", "outcome"), ["cancelled"]);
 }

@@ -61,9 +61,27 @@ async fn the_answer_waits_for_the_disk_and_nothing_runs_for_what_is_answered() {
 async fn an_old_one_is_told_the_truth_as_well() {
     let mut old = turn("10", "7", "42");
     old.at.0 -= 16 * 60 * 1000;
-    let custody = Custody::Open { turn: old.clone(), answer: None, acted: true };
+    let custody = Custody::Open { turn: old.clone(), answer: None, acted: true, parked: None };
     let record = (keys::turn(&old.id), serde_json::to_string(&custody).unwrap());
     let mut world = world(with(vec![record])).await;
     assert_eq!(world.delivery().await, Some(("10".into(), doubtful(), true)));
     assert_eq!(world.offered().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_was_started_again_waits_for_the_answer_of_what_still_runs() {
+    let mut world = world(MemoryStore::new()).await;
+    let acting = turn("10", "7", "42");
+    world.accept(&acting);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    let flight = world.in_flight.enter(&acting.id);
+    assert_eq!(acts(&world, "10").await.unwrap(), Some(true));
+    world.faults.inject("staffai/journal", Fault::Panic);
+    world.accept(&turn("12", "9", "42"));
+    settle().await;
+    assert_eq!((world.offered().await, world.delivery().await), (None, None), "its task lives");
+    world.answered(&acting, "done");
+    drop(flight);
+    assert_eq!(world.delivery().await.map(|(id, text, _)| (id, text)), Some(("10".into(), "done".into())));
+    assert_eq!(world.in_flight.now(), 0);
 }

@@ -6,7 +6,7 @@ use crate::domain::outgoing::{Capabilities, Card, Piece};
 /// A world whose platform shows cards and takes files.
 async fn rich_world() -> World {
     let world = world().await;
-    *world.poster.shows.lock() = Capabilities { text_limit: 100, cards: 10, files: 10, file_bytes: 10_000 };
+    *world.poster.shows.lock() = Capabilities { text_limit: 100, cards: 10, files: 10, file_bytes: 10_000, buttons: 5 };
     world
 }
 

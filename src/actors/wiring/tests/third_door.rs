@@ -13,7 +13,7 @@ use crate::domain::ids::{MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Quoted};
 use crate::domain::outgoing::Capabilities;
 use crate::domain::triage;
-use crate::domain::turn::{HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{
     EventSource, Fault, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError, TurnEventLog as _,
@@ -48,8 +48,13 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
 
 /// What its operator decided: plain words, nothing is remembered.
 pub(super) fn rules() -> DoorRules {
-    let policy =
-        Policy { reply: ReplyContract::Plain, history: HistoryScope::Nothing, lane: LaneRule::Queue, model: None };
+    let policy = Policy {
+        reply: ReplyContract::Plain,
+        history: HistoryScope::Nothing,
+        lane: LaneRule::Queue,
+        model: None,
+        gates: GatePolicy::Deny,
+    };
     let triage = triage::Rules {
         communities: std::collections::HashSet::default(),
         operators: std::collections::HashSet::default(),

@@ -3,13 +3,14 @@ use serde_json::{Value, json};
 use super::super::super::testing::{Request, access, answer as reply, serve};
 use super::*;
 use crate::discord::DOOR;
-use crate::domain::command::{self, CallbackToken, Offer};
+use crate::domain::command::{self, CallbackToken, Offer, Served};
 use crate::domain::ids::MessageId;
 use crate::domain::outgoing::{Card, Field, File};
 use crate::domain::rejection::Rejection;
 use crate::ports::{PostRequest, Poster};
 
-const ALL: Offer = Offer { operators: true, super_roles: false, tools: true, direct: true };
+const SERVED: Served = Served { tools: true, questions: true };
+const ALL: Offer = Offer { operators: true, super_roles: false, served: SERVED, direct: true };
 const SECRET: &str = "aW50ZXJhY3Rpb246-secret_of.it";
 
 fn callback() -> Callback {
@@ -58,7 +59,7 @@ async fn an_answer_takes_the_place_of_the_first_word_and_pings_nobody() {
         colour: Some(7),
         ..Card::default()
     };
-    let piece = Piece { text: "hello @everyone".to_owned(), cards: vec![card], files: Vec::new() };
+    let piece = Piece { text: "hello @everyone".to_owned(), cards: vec![card], ..Piece::default() };
     let (outcome, seen) = ask(PostRequest::Respond { to: callback(), piece }, vec![reply(200, "", "{}")]).await;
     assert_eq!(outcome, Ok(done()));
     assert_eq!(seen[0].line, format!("PATCH /api/v10/webhooks/5/{SECRET}/messages/@original"));
@@ -75,7 +76,7 @@ async fn an_answer_takes_the_place_of_the_first_word_and_pings_nobody() {
 #[tokio::test]
 async fn a_file_travels_beside_the_message() {
     let file = File::new("what.json", "application/json", b"{\"a\":1}".to_vec());
-    let piece = Piece { text: "here".to_owned(), cards: Vec::new(), files: vec![file] };
+    let piece = Piece { text: "here".to_owned(), files: vec![file], ..Piece::default() };
     let (outcome, seen) = ask(PostRequest::Respond { to: callback(), piece }, vec![reply(200, "", "{}")]).await;
     assert_eq!(outcome, Ok(done()));
     assert!(seen[0].headers.contains("content-type: multipart/form-data; boundary="));

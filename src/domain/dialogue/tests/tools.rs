@@ -6,8 +6,10 @@ use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::round::Allowance;
 use crate::domain::tool::selection::Index;
+use crate::domain::tool::testing::tool;
 use crate::domain::tool::turn_tools::Available;
-use crate::domain::tool::{Annotations, Source, Tool, ToolKind};
+use crate::domain::tool::view::View;
+use crate::domain::tool::{Source, Tool};
 
 /// How a row takes tools.
 #[derive(Clone, Copy, Debug)]
@@ -37,28 +39,17 @@ fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
 
 /// Built-in tools, which are worth a further call of the model or not.
 fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTools> {
-    let tool = |name: &str| {
-        Arc::new(Tool {
-            source: Source::BuiltIn,
-            name: name.into(),
-            title: None,
-            description: format!("does {name}"),
-            input_schema: Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
-            annotations: Annotations::default(),
-            kind: ToolKind::Other,
-        })
+    let made = |name: &str| Tool {
+        source: Source::BuiltIn,
+        input_schema: Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
+        ..tool("", name, &format!("does {name}"))
     };
-    let offer = Offer {
-        tools: vec![tool("roll_dice"), tool("get_time")],
-        allowed: Vec::new(),
-        side_effects: None,
-        trusted: true,
-        asks: false,
-    };
+    let offer = Offer::built_in(vec![made("roll_dice"), made("get_time")]);
     let catalogue = Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone()));
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(Vec::new()));
-    let available = Available { catalogue, index, access, used: Arc::from([]), built_in_always };
+    let view = Arc::new(View::of(&catalogue, access.hides()));
+    let available = Available { catalogue, index, access, view, used: Arc::from([]), built_in_always };
     TurnTools::new(available, Allowance::new(rounds, calls), "hi")
 }
 

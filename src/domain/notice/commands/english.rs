@@ -21,6 +21,7 @@ pub(super) const WORDS: Words = Words {
     },
     row: "The model that answers you from now on; default takes your choice back",
     user: "Somebody else; only for operators",
+    withdraw: "The id of something allowed for a while that is to be taken back",
     fact: "What I shall forget",
     digit: |c| c,
 
@@ -137,6 +138,15 @@ pub(super) const WORDS: Words = Words {
     },
     nothing_waits: "Nothing waits for approval.",
     waiting: "**Waiting for approval**",
+    waits: |tool, place, who, until| format!("`{tool}` in {place}, asked by {who}, ends {until}"),
+    nothing_allowed: "Nothing is allowed beyond a single call.",
+    allowed: "**Allowed for a while** (`/approvals withdraw:` and the id takes one back)",
+    allows: |id, tool, place, whose, until| {
+        let whose = whose.map_or_else(|| "everybody there".to_owned(), str::to_owned);
+        format!("`{id}`: `{tool}` in {place} for {whose}, ends {until}")
+    },
+    withdrawn: |id| format!("`{id}` is taken back: the call needs a yes again."),
+    no_such_allowance: |id| format!("There is no `{id}` that you could take back; `/approvals` shows what is allowed."),
     refreshed: |version| {
         format!(
             "I am reading my prompts and settings again, and I think of another status line where those are switched on. If they \

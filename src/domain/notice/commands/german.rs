@@ -21,6 +21,7 @@ pub(super) const WORDS: Words = Words {
     },
     row: "Das Modell, das dir ab jetzt antwortet; default nimmt deine Wahl zurück",
     user: "Jemand anderes; nur für Betreiber",
+    withdraw: "Die Kennung von etwas, das eine Weile erlaubt ist und zurückgenommen werden soll",
     fact: "Was ich vergessen soll",
     digit: |c| match c {
         ',' => '.',
@@ -144,6 +145,17 @@ pub(super) const WORDS: Words = Words {
     },
     nothing_waits: "Nichts wartet auf Zustimmung.",
     waiting: "**Wartet auf Zustimmung**",
+    waits: |tool, place, who, until| format!("`{tool}` in {place}, gefragt von {who}, endet {until}"),
+    nothing_allowed: "Nichts ist über einen einzelnen Aufruf hinaus erlaubt.",
+    allowed: "**Eine Weile erlaubt** (`/approvals withdraw:` und die Kennung nimmt eines zurück)",
+    allows: |id, tool, place, whose, until| {
+        let whose = whose.map_or_else(|| "alle dort".to_owned(), str::to_owned);
+        format!("`{id}`: `{tool}` in {place} für {whose}, endet {until}")
+    },
+    withdrawn: |id| format!("`{id}` ist zurückgenommen: Der Aufruf braucht wieder ein Ja."),
+    no_such_allowance: |id| {
+        format!("Es gibt kein `{id}`, das du zurücknehmen könntest; `/approvals` zeigt, was erlaubt ist.")
+    },
     refreshed: |version| {
         format!(
             "Ich lese meine Prompts und Einstellungen neu und denke mir eine andere Statuszeile aus, wo diese eingeschaltet ist. Wenn \

@@ -21,6 +21,7 @@ pub(super) const WORDS: Words = Words {
     },
     row: "El modelo que te responderá desde ahora; default retira tu elección",
     user: "Otra persona; solo para operadores",
+    withdraw: "El identificador de algo permitido por un rato que se va a retirar",
     fact: "Lo que debo olvidar",
     digit: |c| match c {
         // A space that breaks no line, as the language groups its digits.
@@ -150,6 +151,15 @@ pub(super) const WORDS: Words = Words {
     },
     nothing_waits: "Nada espera aprobación.",
     waiting: "**A la espera de aprobación**",
+    waits: |tool, place, who, until| format!("`{tool}` en {place}, pedido por {who}, termina {until}"),
+    nothing_allowed: "Nada está permitido más allá de una sola llamada.",
+    allowed: "**Permitido por un rato** (`/approvals withdraw:` y el identificador retira uno)",
+    allows: |id, tool, place, whose, until| {
+        let whose = whose.map_or_else(|| "todos allí".to_owned(), str::to_owned);
+        format!("`{id}`: `{tool}` en {place} para {whose}, termina {until}")
+    },
+    withdrawn: |id| format!("`{id}` queda retirado: la llamada necesita otra vez un sí."),
+    no_such_allowance: |id| format!("No hay ningún `{id}` que puedas retirar; `/approvals` muestra lo permitido."),
     refreshed: |version| {
         format!(
             "Leo de nuevo mis prompts y ajustes, y pienso en otra línea de estado donde estén activadas. Si han cambiado y son \

@@ -1,8 +1,12 @@
 use super::*;
+use crate::domain::command::Caller;
 use crate::domain::command::ToolServer;
-use crate::domain::ids::Timestamp;
+use crate::domain::gate::allowance::Allowance;
+use crate::domain::gate::{Clicker, Gate, GateId};
+use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::ledger::Sums;
 use crate::domain::limits::Standing;
+use crate::domain::tool::round::ArgumentsHash;
 use crate::domain::tool::server::ServerStatus;
 
 const EN: Locale = Locale::English;
@@ -115,28 +119,63 @@ fn status_says_what_is_wrong_first() {
     ");
 }
 
+fn gate() -> Gate {
+    let door = Door::new("discord");
+    let (turn, hash) = (TurnId::of(&MessageId::new(door.clone(), "9")), ArgumentsHash("ab".to_owned()));
+    let asked_at = Timestamp(1_000);
+    Gate {
+        id: GateId::draw([0.5; 4], &turn, &hash, asked_at),
+        turn,
+        place: Place::new(door.clone(), "42"),
+        requester: Person::new(door, "7"),
+        locale: None,
+        approvers: Vec::new(),
+        tool: "fm__delete".to_owned(),
+        hash,
+        arguments: "{}".to_owned(),
+        asked_at,
+        expires_at: Timestamp(2_000),
+    }
+}
+
 #[test]
 fn tools_and_approvals_are_told_as_they_are() {
     let none = Tooling::default();
     assert!(tools(&none, &[], EN).starts_with("No tool server"));
-    assert_eq!(approvals(&none, EN), "Nothing waits for approval.");
+    assert!(approvals(&[], &[], EN).starts_with("Nothing waits for approval."));
     let server = ToolServer {
         name: "time".to_owned(),
         state: ServerStatus::Ready,
         tools: vec!["now".to_owned()],
         changed: Vec::new(),
+        about: Some("the tides".to_owned()),
     };
-    let some = Tooling { servers: vec![server.clone()], waiting: vec!["one".to_owned()] };
-    assert_eq!(tools(&some, &["dice".to_owned()], EN), "**Tools**\n- **my own**: `dice`\n- **time** (ready): `now`");
+    let some = Tooling { servers: vec![server.clone()] };
+    assert_eq!(
+        tools(&some, &["dice".to_owned()], EN),
+        "**Tools**\n- **my own**: `dice`\n- **time** (ready, the tides): `now`"
+    );
     let held =
         ToolServer { tools: (0..40).map(|n| n.to_string()).collect(), changed: vec!["add".to_owned()], ..server };
-    let told = tools(&Tooling { servers: vec![held], ..Tooling::default() }, &[], EN);
+    let told = tools(&Tooling { servers: vec![held] }, &[], EN);
     assert!(
         told.ends_with("`29` and 10 more; changed, and held back until an operator runs `/refresh_tools`: `add`"),
         "{told}"
     );
     assert!(tools_refreshed(&some, EN).contains("1 tool server:"));
-    assert_eq!(approvals(&some, EN), "**Waiting for approval**\n- one");
+    let gate = gate();
+    let caller = Caller { person: gate.requester.clone(), name: String::new(), roles: Vec::new(), locale: None };
+    let allowance = Allowance::of(&gate, &Clicker::Member(caller), gate.asked_at);
+    let told = approvals(std::slice::from_ref(&gate), std::slice::from_ref(&allowance), EN);
+    let id = &allowance.id;
+    assert_eq!(
+        told,
+        format!(
+            "**Waiting for approval**\n- `fm__delete` in <#42>, asked by <@7>, ends <t:2:R>\n\n**Allowed for a while** \
+             (`/approvals withdraw:` and the id takes one back)\n- `{id}`: `fm__delete` in <#42> for <@7>, ends <t:3601:R>"
+        )
+    );
+    assert!(withdrawn("ab`@everyone", false, EN).contains("no `abeee`"), "what somebody typed is not shown as it is");
 }
 
 #[test]
@@ -214,12 +253,17 @@ fn everything(locale: Locale) -> Vec<String> {
         in_flight: 1,
         messages: 1,
     };
-    let server =
-        ToolServer { name: "time".to_owned(), state: ServerStatus::Ready, tools: Vec::new(), changed: Vec::new() };
+    let server = ToolServer {
+        name: "time".to_owned(),
+        state: ServerStatus::Ready,
+        tools: Vec::new(),
+        changed: Vec::new(),
+        about: None,
+    };
     let names: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
     let many = ToolServer { tools: names, changed: vec!["new".to_owned()], ..server.clone() };
-    let many = Tooling { servers: vec![many], ..Tooling::default() };
-    let some = Tooling { servers: vec![server], waiting: vec!["one".to_owned()] };
+    let many = Tooling { servers: vec![many] };
+    let some = Tooling { servers: vec![server] };
     let mut said = vec![
         row(locale).to_owned(),
         user(locale).to_owned(),
@@ -240,8 +284,11 @@ fn everything(locale: Locale) -> Vec<String> {
         tools(&many, &[], locale),
         tools_refreshed(&Tooling::default(), locale),
         tools_refreshed(&some, locale),
-        approvals(&Tooling::default(), locale),
-        approvals(&some, locale),
+        approvals(&[], &[], locale),
+        approvals(&vec![gate(); 20], &[], locale),
+        withdrawn("ab", true, locale),
+        withdrawn("ab", false, locale),
+        withdraw(locale).to_owned(),
         refreshed("abc", locale),
         help(&[], true, locale),
     ];

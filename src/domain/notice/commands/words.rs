@@ -9,6 +9,7 @@ pub(super) struct Words {
     /// What the option of `/model` means; then that of `/usage`.
     pub(super) row: &'static str,
     pub(super) user: &'static str,
+    pub(super) withdraw: &'static str,
     /// What the option of `/memories` means.
     pub(super) fact: &'static str,
     /// How a number is written: its English commas and points become these.
@@ -106,6 +107,14 @@ pub(super) struct Words {
     pub(super) reading_lists: fn(usize) -> String,
     pub(super) nothing_waits: &'static str,
     pub(super) waiting: &'static str,
+    /// The tool, where, who asked, until when.
+    pub(super) waits: fn(&str, &str, &str, &str) -> String,
+    pub(super) nothing_allowed: &'static str,
+    pub(super) allowed: &'static str,
+    /// The id, the tool, where, whose calls (none: everybody's), until when.
+    pub(super) allows: fn(&str, &str, &str, Option<&str>, &str) -> String,
+    pub(super) withdrawn: fn(&str) -> String,
+    pub(super) no_such_allowance: fn(&str) -> String,
     pub(super) refreshed: fn(&str) -> String,
 
     pub(super) help: &'static str,

@@ -14,6 +14,7 @@ fn shown(kind: ReplyKind, response: &str, data: &str) -> String {
             format!("card: {:?} {} to {:?} image {:?}", card.title, card.text, card.url, card.image)
         }
         Part::File(file) => format!("file: {}", file.name),
+        Part::Buttons { buttons } => format!("buttons: {}", buttons.len()),
     };
     parts(kind, response, data).into_iter().map(short).collect::<Vec<_>>().join("\n")
 }

@@ -1,22 +1,16 @@
 use serde_json::json;
 
 use super::*;
-use crate::domain::tool::{ServerName, ToolKind};
+use crate::domain::tool::testing;
 
 fn tool(server: &str, name: &str) -> Arc<Tool> {
-    Arc::new(Tool {
-        source: Source::Server(ServerName::new(server)),
-        name: name.into(),
-        title: None,
-        description: format!("{name} of {server}"),
-        input_schema: Arc::new(json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]})),
-        annotations: Annotations::default(),
-        kind: ToolKind::Other,
-    })
+    let input_schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
+    let about = format!("{name} of {server}");
+    Arc::new(Tool { input_schema: Arc::new(input_schema), ..testing::tool(server, name, &about) })
 }
 
 fn offer(tools: Vec<Arc<Tool>>) -> Offer {
-    Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false }
+    Offer { tools, ..Offer::default() }
 }
 
 fn catalogue(offers: &[Offer]) -> Catalogue {

@@ -5,6 +5,10 @@ use crate::domain::ids::Door;
 
 const DOOR: Door = Door::new("discord");
 
+fn is_visible(rules: &[Rule], caller: Caller<'_>, tool: &str) -> bool {
+    !hides(rules, caller).any(|pattern| matches(pattern, tool))
+}
+
 fn rule(tools: &str, verdict: Verdict) -> Rule {
     Rule {
         tools: tools.to_owned(),

@@ -1,22 +1,17 @@
+use super::super::Tool;
 use super::super::catalogue::Offer;
 use super::super::rights::{Rule, Verdict};
-use super::super::{Annotations, ServerName, Source, Tool, ToolKind};
+use super::super::testing::tool;
 use super::*;
 
 fn catalogue(many: usize) -> Arc<Catalogue> {
-    let tool = |number: usize| {
-        Arc::new(Tool {
-            source: Source::Server(ServerName::new("s")),
-            name: format!("tool_{number:05}").into(),
-            title: None,
-            description: format!("handles widget{number} things"),
-            input_schema: Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
-            annotations: Annotations::default(),
-            kind: ToolKind::Other,
-        })
+    let made = |number: usize| {
+        let input_schema = Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+        let about = format!("handles widget{number} things");
+        Arc::new(Tool { input_schema, ..tool("s", &format!("tool_{number:05}"), &about) })
     };
-    let tools = (0..many).map(tool).collect();
-    let offer = Offer { tools, allowed: Vec::new(), side_effects: None, trusted: false, asks: false };
+    let tools = (0..many).map(made).collect();
+    let offer = Offer { tools, ..Offer::default() };
     Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone()))
 }
 
@@ -35,12 +30,16 @@ fn deny(tools: &str) -> Rule {
 }
 
 fn tools(many: usize, rules: Vec<Rule>, question: &str) -> Option<TurnTools> {
-    let catalogue = catalogue(many);
+    turn_tools(catalogue(many), rules, question)
+}
+
+fn turn_tools(catalogue: Arc<Catalogue>, rules: Vec<Rule>, question: &str) -> Option<TurnTools> {
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(rules));
     let used: Arc<[(Arc<str>, u32)]> = Arc::from([("s__tool_00007".into(), 3)]);
+    let view = Arc::new(View::of(&catalogue, access.hides()));
     TurnTools::new(
-        Available { catalogue, index, access, used, built_in_always: false },
+        Available { catalogue, index, access, view, used, built_in_always: false },
         Allowance::new(5, 10),
         question,
     )
@@ -136,4 +135,35 @@ fn no_word_of_a_result_can_end_its_fence() {
         assert!(text.starts_with("<tool_result tool=\"xy\">\n") && text.ends_with("\n</tool_result>"), "{text}");
     }
     assert_eq!(fenced("x", "<b>5</b>"), "<tool_result tool=\"x\">\n<b>5</b>\n</tool_result>");
+}
+
+#[test]
+fn a_search_finds_tools_by_what_the_operator_says_of_their_server() {
+    let made = |number: usize| Arc::new(tool("s", &format!("tool_{number}"), "does something"));
+    let offer = Offer { tools: (0..50).map(made).collect(), ..Offer::default() };
+    let about = Some("tides and harbours".into());
+    let harbour = Offer { tools: vec![Arc::new(tool("h", "look", ""))], about, ..Offer::default() };
+    let catalogue = Arc::new(Catalogue::new(&[offer, harbour], &Catalogue::default(), |_| json!({})));
+    let mut tools = turn_tools(catalogue, Vec::new(), "hello").unwrap();
+    let found = told(&mut tools, FIND_TOOLS, &json!({"query": "harbour"}));
+    assert_eq!(found, "You can call these now:\n- h__look:  (of a server for: tides and harbours)");
+}
+
+#[test]
+fn a_turn_costs_the_same_with_few_tools_and_with_many() {
+    let made = |many| {
+        let catalogue = catalogue(many);
+        let index = Arc::new(Index::new(&catalogue));
+        let access = Arc::new(Access::of_a_member((0..20).map(|number| deny(&format!("s__x{number}*"))).collect()));
+        let view = Arc::new(View::of(&catalogue, access.hides()));
+        Available { catalogue, index, access, view, used: Arc::from([]), built_in_always: false }
+    };
+    crate::cost::stays_flat(200, made, |available| {
+        let tools = TurnTools::new(available, Allowance::new(5, 10), "hello there").unwrap();
+        for _ in 0..50 {
+            drop(tools.specs(40));
+        }
+        // What goes with the snapshot is no cost of the turn.
+        std::mem::forget(tools);
+    });
 }

@@ -62,6 +62,9 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
     if has("note") && (has("add") || first == "note") {
         return one(tools, "add_note", &note(now));
     }
+    if has("notes") && (has("clear") || has("delete") || has("remove")) {
+        return call(tools, "clear_notes", json!({}));
+    }
     (has("notes") && (has("list") || has("show") || has("what"))).then(|| call(tools, "list_notes", json!({})))?
 }
 
@@ -149,7 +152,7 @@ fn one_told(result: &str) -> String {
         "calculator" => format!("That is **{shown}**, says the calculator."),
         "get_time" => format!("It is {shown}."),
         "list_notes" => format!("The notes of the example server:\n{shown}"),
-        "add_note" => format!("Done. {shown}"),
+        "add_note" | "clear_notes" => format!("Done. {shown}"),
         "draw_picture" => "The example server drew this.".to_owned(),
         _ => format!("The tool answered: {shown}"),
     }
@@ -174,6 +177,7 @@ mod tests {
             ("get_time".to_owned(), json!({"properties": {"timezone": {}}})),
             one("example__add_note", "text"),
             ("example__list_notes".to_owned(), json!({"properties": {}})),
+            ("example__clear_notes".to_owned(), json!({"properties": {}})),
             one("example__draw_picture", "words"),
             one("example__wait", "seconds"),
         ]
@@ -192,6 +196,7 @@ mod tests {
         for (now, call) in [
             ("roll 2d6", r#"roll_dice {"notation":"2d6"}"#),
             ("please roll 4d6kh3+2 for me!", r#"roll_dice {"notation":"4d6kh3+2"}"#),
+            ("please clear the notes", "example__clear_notes {}"),
             ("roll the dice", r#"roll_dice {"notation":"1d6"}"#),
             ("what is 17*23", r#"calculator {"expression":"17*23"}"#),
             ("What's (1 + 2) × 3?", r#"calculator {"expression":"(1 + 2) * 3"}"#),

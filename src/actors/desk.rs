@@ -1,14 +1,14 @@
-//! The way to whoever ran a command: first the word that an answer will come, then the answer.
+//! The way to whoever ran a command or pressed a button: first the word that an answer will come, then the answer.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::CommandParts;
-use crate::actors::handle::{CallError, Handle};
-use crate::actors::messages::outbox::OutboxMsg;
-use crate::actors::turn_events::TurnEvents;
-use crate::domain::command::{Callback, Command};
+use super::handle::{CallError, Handle};
+use super::messages::outbox::OutboxMsg;
+use super::outbox::Outboxes;
+use super::turn_events::TurnEvents;
+use crate::domain::command::Callback;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
@@ -24,7 +24,18 @@ const RESPOND_WITHIN: Duration = Duration::from_secs(60);
 /// Waits between tries of an answer.
 const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(5) };
 
-/// Where one command is answered.
+/// What carries answers.
+#[derive(Clone, Copy)]
+pub(super) struct Ways<'a> {
+    /// To each door.
+    pub outboxes: &'a Outboxes,
+    /// Jitter.
+    pub dice: &'a dyn Dice,
+    /// To those who read along.
+    pub events: &'a TurnEvents,
+}
+
+/// Where one command, or one press of a button, is answered.
 pub(super) struct Desk<'a> {
     outbox: &'a Handle<OutboxMsg>,
     dice: &'a dyn Dice,
@@ -34,10 +45,9 @@ pub(super) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(parts: &'a CommandParts, command: &'a Command) -> Self {
-        let Command { callback, place, .. } = command;
-        let outbox = parts.outboxes.of(&callback.id.door);
-        Self { outbox, dice: &*parts.dice, events: &parts.events, callback, place }
+    pub(super) fn new(ways: Ways<'a>, callback: &'a Callback, place: &'a Place) -> Self {
+        let Ways { outboxes, dice, events } = ways;
+        Self { outbox: outboxes.of(&callback.id.door), dice, events, callback, place }
     }
 
     /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.

@@ -1,0 +1,118 @@
+//! Somebody presses a button: they are told that an answer comes, it is decided, and they are answered.
+
+use std::sync::Arc;
+
+use super::{Approvals, ApprovalsEvent, ApprovalsState, CLICKS_MAX};
+use crate::actors::desk::{Desk, Ways};
+use crate::actors::handle::Reply;
+use crate::actors::supervisor::ActorContext;
+use crate::domain::command::Callback;
+use crate::domain::gate::{Click, Clicker, Decision, Gate, Refusal};
+use crate::domain::ids::Place;
+use crate::domain::locale::Locale;
+use crate::domain::notice::gate as words;
+use crate::domain::outgoing::Piece;
+use crate::domain::shed::Shed;
+
+/// A click, and who waits for its outcome besides whoever clicked.
+pub struct Clicked {
+    pub(super) click: Click,
+    pub(super) reply: Option<Reply<Result<Decision, Refusal>>>,
+}
+
+/// A click that could not be told apart from silence: nothing came of it.
+pub(super) type Outcome = Result<Decision, Refusal>;
+
+impl Clicked {
+    /// The language of whoever clicked.
+    fn locale(&self) -> Locale {
+        match &self.click.by {
+            Clicker::Member(caller) => caller.locale(),
+            Clicker::Client(_) => Locale::English,
+        }
+    }
+}
+
+impl Approvals {
+    /// Says that an answer comes. The platform takes that once, so it is also the claim: without it nothing is decided.
+    pub(super) fn claim(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, clicked: Clicked) {
+        let Some((callback, place)) = answered_at(&clicked.click) else { return self.decide(ctx, state, clicked) };
+        if !state.seen.insert(&callback.id) {
+            tracing::debug!(event = "gateway.dropped", reason = "seen before", "click dropped");
+            return;
+        }
+        if state.clicks >= CLICKS_MAX {
+            tracing::warn!(event = "turn.shed", r#where = Shed::Commands.as_str(), "too many clicks are answered");
+            metrics::counter!("staffai_shed_total", "where" => Shed::Commands.as_str()).increment(1);
+            return;
+        }
+        state.clicks += 1;
+        let (outboxes, dice, events) = (self.outboxes.clone(), Arc::clone(&self.dice), self.events.clone());
+        ctx.task(
+            async move {
+                let ways = Ways { outboxes: &outboxes, dice: &*dice, events: &events };
+                let claimed = Desk::new(ways, &callback, &place).claim().await;
+                ApprovalsEvent::Claimed(claimed.then(|| Box::new(clicked)))
+            },
+            |_| ApprovalsEvent::Claimed(None),
+        );
+    }
+
+    /// Whoever clicked knows that an answer comes: it is decided.
+    pub(super) fn decide(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, clicked: Clicked) {
+        let now = self.clock.now();
+        let Some(open) = state.open.get_mut(&clicked.click.gate) else {
+            return self.refuse(ctx, clicked, Refusal::Unknown, None);
+        };
+        match open.case.click(&clicked.click, now) {
+            Ok(decision) => self.record(ctx, open, decision, Some(clicked)),
+            Err(why) => {
+                let gate = open.case.gate.clone();
+                self.refuse(ctx, clicked, why, Some(&gate));
+            }
+        }
+    }
+
+    /// A click decides nothing.
+    pub(super) fn refuse(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        clicked: Clicked,
+        why: Refusal,
+        gate: Option<&Gate>,
+    ) {
+        tracing::info!(
+            event = "gate.refused", gate = %clicked.click.gate, reason = why.as_str(), "a click decides nothing"
+        );
+        let text = words::refused(why, gate, clicked.locale());
+        self.answer(ctx, clicked, Err(why), text);
+    }
+
+    /// A click decided.
+    pub(super) fn confirm(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, decision: Decision) {
+        let text = words::taken(clicked.click.choice, clicked.locale()).to_owned();
+        self.answer(ctx, clicked, Ok(decision), text);
+    }
+
+    /// Tells whoever clicked, and nobody else.
+    fn answer(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, outcome: Outcome, text: String) {
+        let Clicked { click, reply } = clicked;
+        // Whoever asked may have stopped waiting.
+        let _ = reply.map(|reply| reply.send(outcome));
+        let Some((callback, place)) = answered_at(&click) else { return };
+        let (outboxes, dice, events) = (self.outboxes.clone(), Arc::clone(&self.dice), self.events.clone());
+        ctx.task(
+            async move {
+                let ways = Ways { outboxes: &outboxes, dice: &*dice, events: &events };
+                Desk::new(ways, &callback, &place).respond(Piece::text(text)).await;
+                ApprovalsEvent::Answered
+            },
+            |_| ApprovalsEvent::Answered,
+        );
+    }
+}
+
+/// Where a click is answered.
+fn answered_at(click: &Click) -> Option<(Callback, Place)> {
+    click.callback.clone().zip(click.place.clone())
+}

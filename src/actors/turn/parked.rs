@@ -1,0 +1,90 @@
+//! A turn that waits for a decision: what is handed to the journal, and how it goes on.
+
+use std::sync::Arc;
+
+use super::tools::Tools;
+use super::{Gathered, Thinking};
+use crate::actors::messages::journal::Parking;
+use crate::domain::dialogue::{Dialogue, Resumed, Saved};
+use crate::domain::ending::Ending;
+use crate::domain::gate::{self, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX};
+use crate::domain::ids::{self, Timestamp};
+use crate::domain::keys;
+use crate::domain::prompt::Transcript;
+use crate::domain::tool::round::{Planned, Ready};
+use crate::domain::tool::turn_tools::Told;
+
+/// A call that has to be approved before it runs, and the rest of its round.
+pub(super) struct Asking {
+    /// What came of the calls before it.
+    pub done: Vec<Told>,
+    /// The call, and those after it.
+    pub left: Vec<Planned>,
+    /// Ids of the roles whose holders decide.
+    pub approvers: Vec<String>,
+}
+
+/// What cannot be asked: the calls go on without.
+pub(super) struct TooLong(pub Asking);
+
+impl Thinking<'_> {
+    /// What the journal needs to let the turn wait.
+    pub(super) fn parking(&self, dialogue: &Dialogue, asking: Asking) -> Result<Parking, TooLong> {
+        let made = self.gate(&asking).zip(said(dialogue, &asking));
+        let Some((gate, dialogue)) = made else { return Err(TooLong(asking)) };
+        // Nothing more of this part is shown.
+        let drafted = self.slot.finish();
+        let mut effort = self.tally.effort();
+        effort.drafted |= drafted;
+        Ok(Parking { gate, dialogue, effort, acted: self.tally.may_have_acted() })
+    }
+
+    fn gate(&self, asking: &Asking) -> Option<Gate> {
+        let Self { parts, running, turn, .. } = *self;
+        let Some(Planned::Run(ready)) = asking.left.first() else { return None };
+        let Ready { entry, arguments, hash, .. } = &**ready;
+        let now = parts.clock.now();
+        let open_for = running.settings.gates.expiry.min(EXPIRY_MAX);
+        let rolls = std::array::from_fn(|_| parts.dice.roll());
+        Some(Gate {
+            id: GateId::draw(rolls, &turn.id, hash, now),
+            turn: turn.id.clone(),
+            place: turn.place.clone(),
+            requester: turn.person.clone(),
+            locale: turn.locale.clone(),
+            approvers: asking.approvers.clone(),
+            tool: entry.name.to_string(),
+            hash: hash.clone(),
+            arguments: gate::arguments(arguments)?,
+            asked_at: now,
+            expires_at: Timestamp(now.0.saturating_add(ids::millis(open_for))),
+        })
+    }
+
+    /// What was said before the turn waited; none when it cannot be read any more.
+    pub(super) async fn go_on(&self) -> Result<(Resumed, Gathered), Ending> {
+        let Self { parts, running, turn, tools, .. } = self;
+        let stored = parts.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
+        let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
+        let schema = Arc::clone(&running.schema);
+        let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available());
+        tools.begin_at(resumed.done.len());
+        let read = parts.forgotten.now();
+        let history = super::memory::load(parts, turn).await;
+        let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: None };
+        Ok((resumed, gathered))
+    }
+}
+
+/// What was said so far, within its bound.
+fn said(dialogue: &Dialogue, asking: &Asking) -> Option<String> {
+    let saved = dialogue.save(&asking.done, &asking.left)?;
+    serde_json::to_string(&saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX)
+}
+
+impl Tools {
+    /// Calls of this turn were made before it waited.
+    fn begin_at(&self, calls: usize) {
+        self.calls.fetch_add(calls, std::sync::atomic::Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,52 @@
+//! The actors of the branch of tools.
+
+use std::sync::Arc;
+
+use super::{Wiring, template};
+use crate::actors::approvals::Approvals;
+use crate::actors::mcp::Published;
+use crate::actors::providers::Providers;
+use crate::actors::tool_cache::ToolCache;
+use crate::actors::tools::Tools;
+use crate::actors::tree::Row;
+use crate::ports::ToolProviders;
+
+impl Wiring {
+    pub(super) fn tools(&self, row: &'static Row) -> Tools {
+        Tools {
+            template: template(row),
+            live: self.parts.live.clone(),
+            servers: Arc::clone(&self.parts.servers),
+            cache: self.handles.tool_cache.clone(),
+            dice: Arc::clone(&self.parts.dice),
+            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.tooling) },
+        }
+    }
+
+    pub(super) fn tool_cache(&self) -> ToolCache {
+        ToolCache {
+            toolbox: Arc::clone(&self.parts.toolbox),
+            built_in: self.parts.built_in.clone(),
+            store: Arc::clone(&self.parts.store),
+            tools: self.handles.tools.clone(),
+            tooling: Arc::clone(&self.tooling),
+        }
+    }
+
+    pub(super) fn approvals(&self) -> Approvals {
+        Approvals {
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            dice: Arc::clone(&self.parts.dice),
+            journal: self.handles.journal.clone(),
+            outboxes: self.handles.outboxes.clone(),
+            events: self.parts.events.clone(),
+            allowances: Arc::clone(&self.turn_parts.allowances),
+        }
+    }
+
+    pub(super) fn providers(&self, providers: &Arc<dyn ToolProviders>) -> Providers {
+        let tools = self.handles.tools.clone();
+        Providers { providers: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.dice) }
+    }
+}

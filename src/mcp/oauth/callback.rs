@@ -1,0 +1,110 @@
+//! Hears a browser come back from a login, on a port of this machine alone. Nothing that comes is shown again.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+/// The path that the browser is sent to.
+pub(super) const PATH: &str = "/callback";
+/// The longest head of a request that is read, in bytes.
+const HEAD_BYTES: usize = 16 * 1024;
+/// How long one connection may take to say what it wants.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
+
+/// What the browser brought along.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Brought {
+    pub code: Option<String>,
+    pub issuer: Option<String>,
+    pub error: Option<String>,
+}
+
+/// Waits for the browser. What does not bear this state is refused, and it is waited on: it is not our login.
+pub(super) async fn hear(listener: &TcpListener, state: &str) -> std::io::Result<Brought> {
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        let head = timeout(HEARD_WITHIN, head(&mut stream)).await.ok().flatten();
+        let brought = head.as_deref().and_then(|head| brought(head, state));
+        let (status, words) = match &brought {
+            Some(brought) if brought.error.is_none() => {
+                ("200 OK", "staffai has heard of your login. You can close this page.")
+            }
+            Some(_) => ("200 OK", "The login was refused. You can close this page."),
+            None => ("404 Not Found", "There is nothing here."),
+        };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{words}",
+            words.len()
+        );
+        // Whoever does not wait for the answer has said what there was to say.
+        let _ = timeout(HEARD_WITHIN, stream.write_all(answer.as_bytes())).await;
+        let _ = timeout(HEARD_WITHIN, stream.shutdown()).await;
+        if let Some(brought) = brought {
+            return Ok(brought);
+        }
+    }
+}
+
+/// The head of a request; none when it is too long or breaks off.
+async fn head(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while !head.windows(4).rev().take(piece.len() + 4).any(|end| end == b"\r\n\r\n") {
+        let read = stream.read(&mut piece).await.ok().filter(|read| *read > 0)?;
+        head.extend_from_slice(&piece[..read]);
+        if head.len() > HEAD_BYTES {
+            return None;
+        }
+    }
+    String::from_utf8(head).ok()
+}
+
+/// What a request for our path brings that bears our state.
+fn brought(head: &str, state: &str) -> Option<Brought> {
+    let target = head.strip_prefix("GET ")?.split(' ').next()?;
+    let url = Url::parse("http://callback/").ok()?.join(target).ok()?;
+    let value = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+    let is_ours = url.path() == PATH && value("state").as_deref() == Some(state);
+    is_ours.then(|| Brought { code: value("code"), issuer: value("iss"), error: value("error") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_bears_our_state_is_heard() {
+        let read = |target: &str| brought(&format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n"), "s1");
+        let fine = Brought { code: Some("a b".to_owned()), issuer: Some("https://b.example".to_owned()), error: None };
+        assert_eq!(read("/callback?code=a+b&state=s1&iss=https%3A%2F%2Fb.example"), Some(fine));
+        for odd in ["/callback?code=a", "/callback?code=a&state=s2", "/?code=a&state=s1", "//callback?state=s1", "x"] {
+            assert_eq!(read(odd), None, "{odd}");
+        }
+        assert_eq!(brought("POST /callback?state=s1 HTTP/1.1\r\n\r\n", "s1"), None);
+    }
+
+    #[tokio::test]
+    async fn noise_on_the_port_ends_no_login() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let hears = async { hear(&listener, "s1").await.unwrap() };
+        let comes = async {
+            for head in [
+                "GET /favicon.ico HTTP/1.1\r\n\r\n",
+                "\u{1}\r\n\r\n",
+                "GET /callback?error=access_denied&state=s1 HTTP/1.1\r\n\r\n",
+            ] {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(head.as_bytes()).await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+            }
+        };
+        let (brought, ()) = tokio::join!(hears, comes);
+        assert_eq!(brought.error.as_deref(), Some("access_denied"));
+    }
+}

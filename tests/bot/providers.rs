@@ -1,0 +1,102 @@
+//! Tools of other processes, as members meet them: a provider comes and goes, and so does NATS.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde_json::json;
+
+use crate::model::Act;
+use crate::support::{Setup, World, story};
+
+/// A server that ends with the story.
+struct Nats(Child);
+
+impl Nats {
+    fn start(port: u16) -> Self {
+        let mut server = Command::new("nats-server");
+        server.args(["-a", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(server.spawn().expect("nats-server is missing; ./test installs it"))
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A provider that counts letters, until it is dropped.
+async fn counts_letters(url: &str) -> tokio::task::JoinHandle<()> {
+    let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(url).await.unwrap();
+    let mut calls = client.subscribe("staffai.tools.call.desk").await.unwrap();
+    let mut asked = client.subscribe("staffai.tools.discover").await.unwrap();
+    let input = json!({"type": "object", "properties": {"word": {"type": "string"}}});
+    let who =
+        json!({"provider": "desk", "instance": "1", "tools": [{"name": "letters", "inputSchema": input}]}).to_string();
+    client.publish("staffai.tools.announce", who.clone().into()).await.unwrap();
+    let mut heartbeat = tokio::time::interval(Duration::from_secs(5));
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                Some(call) = calls.next() => {
+                    let asked: serde_json::Value = serde_json::from_slice(&call.payload).unwrap();
+                    let letters = asked["arguments"]["word"].as_str().unwrap().len().to_string();
+                    let result = json!({"content": [{"type": "text", "text": letters}]}).to_string();
+                    client.publish(call.reply.unwrap(), result.into()).await.unwrap();
+                }
+                Some(_) = asked.next() => client.publish("staffai.tools.announce", who.clone().into()).await.unwrap(),
+                _ = heartbeat.tick() => client.publish("staffai.tools.heartbeat", who.clone().into()).await.unwrap(),
+            }
+        }
+    })
+}
+
+async fn tools_tell(world: &World, what: &str, holds: bool) {
+    let until = tokio::time::Instant::now() + Duration::from_secs(25);
+    loop {
+        let told = world.tells("Ada", "tools", &[]).await;
+        if told.contains(what) == holds {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < until, "{what} {holds}: {told}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[test]
+fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
+    story(async {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("nats://127.0.0.1:{port}");
+        // The bot is there before NATS is.
+        let world = World::with(Setup::new().set("STAFFAI_NATS_URL", url.clone())).await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        let nats = Nats::start(port);
+        let provider = counts_letters(&url).await;
+        tools_tell(&world, "desk__letters", true).await;
+
+        world.model.does(|ask| match ask.results() {
+            results if results.is_empty() => Act::calls(&[("call-1", "desk__letters", json!({"word": "tomato"}))]),
+            results => Act::says(format!("{} letters", results[0].1)),
+        });
+        let said = world.says("Ada", "general", "@staffai how many letters has tomato?");
+        assert!(world.words_to(said).await.contains("6"));
+
+        // Without NATS the model is told so at once, and there is an answer.
+        drop(nats);
+        tools_tell(&world, "(degraded)", true).await;
+        let said = world.says("Ada", "general", "@staffai how many letters has potato?");
+        let told = world.words_to(said).await;
+        assert!(told.contains("not available"), "{told}");
+        let nats = Nats::start(port);
+        tools_tell(&world, "**desk** (ready)", true).await;
+
+        // A provider that is silent is gone with its tools.
+        provider.abort();
+        tools_tell(&world, "desk__letters", false).await;
+        drop(nats);
+    });
+}
