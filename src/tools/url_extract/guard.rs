@@ -156,7 +156,7 @@ impl Resolve for Resolver {
 
 /// Whether a host is this one or below it. A pattern may begin with `*.`, which says the same.
 fn is_within(host: &str, known: &str) -> bool {
-    let tidy = |name: &str| name.trim().trim_start_matches("*.").trim_matches('.').to_ascii_lowercase();
+    let tidy = |name: &str| name.trim().trim_start_matches("*.").trim_matches(['.', '[', ']']).to_ascii_lowercase();
     let (host, known) = (tidy(host), tidy(known));
     let above = host.strip_suffix(&known);
     !known.is_empty() && above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
