@@ -34,9 +34,8 @@ struct Cancel {
 /// The calls under way, by their ids.
 type Running = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
-/// Provides until it is told to end.
 #[tokio::main]
-pub async fn main() -> Result<(), async_nats::Error> {
+async fn main() -> Result<(), async_nats::Error> {
     let url = std::env::var("NATS_URL").unwrap_or_else(|_| "nats://127.0.0.1:4222".to_owned());
     let client = async_nats::connect(url).await?;
     let instance = format!("{}", std::process::id());

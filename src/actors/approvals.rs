@@ -100,6 +100,10 @@ pub struct ApprovalsState {
     clicks: usize,
     /// What an earlier life left is known.
     loaded: bool,
+    /// It is being read.
+    loading: bool,
+    /// What was taken back before it was known.
+    withdrawn: Vec<Withdrawal>,
 }
 
 /// A gate that is not closed.
@@ -129,7 +133,14 @@ impl Actor for Approvals {
     fn start(&self, ctx: &mut ActorContext<Approvals>) -> Result<ApprovalsState, Crash> {
         self.load(ctx);
         ctx.after(LOOK_EVERY, ApprovalsEvent::Look);
-        Ok(ApprovalsState { open: HashMap::new(), seen: BoundedSet::default(), clicks: 0, loaded: false })
+        Ok(ApprovalsState {
+            open: HashMap::new(),
+            seen: BoundedSet::default(),
+            clicks: 0,
+            loaded: false,
+            loading: true,
+            withdrawn: Vec::new(),
+        })
     }
 
     async fn handle(
@@ -147,7 +158,12 @@ impl Actor for Approvals {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(gates);
             }
-            ApprovalsMsg::Withdraw(which, reply) => self.withdraw(ctx, &which, reply),
+            ApprovalsMsg::Withdraw(which, reply) => {
+                self.withdraw(ctx, &which, reply);
+                if !state.loaded && state.withdrawn.len() < ALLOWANCES_MAX {
+                    state.withdrawn.push(which);
+                }
+            }
             ApprovalsMsg::Decide(click, reply) => self.claim(ctx, state, Clicked { click: *click, reply }),
         }
         Ok(())
@@ -172,16 +188,21 @@ impl Actor for Approvals {
         match event {
             ApprovalsEvent::Loaded(waiting, allowances) => {
                 let now = self.clock.now();
-                for allowance in allowances {
+                let gone = |known: &Allowance| state.withdrawn.iter().any(|which| which.takes_back(known));
+                for allowance in allowances.into_iter().filter(|known| !gone(known)) {
                     self.allowances.add(allowance, now);
                 }
+                state.loading = false;
                 state.loaded = waiting.is_some();
+                if state.loaded {
+                    state.withdrawn.clear();
+                }
                 for waiting in waiting.into_iter().flatten() {
                     self.take(ctx, state, waiting);
                 }
             }
             ApprovalsEvent::Look => {
-                if !state.loaded {
+                if !state.loaded && !std::mem::replace(&mut state.loading, true) {
                     self.load(ctx);
                 }
                 self.look(ctx, state);
@@ -330,12 +351,7 @@ impl Approvals {
 
     /// Takes allowances back: from here on the calls need a yes again.
     fn withdraw(&self, ctx: &mut ActorContext<Approvals>, which: &Withdrawal, reply: Reply<usize>) {
-        let gone = self.allowances.withdraw(|allowance| match which {
-            Withdrawal::One { id, by } => {
-                allowance.id == *id && by.as_ref().is_none_or(|person| allowance.concerns(person))
-            }
-            Withdrawal::Of(person) => allowance.concerns(person),
-        });
+        let gone = self.allowances.withdraw(|allowance| which.takes_back(allowance));
         let many = gone.len();
         let durable =
             self.store.write(gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect());

@@ -154,8 +154,10 @@ impl Conversation {
             return;
         }
         let busy = lane.running.is_some();
-        let full = lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
-        if full || (busy && turn.policy.lane == LaneRule::Refuse) {
+        // It had its place before it waited for a decision.
+        let goes_on = offered.resumed.is_some();
+        let full = !goes_on && lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
+        if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
             tracing::warn!(event = "turn.shed", r#where = Shed::Lane.as_str(), turn = %turn.id, "the lane is full");
             metrics::counter!("staffai_shed_total", "where" => Shed::Lane.as_str()).increment(1);
             // Who may not queue waits for each answer; who may is told once in a while.
@@ -176,7 +178,11 @@ impl Conversation {
             let ahead = lane.waiting.len() + 1;
             self.parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Queued { ahead });
         }
-        lane.waiting.push_back((offered, Instant::now()));
+        if goes_on {
+            lane.waiting.push_front((offered, Instant::now()));
+        } else {
+            lane.waiting.push_back((offered, Instant::now()));
+        }
         if !busy {
             self.next(ctx, state, &whose);
         }

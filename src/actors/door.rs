@@ -23,8 +23,6 @@ pub struct DoorRecord {
     pub attachments: Arc<dyn Attachments>,
     /// How often its requests may go out.
     pub pacing: Pacing,
-    /// Its clients read the events of turns, so drafts are published there and not posted.
-    pub read_along: bool,
     /// Its platform is told which commands there are.
     pub registers_commands: bool,
 }

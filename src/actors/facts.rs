@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
+use super::bounded_set::BoundedSet;
 use super::forgotten::{self, Forgotten};
 use crate::domain::fact::index::{FactIndex, Named, ToldBy};
 use crate::domain::fact::search::Search;
@@ -35,6 +36,11 @@ const SETTLES_AFTER: Duration = Duration::from_secs(30);
 /// The most names that are looked for once more; the oldest is dropped first.
 const UNSETTLED_MAX: usize = 10_000;
 
+/// Deleted messages that are remembered, the oldest forgotten first.
+const DELETIONS_MAX: usize = 10_000;
+/// The most records of one member that are looked at.
+const LOOK_MAX: usize = 10_000;
+
 /// The bounds as the settings have them at that moment.
 type BoundsNow = Box<dyn Fn() -> Bounds + Send + Sync>;
 
@@ -46,6 +52,8 @@ pub struct FactKeeper {
     forgotten: Arc<Forgotten>,
     changing: Vec<tokio::sync::Mutex<()>>,
     unsettled: Mutex<VecDeque<(Instant, Person, Named)>>,
+    /// Messages that were deleted lately: one may be gone before what it asked for is done.
+    deletions: Mutex<BoundedSet<MessageId, DELETIONS_MAX>>,
 }
 
 impl FactKeeper {
@@ -57,8 +65,8 @@ impl FactKeeper {
         bounds: impl Fn() -> Bounds + Send + Sync + 'static,
     ) -> Self {
         let changing = (0..SIDE_BY_SIDE).map(|_| tokio::sync::Mutex::default()).collect();
-        let (forgotten, unsettled) = (Arc::default(), Mutex::default());
-        Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled }
+        let (forgotten, unsettled, deletions) = (Arc::default(), Mutex::default(), Mutex::default());
+        Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions }
     }
 
     /// What may not be remembered any more, here and in conversations.
@@ -79,17 +87,41 @@ impl FactKeeper {
         self.remove(person, id, |_| true).await
     }
 
-    /// What takes everything away that was told up to then, as far as it is found.
-    pub(super) async fn wiped(&self, person: &Person, facts: &[Fact], cut: Option<Timestamp>) -> Vec<Write> {
+    /// The facts of a person as they are stored, those included that no list names; what cannot be read is none.
+    pub(super) async fn stored(&self, person: &Person) -> Vec<Fact> {
+        let stored = self.store.scan(&keys::facts_of(person), LOOK_MAX).await;
+        stored.iter().filter_map(|(_, stored)| serde_json::from_str(stored).ok()).collect()
+    }
+
+    /// Takes everything away that a person told up to then, or whatever there is of theirs. Whether that is durable.
+    pub(super) async fn wipe(&self, person: &Person, cut: Option<Timestamp>) -> bool {
+        let _changing = self.change(person).await;
         let over = |told: Timestamp| cut.is_none_or(|cut| told <= cut);
+        let mut left = Vec::new();
         let mut writes = Vec::new();
-        for fact in facts.iter().filter(|fact| over(fact.told)) {
-            writes.extend(self.gone(person, fact));
+        for (key, stored) in self.store.scan(&keys::facts_of(person), LOOK_MAX).await {
+            match serde_json::from_str::<Fact>(&stored) {
+                Ok(fact) if !over(fact.told) => {
+                    left.push(fact.id);
+                    continue;
+                }
+                // All that a message told is as old as it is.
+                Ok(fact) => {
+                    writes.push(Write::Delete { key: keys::facts_by(&fact.message) });
+                    writes.push(self.count(fact.told, -1));
+                }
+                // Nobody can read it, and it may be theirs.
+                Err(_) => {}
+            }
+            writes.push(Write::Delete { key });
         }
         let mut index = self.index(person).await;
-        index.keep(|id| facts.iter().any(|fact| fact.id == *id && !over(fact.told)));
-        writes.push(self.written(person, &index));
-        writes
+        let named = index.all().len();
+        index.keep(|id| left.contains(id));
+        if !writes.is_empty() || index.all().len() != named {
+            writes.push(self.written(person, &index));
+        }
+        writes.is_empty() || self.store.write(writes).await
     }
 
     /// Looks once more for the names of facts that were kept some time ago, and adds those again that another process lost.
@@ -179,31 +211,46 @@ impl FactKeeper {
         u64::try_from(sum).unwrap_or(0)
     }
 
-    /// What takes a fact away.
-    fn gone(&self, person: &Person, fact: &Fact) -> [Write; 3] {
-        let told = Write::Delete { key: keys::facts_by(&fact.message) };
-        [Write::Delete { key: keys::fact(person, &fact.id) }, told, self.count(fact.told, -1)]
-    }
-
     /// Forgets what a message told, unless it was told again by a later one: who reads the place from now on cannot read it any more.
     pub async fn deleted(&self, message: &MessageId) {
-        let Some(stored) = self.store.get(&keys::facts_by(message)).await else { return };
-        let Ok(told) = serde_json::from_str::<ToldBy>(&stored) else { return };
+        self.deletions.lock().insert(message);
+        let Some(told) = self.told_by(message).await else { return };
         for id in &told.facts {
             self.remove(&told.person, id, |fact| fact.message == *message).await;
         }
     }
 
+    async fn told_by(&self, message: &MessageId) -> Option<ToldBy> {
+        let stored = self.store.get(&keys::facts_by(message)).await?;
+        serde_json::from_str(&stored).ok()
+    }
+
     /// The record of what a message told, with one fact more.
-    async fn told_by(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Write {
-        let key = keys::facts_by(&fact.message);
-        let stored = self.store.get(&key).await.and_then(|stored| serde_json::from_str::<ToldBy>(&stored).ok());
-        let mut told = stored.unwrap_or_else(|| ToldBy { person: person.clone(), facts: Vec::new() });
+    async fn tells(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Write {
+        let told = self.told_by(&fact.message).await;
+        let mut told = told.unwrap_or_else(|| ToldBy { person: person.clone(), facts: Vec::new() });
         if !told.facts.contains(&fact.id) && told.facts.len() < FACTS_MAX {
             told.facts.push(fact.id.clone());
         }
         // Plain data always serialises.
-        Write::Put { key, value: serde_json::to_string(&told).unwrap_or_default(), ttl: Some(bounds.ttl) }
+        let value = serde_json::to_string(&told).unwrap_or_default();
+        Write::Put { key: keys::facts_by(&fact.message), value, ttl: Some(bounds.ttl) }
+    }
+
+    /// The record of what a message told, without this fact.
+    async fn tells_no_more(&self, fact: &Fact) -> Write {
+        let key = keys::facts_by(&fact.message);
+        let told = self.told_by(&fact.message).await.map(|mut told| {
+            told.facts.retain(|id| *id != fact.id);
+            told
+        });
+        match told.filter(|told| !told.facts.is_empty()) {
+            Some(told) => {
+                let value = serde_json::to_string(&told).unwrap_or_default();
+                Write::Put { key, value, ttl: Some((self.bounds)().ttl) }
+            }
+            None => Write::Delete { key },
+        }
     }
 
     /// Adds a fact to the list of its member, and writes both.
@@ -212,7 +259,8 @@ impl FactKeeper {
         if !self.is_sound() {
             return Err(NotKept::Away);
         }
-        let before = index.get(&fact.id).map(|named| named.told);
+        let stored = self.store.get(&keys::fact(person, &fact.id)).await;
+        let before = stored.and_then(|stored| serde_json::from_str::<Fact>(&stored).ok());
         if before.is_none() {
             if index.all().len() >= bounds.facts {
                 // What was taken out elsewhere may still be named.
@@ -230,13 +278,22 @@ impl FactKeeper {
         // Plain data always serialises.
         let value = serde_json::to_string(fact).unwrap_or_default();
         let put = Write::Put { key: keys::fact(person, &fact.id), value, ttl: Some(bounds.ttl) };
-        let told_by = self.told_by(person, fact, bounds).await;
-        let mut writes = vec![put, told_by, self.written(person, &index), self.count(fact.told, 1)];
-        writes.extend(before.map(|told| self.count(told, -1)));
+        let mut writes = vec![put, self.written(person, &index), self.count(fact.told, 1)];
+        if let Some(before) = &before {
+            writes.push(self.count(before.told, -1));
+            if before.message != fact.message {
+                writes.push(self.tells_no_more(before).await);
+            }
+        }
+        writes.push(self.tells(person, fact, bounds).await);
         let durable = {
-            let saving = self.forgotten.saving();
+            // Whoever forgets or deletes says so first and looks then: what begins to be written here is seen.
+            let (saving, deletions) = (self.forgotten.saving(), self.deletions.lock());
             if saving.covers_person(person, fact.told) {
                 return Err(NotKept::Forgotten);
+            }
+            if deletions.contains(&fact.message) {
+                return Err(NotKept::Deleted);
             }
             self.store.write(writes)
         };
@@ -247,14 +304,15 @@ impl FactKeeper {
     async fn remove(&self, person: &Person, id: &FactId, may: impl Fn(&Fact) -> bool) -> Option<bool> {
         let _changing = self.change(person).await;
         let stored = self.store.get(&keys::fact(person, id)).await?;
-        let fact: Option<Fact> = serde_json::from_str(&stored).ok();
-        if !fact.as_ref().is_some_and(may) {
-            return None;
-        }
+        let fact = serde_json::from_str::<Fact>(&stored).ok().filter(may)?;
         let mut index = self.index(person).await;
         index.remove(id);
-        let mut writes = vec![self.written(person, &index)];
-        writes.extend(fact.iter().flat_map(|fact| self.gone(person, fact)));
+        let writes = vec![
+            Write::Delete { key: keys::fact(person, id) },
+            self.written(person, &index),
+            self.count(fact.told, -1),
+            self.tells_no_more(&fact).await,
+        ];
         Some(self.store.write(writes).await && self.is_sound())
     }
 }

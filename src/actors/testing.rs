@@ -285,6 +285,7 @@ pub fn policy() -> Policy {
         history: HistoryScope::PersonInPlace,
         lane: LaneRule::Queue,
         model: None,
+        tools: true,
         gates: GatePolicy::Ask,
     }
 }
@@ -359,5 +360,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         may_answer: true,
         at: BEGINNING,
         draw: None,
+        tools: true,
     }
 }

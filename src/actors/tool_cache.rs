@@ -25,6 +25,7 @@ use crate::domain::keys;
 use crate::domain::tool::catalogue::{Catalogue, Offer, Pin};
 use crate::domain::tool::server::ServerRecord;
 use crate::domain::tool::{ServerName, Tool};
+use crate::ports::tools::Transport;
 use crate::ports::{Store, Write};
 use parking_lot::RwLock;
 
@@ -32,6 +33,8 @@ use parking_lot::RwLock;
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// How often what is stored of servers is written again, so that it lives as long as they are configured.
 const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Processes that name themselves of which something is stored in one life of this actor.
+const PROVIDERS_MAX: usize = 200;
 /// The most lines of one kind that are logged for one change.
 const LINES_MAX: usize = 20;
 
@@ -45,8 +48,16 @@ pub enum ToolCacheEvent {
     Built(Result<Option<Box<Built>>, String>),
     /// Time to write what is stored again.
     Renew,
-    /// A task: the records of servers.
-    Renewed(Vec<(ServerName, String)>),
+    /// A task: the records of servers, each with the pins that it was made of.
+    Renewed(Vec<Renewed>),
+}
+
+/// A record that is written again.
+pub struct Renewed {
+    name: ServerName,
+    tools: Arc<Vec<Arc<Tool>>>,
+    pins: Arc<BTreeMap<String, Pin>>,
+    record: String,
 }
 
 /// What this program offers itself.
@@ -81,6 +92,8 @@ pub struct ToolCacheState {
     catalogue: Arc<Catalogue>,
     /// Lines that were logged, so that each is logged once.
     told: BTreeSet<String>,
+    /// Processes that named themselves and of which something is stored.
+    providers: BTreeSet<ServerName>,
 }
 
 /// Whether a catalogue is being made.
@@ -124,7 +137,7 @@ impl Actor for ToolCache {
         let _ = self.tools.cast(ToolsMsg::CacheBegan);
         let catalogue = Arc::clone(&self.toolbox.now().catalogue);
         let (known, told) = (BTreeMap::new(), BTreeSet::new());
-        Ok(ToolCacheState { known, work: Work::Idle, rebuild: false, catalogue, told })
+        Ok(ToolCacheState { known, work: Work::Idle, rebuild: false, catalogue, told, providers: BTreeSet::new() })
     }
 
     async fn handle(
@@ -176,8 +189,12 @@ impl Actor for ToolCache {
                 ctx.after(RENEW_EVERY, ToolCacheEvent::Renew);
             }
             ToolCacheEvent::Renewed(records) => {
-                for (name, record) in records {
-                    self.keep(&name, record);
+                for Renewed { name, tools, pins, record } in records {
+                    // What changed meanwhile was written when it did.
+                    let same = |known: &Known| Arc::ptr_eq(&known.pins, &pins) && Arc::ptr_eq(&known.tools, &tools);
+                    if state.known.get(&name).is_some_and(same) {
+                        self.keep(&name, record);
+                    }
                 }
             }
             ToolCacheEvent::Built(built) => {
@@ -344,8 +361,14 @@ impl ToolCache {
             tracing::warn!(event = "tool.changed", server = %name, tool, accepted = true, "a tool is not what it was");
         }
         known.changed.clone_from(&changed);
-        if let Some(value) = record {
+        let provider = known.server.entry.transport == Transport::Provider;
+        if let Some(value) = record
+            && (!provider || state.providers.len() < PROVIDERS_MAX || state.providers.contains(&name))
+        {
             known.stored = true;
+            if provider {
+                state.providers.insert(name.clone());
+            }
             self.keep(&name, value);
         }
         let mut tooling = self.tooling.write();
@@ -362,14 +385,14 @@ fn renew(ctx: &mut ActorContext<ToolCache>, state: &ToolCacheState) {
     let known = state.known.iter().filter(|(_, known)| known.stored && !known.loading);
     let known: Vec<_> = known
         .map(|(name, known)| {
-            (name.clone(), known.fingerprint.clone(), Arc::clone(&known.tools), Arc::clone(&known.pins))
+            let entry = Arc::clone(&known.server.entry);
+            (name.clone(), entry, known.fingerprint.clone(), Arc::clone(&known.tools), Arc::clone(&known.pins))
         })
         .collect();
     let written = tokio::task::spawn_blocking(move || {
-        let records = known.into_iter().filter_map(|(name, entry, tools, pins)| {
-            let tools = tools.iter().map(|tool| (**tool).clone()).collect();
-            let record = ServerRecord { entry, tools, pins: BTreeMap::clone(&pins) };
-            Some((name, record.to_json()?))
+        let records = known.into_iter().filter_map(|(name, entry, fingerprint, tools, pins)| {
+            let record = building::record(&entry.transport, fingerprint, &tools, BTreeMap::clone(&pins))?;
+            Some(Renewed { name, tools, pins, record })
         });
         records.collect()
     });

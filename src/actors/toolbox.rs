@@ -73,8 +73,9 @@ impl Toolset {
         }
         let view = Arc::new(View::of(&self.catalogue, access.hides()));
         let mut views = self.views.lock();
-        if views.len() >= VIEWS_MAX {
-            views.clear();
+        let old = if views.len() >= VIEWS_MAX { views.keys().next().cloned() } else { None };
+        if let Some(old) = old {
+            views.remove(&old);
         }
         views.insert(Arc::clone(access.hides()), Arc::clone(&view));
         view

@@ -138,7 +138,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let Started { mut turn, again, waited_since, slot, tally, resumed } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
-    if waited_since.elapsed() > settings.queue {
+    if waited_since.elapsed() > settings.queue && resumed.is_none() {
         return not_begun(&tally, &turn, Ending::WaitedTooLong);
     }
     match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {

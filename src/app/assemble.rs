@@ -26,7 +26,7 @@ use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, TurnEventLog, Vitals};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -93,9 +93,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
+    let events = TurnEvents::new(doors::READ_ALONG.to_vec(), Arc::clone(&clock));
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref().ok(), &dice)).transpose();
     let mut records: Vec<_> = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten().into_iter().collect();
     records.push(doors::terminal(&sessions));
+    if !alone {
+        let log: Arc<dyn TurnEventLog> = Arc::new(events.clone());
+        records.extend(doors::chat_service(&settings, &clock, &log));
+    }
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
@@ -117,7 +122,6 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     });
     board.meet(PartKind::Store, STORE);
     let handles = Handles::new(&doors);
-    let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock));
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),

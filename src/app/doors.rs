@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::actors::door::{DoorRecord, Pacing, Source};
 use crate::actors::running::{DoorRules, LimitScope, Live};
+use crate::chat_service::{self, ChatService};
 use crate::config::Settings;
 use crate::config::edges::{AllowedMentions as Allowed, DirectMessages};
 use crate::discord::attachments::ContentServers;
@@ -18,17 +19,21 @@ use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
-use crate::ports::Dice;
+use crate::ports::{Clock, Dice, TurnEventLog};
 use crate::terminal::sessions::Sessions;
 use crate::terminal::{self, NoFiles};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const REFUSALS_MAX: u32 = 1_000;
 
+/// Doors whose clients read the events of turns: drafts are published there and not posted.
+pub(super) const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
+
 /// What the settings decide about each door.
 pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
+        (chat_service::DOOR, DoorRules { triage: unasked(without_roles(triage(settings))), limits: LimitScope::Base }),
         (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Base }),
     ])
 }
@@ -51,6 +56,7 @@ fn triage(settings: &Settings) -> Rules {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            tools: true,
             gates: GatePolicy::Ask,
         },
     }
@@ -61,6 +67,12 @@ fn without_roles(rules: Rules) -> Rules {
     Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
 }
 
+/// The same at a door where nobody can be asked for an approval.
+fn unasked(rules: Rules) -> Rules {
+    let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
+    Rules { policy, ..rules }
+}
+
 /// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.
 pub(super) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
     DoorRecord {
@@ -69,9 +81,26 @@ pub(super) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
         poster: Arc::clone(sessions) as _,
         attachments: Arc::new(NoFiles),
         pacing: Pacing::default(),
-        read_along: true,
         registers_commands: false,
     }
+}
+
+/// Requests over NATS, where an address of it is configured.
+pub(super) fn chat_service(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+    events: &Arc<dyn TurnEventLog>,
+) -> Option<DoorRecord> {
+    let url = settings.tools.nats_url.clone()?;
+    let service = Arc::new(ChatService::new(url, Arc::clone(clock), Arc::clone(events)));
+    Some(DoorRecord {
+        door: chat_service::DOOR,
+        source: Source::Connection(Arc::clone(&service) as _),
+        poster: service,
+        attachments: Arc::new(chat_service::NoFiles),
+        pacing: Pacing::default(),
+        registers_commands: false,
+    })
 }
 
 /// Discord: shards in, REST out.
@@ -94,7 +123,6 @@ pub(super) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn D
         poster: rest,
         attachments: Arc::new(attachments),
         pacing: Pacing { requests_per_second: settings.discord.requests_per_second, refusals: REFUSALS_MAX },
-        read_along: false,
         registers_commands: true,
     })
 }

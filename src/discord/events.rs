@@ -349,6 +349,7 @@ impl WireMessage<'_> {
             may_answer: true,
             at,
             draw: None,
+            tools: true,
         }
     }
 

@@ -148,6 +148,9 @@ pub enum NotKept {
     /// The member wished to be forgotten after they asked this.
     #[error("the member wished to be forgotten")]
     Forgotten,
+    /// The message that told it is gone.
+    #[error("the message that told it was deleted")]
+    Deleted,
     /// The store does not answer.
     #[error("the memory does not answer now")]
     Away,

@@ -66,6 +66,8 @@ pub struct Posted {
     pub at: Timestamp,
     /// The draws that decide whether we join in without being asked; none when nobody drew for this message.
     pub draw: Option<Draw>,
+    /// Tools may be used for the answer; false where the asker does not want that.
+    pub tools: bool,
 }
 
 /// Who wrote a message.

@@ -159,7 +159,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
         attachments: posted.attachments.clone(),
         locale: posted.locale.clone(),
         at: posted.at,
-        policy: rules.policy.clone(),
+        policy: Policy { tools: rules.policy.tools && posted.tools, ..rules.policy.clone() },
     };
     if !rules.serves(turn.guild.as_deref()) {
         return if trigger.is_asked() {

@@ -145,9 +145,17 @@ pub struct Policy {
     pub lane: LaneRule,
     /// The model row asked for; none means the default row.
     pub model: Option<String>,
+    /// Tools may be used.
+    #[serde(default = "allowed")]
+    pub tools: bool,
     /// What becomes of a call that a person has to approve.
     #[serde(default, skip_serializing_if = "GatePolicy::denies")]
     pub gates: GatePolicy,
+}
+
+/// Turns of a version that did not ask.
+const fn allowed() -> bool {
+    true
 }
 
 /// What becomes of a call that a person has to approve.

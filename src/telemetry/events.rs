@@ -70,6 +70,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("providers.listening", "processes that provide tools over NATS are listened for"),
     ("providers.lost", "the connection over which processes announce their tools ended, and it is tried again"),
     ("providers.odd", "what a process announced cannot be used, for the reason given"),
+    ("nats.odd", "NATS refuses something, or messages come faster than they are read"),
     ("tools.changed", "the tools that are offered changed: how many there are, how many are refused"),
     ("tool.refused", "a tool is not offered, because its name is ambiguous or there are too many"),
     (

@@ -151,6 +151,7 @@ impl Sessions {
             may_answer: true,
             at: self.clock.now(),
             draw: None,
+            tools: true,
         }
     }
 

@@ -37,7 +37,8 @@ pub(super) fn refused(why: NotKept) -> Result<ToolResult, CallError> {
         | NotKept::TooLong(_)
         | NotKept::Full(_)
         | NotKept::NoRoom
-        | NotKept::Forgotten => Ok(ToolResult::failure(why.to_string())),
+        | NotKept::Forgotten
+        | NotKept::Deleted => Ok(ToolResult::failure(why.to_string())),
     }
 }
 

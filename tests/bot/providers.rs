@@ -100,3 +100,43 @@ fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
         drop(nats);
     });
 }
+
+async fn ask(client: &async_nats::Client, question: serde_json::Value) -> serde_json::Value {
+    let request =
+        async_nats::Request::new().payload(question.to_string().into()).timeout(Some(Duration::from_secs(20)));
+    let reply = client.send_request("staffai.chat", request).await.unwrap();
+    serde_json::from_slice(&reply.payload).unwrap()
+}
+
+#[test]
+fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
+    story(async {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("nats://127.0.0.1:{port}");
+        let _nats = Nats::start(port);
+        let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
+        client.flush().await.unwrap();
+        let world = World::without_bot(Setup::new().set("STAFFAI_NATS_URL", url)).await;
+        world.start().await;
+        world.becomes("ready").await;
+        let question = |user: &str, text: &str| json!({"channel": "lobby", "user": user, "message": text});
+        let first = ask(&client, question("Ada", "my cat is called Tom")).await;
+        assert_eq!((&first["success"], &first["content"]), (&json!(true), &json!("You said: my cat is called Tom")));
+        ask(&client, question("Ada", "what is she called?")).await;
+        assert!(world.model.last().talk().contains("my cat is called Tom"), "{}", world.model.last().talk());
+        ask(&client, question("Ben", "and mine?")).await;
+        assert!(!world.model.last().talk().contains("Tom"), "another user remembers nothing of it");
+
+        let with_tools = |tools: bool| json!({"channel": "x", "user": "Cleo", "message": "hi", "enable_tools": tools});
+        ask(&client, with_tools(false)).await;
+        assert!(world.model.last().tools().is_empty());
+
+        for wrong in [json!(7), question("a:b", "hello"), question("Ada", " ")] {
+            let told = ask(&client, wrong).await;
+            assert!(told["success"] == false && !told["error"].as_str().unwrap().is_empty(), "{told}");
+        }
+        world.model.does(|_| Act::Status(400));
+        let told = ask(&client, question("Dora", "hello")).await;
+        assert!(told["success"] == false && told["content"] == "" && told["error"].is_string(), "{told}");
+    });
+}

@@ -8,6 +8,4 @@ mod nats;
 mod served;
 mod stdio;
 mod support;
-#[path = "../../examples/tool_provider.rs"]
-mod tool_provider;
 mod web;

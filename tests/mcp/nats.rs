@@ -11,13 +11,13 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use staffai::domain::tool::{CallErrorKind, ServerName, ToolRequest};
 use staffai::mcp::McpServers;
-use staffai::mcp::nats::{NatsProviders, check};
+use staffai::mcp::nats::NatsProviders;
+use staffai::nats::connect;
 use staffai::ports::tools::{ConnectErrorKind, ServerEntry, Transport};
 use staffai::ports::{ToolProviders, ToolServer, ToolServers};
 use tokio::sync::watch;
 
 use crate::support::{call, names, request, text};
-use crate::tool_provider;
 
 /// A server that ends with the test.
 struct Nats {
@@ -137,16 +137,11 @@ impl Drop for Example {
 }
 
 fn example(url: &str) -> Example {
+    // Tests lie in target/*/deps, examples beside that.
     let this = std::env::current_exe().unwrap();
-    let mut program = Command::new(this);
-    program.args(["nats::the_program_of_the_example", "--exact", "--ignored", "--nocapture"]);
-    Example(program.env("NATS_URL", url).stdout(Stdio::piped()).spawn().unwrap())
-}
-
-#[test]
-#[ignore = "run as a process of its own by the next test"]
-fn the_program_of_the_example() {
-    tool_provider::main().unwrap();
+    let program = this.parent().unwrap().parent().unwrap().join("examples/tool_provider");
+    assert!(program.exists(), "build it first: cargo build --example tool_provider");
+    Example(Command::new(program).env("NATS_URL", url).stdout(Stdio::piped()).spawn().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -291,10 +286,10 @@ async fn a_lost_connection_is_seen_at_once_and_made_again() {
 async fn a_login_is_used_and_a_wrong_one_is_a_clear_line() {
     let nats = Nats::start(&["--user", "bot", "--pass", "hunter2"]).await;
     let with = |login: &str| nats.url.replace("nats://", &format!("nats://{login}")).into();
-    assert_eq!(check(&with("bot:hunter2@")).await, Ok(()));
+    assert!(connect(&with("bot:hunter2@")).await.is_ok());
     for login in ["", "bot:wrong@"] {
-        let why = check(&with(login)).await.unwrap_err();
+        let why = connect(&with(login)).await.err().unwrap();
         assert!(why.contains("authorization violation") && !why.contains("wrong"), "{why}");
     }
-    assert!(check(&"nats://127.0.0.1:1".into()).await.is_err());
+    assert!(connect(&"nats://127.0.0.1:1".into()).await.is_err());
 }

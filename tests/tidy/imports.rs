@@ -3,11 +3,12 @@
 use crate::source::{File, Finding, Token, behind_group, tokens};
 
 /// Rooms that speak with the outside. None knows another, and none knows the actors.
-const EDGES: [&str; 10] =
-    ["discord", "slack", "terminal", "api", "llm", "mcp", "tools", "render", "store", "playground"];
+const EDGES: [&str; 11] =
+    ["discord", "slack", "chat_service", "terminal", "api", "llm", "mcp", "tools", "render", "store", "playground"];
 
 /// The other rooms, and the rooms that each may use besides itself.
-const ROOMS: [(&str, &[&str]); 7] = [
+const ROOMS: [(&str, &[&str]); 8] = [
+    ("nats", &[]),
     ("domain", &[]),
     ("ports", &["domain"]),
     ("telemetry", &["domain", "ports"]),
@@ -18,7 +19,7 @@ const ROOMS: [(&str, &[&str]); 7] = [
 ];
 
 /// What an edge may use besides itself.
-const EDGE_USES: [&str; 2] = ["domain", "ports"];
+const EDGE_USES: [&str; 3] = ["domain", "ports", "nats"];
 
 /// Rooms that may use everything.
 const TOP: [&str; 2] = ["app", "main"];
@@ -53,7 +54,7 @@ const OWNED_CRATES: [(&str, &[&str]); 34] = [
     ("deadpool_redis", &["store"]),
     ("rmcp", &["mcp"]),
     ("slack_morphism", &["slack"]),
-    ("async_nats", &["tools", "mcp"]),
+    ("async_nats", &["nats", "mcp", "chat_service"]),
     ("encoding_rs", &["tools"]),
     ("html5gum", &["tools"]),
     ("mysql_async", &["tools"]),

@@ -62,7 +62,9 @@ impl Approvals {
     pub(super) fn decide(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, clicked: Clicked) {
         let now = self.clock.now();
         let Some(open) = state.open.get_mut(&clicked.click.gate) else {
-            return self.refuse(ctx, clicked, Refusal::Unknown, None);
+            // What an earlier life left may not be known yet.
+            let why = if state.loaded { Refusal::Unknown } else { Refusal::NotRecorded };
+            return self.refuse(ctx, clicked, why, None);
         };
         match open.case.click(&clicked.click, now) {
             Ok(decision) => self.record(ctx, open, decision, Some(clicked)),

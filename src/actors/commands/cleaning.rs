@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CommandParts, kept};
+use super::CommandParts;
 use crate::actors::forgotten::Wished;
 use crate::domain::history::History;
 use crate::domain::ids::{Person, Place, Timestamp};
@@ -74,10 +74,7 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
                 rewrite(parts, key, |history| history.forget_asked_by(person, *cut)).await;
             }
             answers(parts, person, *cut).await;
-            let facts = kept::facts(parts, person).await;
-            if facts.iter().any(|fact| fact.told <= *cut) {
-                parts.store.write(parts.facts.wiped(person, &facts, Some(*cut)).await).await;
-            }
+            parts.facts.wipe(person, Some(*cut)).await;
         }
     }
 }

@@ -10,9 +10,7 @@ use crate::actors::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::actors::messages::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
-use crate::domain::fact::Fact;
 use crate::domain::history::History;
-use crate::domain::ids::Person;
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::notice::commands as words;
@@ -46,7 +44,6 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     // What cannot be seen while the store fails goes too, as far as its name is known.
     writes.push(Write::Delete { key: keys::history(person, &command.place) });
     writes.push(Write::Delete { key: keys::preferences(person) });
-    writes.extend(parts.facts.wiped(person, &kept.facts, None).await);
     let rewritten = kept
         .quotes
         .iter()
@@ -54,7 +51,8 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
     let deleted = parts.store.write(writes);
     parts.forgotten.wish(person, None, command.at);
-    let durable = noted && rewritten && deleted.await;
+    let facts = parts.facts.wipe(person, None).await;
+    let durable = noted && rewritten && facts && deleted.await;
     let sound = durable && is_sound(parts) && in_flight.is_ok();
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
     words::forgotten(&wiped, sound, command.caller.locale())
@@ -79,12 +77,6 @@ async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option
     found
 }
 
-/// The facts of a person, those included that no list names.
-pub(super) async fn facts(parts: &CommandParts, person: &Person) -> Vec<Fact> {
-    let stored = parts.store.scan(&keys::facts_of(person), LOOK_MAX).await;
-    stored.iter().filter_map(|(_, stored)| serde_json::from_str(stored).ok()).collect()
-}
-
 async fn find(parts: &CommandParts, command: &Command) -> Kept {
     let person = &command.caller.person;
     let store = &parts.store;
@@ -100,7 +92,7 @@ async fn find(parts: &CommandParts, command: &Command) -> Kept {
             })
             .collect(),
         aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
-        facts: facts(parts, person).await,
+        facts: parts.facts.stored(person).await,
         ..Kept::default()
     };
     let answers = keys::answers_of(person);

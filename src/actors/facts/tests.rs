@@ -127,6 +127,63 @@ async fn a_fact_goes_with_the_message_that_told_it_last() {
     assert!(left.iter().all(|key| key.starts_with("staffai:facts_told:")), "{left:?}");
 }
 
+/// Nothing is left in the store but counts, and those are of nothing.
+fn nothing_is_left(store: &MemoryStore) {
+    for (key, value) in &*store.entries.lock() {
+        assert!(key.starts_with("staffai:facts_told:") && value == "0", "{key}: {value}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_message_that_told_two_facts_one_is_forgotten_and_the_other_goes_with_it() {
+    let store = Arc::new(MemoryStore::new());
+    let keeper = keeper(&store);
+    let one = keeper.remember(&asked("7", 1), "one").await.unwrap();
+    keeper.remember(&asked("7", 1), "two").await.unwrap();
+    assert_eq!(keeper.forget(&asked("7", 2), &one.id).await, Ok(true));
+    keeper.deleted(&turn_id("1").trigger()).await;
+    nothing_is_left(&store);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_forgotten_leaves_nothing_behind() {
+    let store = Arc::new(MemoryStore::new());
+    let keeper = keeper(&store);
+    for (at, text) in [(1, "one"), (1, "two"), (2, "one"), (3, "three")] {
+        keeper.remember(&asked("7", at), text).await.unwrap();
+    }
+    let odd = format!("{}odd", keys::facts_of(&person("7")));
+    store.write(vec![Write::Put { key: odd, value: "{".to_owned(), ttl: None }]).await;
+    let whole = person("7");
+    let (first, second) = tokio::join!(keeper.wipe(&whole, None), keeper.wipe(&whole, None));
+    assert!(first && second);
+    nothing_is_left(&store);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_told_after_the_wish_stays() {
+    let store = Arc::new(MemoryStore::new());
+    let keeper = keeper(&store);
+    for (at, text) in [(1, "one"), (2, "two"), (3, "three")] {
+        keeper.remember(&asked("7", at), text).await.unwrap();
+    }
+    assert!(keeper.wipe(&person("7"), Some(Timestamp(BEGINNING.0 + 2))).await);
+    assert_eq!(texts(&keeper, &asked("7", 4)).await, ["three"]);
+    keeper.deleted(&turn_id("3").trigger()).await;
+    nothing_is_left(&store);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_deleted_message_asked_for_is_not_kept() {
+    let store = Arc::new(MemoryStore::new());
+    let keeper = keeper(&store);
+    keeper.deleted(&turn_id("1").trigger()).await;
+    assert_eq!(keeper.remember(&asked("7", 1), "one").await, Err(NotKept::Deleted));
+    assert!(keeper.remember(&asked("7", 2), "one").await.is_ok());
+    keeper.deleted(&turn_id("2").trigger()).await;
+    nothing_is_left(&store);
+}
+
 #[tokio::test(start_paused = true)]
 async fn while_the_store_fails_nothing_replaces_what_it_has() {
     let store = Arc::new(MemoryStore::new());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::entry::Entry;
 use super::offering::may_have_acted;
 use super::{Journal, JournalEvent, JournalState};
+use crate::actors::messages::approvals::ApprovalsMsg;
 use crate::actors::rate_limiter;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ending::Ending;
@@ -108,6 +109,10 @@ impl Journal {
         if let Some(answer) = late {
             self.answered(state, &id, answer);
             return None;
+        }
+        if let Some(waiting) = state.open.get(&id).and_then(Entry::waits_for) {
+            // An approvals that knows it passes it over; one that is down asks for everything that waits when it is back.
+            let _ = self.approvals.cast(ApprovalsMsg::Ask(Box::new(waiting)));
         }
         if !waits {
             tracing::info!(event = "turn.resumed", turn = %id, answered = false, "turn taken up again");

@@ -1,6 +1,7 @@
 //! What others may tell and ask approvals.
 
 use crate::actors::handle::Reply;
+use crate::domain::gate::allowance::Allowance;
 use crate::domain::gate::{Click, Decision, Gate, Refusal};
 use crate::domain::ids::{MessageId, Person};
 
@@ -31,6 +32,17 @@ pub enum Withdrawal {
     },
     /// All that concern somebody who wishes to be forgotten.
     Of(Person),
+}
+
+impl Withdrawal {
+    /// Whether it takes this one back.
+    #[must_use]
+    pub fn takes_back(&self, allowance: &Allowance) -> bool {
+        match self {
+            Self::One { id, by } => allowance.id == *id && by.as_ref().is_none_or(|person| allowance.concerns(person)),
+            Self::Of(person) => allowance.concerns(person),
+        }
+    }
 }
 
 /// A decision that a turn waits for.

@@ -472,6 +472,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         may_answer: true,
         at: BEGINNING,
         draw: None,
+        tools: true,
     }
 }
 

@@ -27,6 +27,7 @@ fn turn(number: usize) -> Turn {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            tools: true,
             gates: GatePolicy::Deny,
         },
     }

@@ -10,7 +10,7 @@ use crate::actors::toolbox::{Caller, Toolset};
 use crate::domain::tool::catalogue::{Catalogue, Offer, Pin};
 use crate::domain::tool::server::{ServerRecord, review};
 use crate::domain::tool::{ServerName, Source, Tool, schema};
-use crate::ports::tools::ServerEntry;
+use crate::ports::tools::{ServerEntry, Transport};
 
 /// What a catalogue is made of.
 pub(super) struct Plan {
@@ -65,6 +65,9 @@ pub(super) struct BuiltServer {
 pub(super) fn build(plan: Plan) -> Option<Built> {
     let Plan { servers, built_in, before, rebuild } = plan;
     let mut work = rebuild;
+    let mut servers = servers;
+    // Of two tools that cannot be told apart the first stays: no process that names itself displaces a server that is configured.
+    servers.sort_by_key(|planned| planned.entry.transport == Transport::Provider);
     let servers: Vec<(BuiltServer, Offer, ServerLine)> =
         servers.into_iter().map(|planned| server(planned, &mut work)).collect();
     if !work {
@@ -127,10 +130,8 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
     let (changed, accepted) = if accept { (Vec::new(), named) } else { (named, Vec::new()) };
     let other_pins = own != *pins;
     *work |= read || other_pins;
-    let record = (read || other_pins || !stored && !tools.is_empty()).then(|| {
-        let tools = tools.iter().map(|tool| (**tool).clone()).collect();
-        ServerRecord { entry: fingerprint.clone(), tools, pins: own.clone() }.to_json()
-    });
+    let record = (read || other_pins || !stored && !tools.is_empty())
+        .then(|| record(&entry.transport, fingerprint.clone(), &tools, own.clone()));
     let built = BuiltServer {
         name: entry.name.clone(),
         fingerprint,
@@ -143,6 +144,23 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
     };
     (built, offer, line)
 }
+
+/// What is stored of a server; none when that is too large. Of a process that names itself no list is kept: it tells that itself when
+/// it is there, and anybody who may speak there can make up names.
+pub(super) fn record(
+    transport: &Transport,
+    entry: String,
+    tools: &[Arc<Tool>],
+    pins: BTreeMap<String, Pin>,
+) -> Option<String> {
+    let provider = *transport == Transport::Provider;
+    let tools = if provider { Vec::new() } else { tools.iter().map(|tool| (**tool).clone()).collect() };
+    let record = ServerRecord { entry, tools, pins }.to_json();
+    record.filter(|text| !provider || text.len() <= PROVIDER_BYTES)
+}
+
+/// The largest record of a process that names itself, in bytes.
+const PROVIDER_BYTES: usize = 64 * 1024;
 
 fn full_name(tool: &Tool) -> String {
     crate::domain::tool::name::callable(&tool.source, &tool.name)

@@ -194,3 +194,17 @@ async fn what_is_stored_of_a_server_lives_as_long_as_it_is_configured() {
     world.servers(&[entry("a", "x")]).await;
     assert_eq!(world.offered(), ["a__one"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_names_itself_displaces_no_configured_server_and_leaves_little_behind() {
+    let store = store();
+    let world = world(&store).await;
+    let provider = ServerEntry::new(ServerName::new("g1thub"), Transport::Provider);
+    world.servers(&[provider, entry("github", "x")]).await;
+    world.lists("g1thub", &[("list", "")]).await;
+    world.lists("github", &[("list", "")]).await;
+    assert_eq!(world.offered(), ["github__list"]);
+    let kept = |name| store.json(&keys::tools(&ServerName::new(name))).unwrap();
+    assert_eq!(kept("g1thub")["tools"], serde_json::json!([]));
+    assert!(kept("g1thub")["pins"]["list"].is_string() && kept("github")["tools"][0]["name"] == "list");
+}

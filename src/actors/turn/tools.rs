@@ -24,7 +24,7 @@ use crate::domain::notice;
 use crate::domain::outgoing::Part;
 use crate::domain::tool::access::Access;
 use crate::domain::tool::called::{CallEnd, Finding};
-use crate::domain::tool::pictures::Pictures;
+use crate::domain::tool::pictures::{Pictures, Taken};
 use crate::domain::tool::round::{Allowance, Planned, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
 use crate::domain::tool::{
@@ -129,7 +129,8 @@ impl Thinking<'_> {
         let Self { running, turn, .. } = self;
         let settings = &running.settings.tools;
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        turn.trigger.is_asked().then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
+        let wanted = turn.trigger.is_asked() && turn.policy.tools;
+        wanted.then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
     }
 
     /// The tools that there are, and what the caller may do.
@@ -184,9 +185,13 @@ impl Thinking<'_> {
             let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
             // A turn does not wait for room that others need: what has none is only named.
             let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
-            if shown.pictures.take(&tool, image) {
-                shown.room.push(room);
-                kept += 1;
+            match shown.pictures.take(&tool, image) {
+                Taken::Added => {
+                    shown.room.push(room);
+                    kept += 1;
+                }
+                Taken::Known => kept += 1,
+                Taken::LeftOut => {}
             }
         }
         Told { pictures: kept, ..told }

@@ -86,7 +86,6 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         poster: Arc::clone(&outside.poster) as _,
         attachments: Arc::new(NoFiles),
         pacing: Pacing { requests_per_second: 50, refusals: 1_000 },
-        read_along: false,
         registers_commands: true,
     };
     let mut running = crate::actors::testing::running(variables, Arc::clone(&models) as _);
@@ -94,7 +93,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
     running.servers = Arc::new(ServerEntries { entries: vec![entry("time", "program")], ..ServerEntries::default() });
     let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
     let clock = Arc::new(ManualClock::new());
-    let events = TurnEvents::new(doors.names(|door| door.read_along), Arc::clone(&clock) as _);
+    let events = TurnEvents::new(vec![CLUB], Arc::clone(&clock) as _);
     let live = Live::new(running);
     let bounds = live.clone();
     let facts = FactKeeper::new(Arc::clone(&outside.store) as _, Arc::clone(&clock) as _, move || {

@@ -119,8 +119,8 @@ pub(super) async fn nats(settings: &Settings, offline: bool, report: &mut Report
     if offline {
         return report.skipped(PART, "not contacted: --offline");
     }
-    match crate::mcp::nats::check(url).await {
-        Ok(()) => report.ok(PART, "connected; processes that announce tools are heard while the bot runs"),
+    match crate::nats::connect(url).await {
+        Ok(_) => report.ok(PART, "connected; processes that announce tools are heard while the bot runs"),
         Err(why) => report.wrong_with(PART, format!("{why}; check STAFFAI_NATS_URL, and whether the server runs")),
     }
 }

@@ -243,7 +243,7 @@ fn a_secret_is_never_in_a_message() {
     let text = format!("{problems:?}");
     assert!(!text.contains("hunter2"), "{text}");
     let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
-    assert_eq!(keys, ["http.api_keys", "llm.key", "rate_limiter.messages", "redis.url"]);
+    assert_eq!(keys, ["http.api_keys", "llm.key", "rate_limiter.messages", "redis.url", "tools.nats_url"]);
 }
 
 #[test]

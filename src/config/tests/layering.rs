@@ -194,7 +194,8 @@ fn a_slip_in_any_name_is_named_where_it_is() {
 
 #[test]
 fn a_secret_address_is_shown_without_its_login() {
-    let loaded = good(&[("REDIS_URL", "redis://:hunter22@db:6379/0"), ("STAFFAI_NATS_URL", "hunter22")], &[]);
+    let loaded =
+        good(&[("REDIS_URL", "redis://:hunter22@db:6379/0"), ("STAFFAI_NATS_URL", "nats://:hunter22@bus")], &[]);
     assert_eq!(loaded.shown["redis.url"], "redis://***@db:6379/0");
     assert_eq!(loaded.shown["tools.nats_url"], MASK);
     let secrets = |address: &str| -> Vec<String> {

@@ -52,6 +52,7 @@ fn a_usual_message_is_told_whole() {
         may_answer: true,
         at: Timestamp(1_795_199_880_123),
         draw: None,
+        tools: true,
     };
     assert_eq!(read(&plain()), expected);
 }

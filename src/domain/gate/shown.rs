@@ -28,6 +28,8 @@ pub fn shown(arguments: &Map<String, Value>) -> String {
 fn is_plain(c: char) -> bool {
     match c {
         '\n' | ' ' => true,
+        // Three of them would end the block that shows it.
+        '`' => false,
         // Zero width, marks of direction, joiners, fillers, variation selectors, private use, tags.
         '\u{ad}'
         | '\u{34f}'
@@ -38,12 +40,16 @@ fn is_plain(c: char) -> bool {
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
+        | '\u{2800}'
         | '\u{3164}'
         | '\u{e000}'..='\u{f8ff}'
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}'
         | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}'
+        | '\u{13430}'..='\u{1345f}'
+        | '\u{1d159}'
+        | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{10ffff}' => false,
         _ => !c.is_control() && !c.is_whitespace(),
     }

@@ -184,6 +184,11 @@ fn arguments_are_shown_as_they_are_and_nothing_in_them_hides() {
     let text = show(hidden.clone());
     assert!(text.contains(r"x\u202ey\u200bz\udb40\udc41\u00a0"), "{text}");
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), hidden, "it reads as what it is");
+    for run in 1..=20 {
+        let ticks = json!({"a": "`".repeat(run)});
+        let text = show(ticks.clone());
+        assert!(!text.contains('`') && serde_json::from_str::<Value>(&text).unwrap() == ticks, "{text}");
+    }
     let large = json!({"a": "x".repeat(ARGUMENTS_MAX)});
     assert_eq!(arguments(large.as_object().unwrap()), None);
 }

@@ -29,6 +29,7 @@ fn turn(guild: Option<&str>) -> Turn {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            tools: true,
             gates: GatePolicy::Deny,
         },
     }

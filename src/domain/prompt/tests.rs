@@ -171,6 +171,7 @@ fn said(name: &str, kind: AuthorKind, text: &str, at: u64) -> Posted {
         may_answer: true,
         at: Timestamp(at),
         draw: None,
+        tools: true,
     }
 }
 

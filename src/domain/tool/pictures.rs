@@ -9,6 +9,17 @@ pub const PICTURES_MAX: usize = 4;
 /// The most bytes of all of them together.
 pub const PICTURES_BYTES: usize = 8 * 1024 * 1024;
 
+/// What became of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is posted.
+    Added,
+    /// It is among those that are posted already.
+    Known,
+    /// It is not posted.
+    LeftOut,
+}
+
 /// The pictures of one turn.
 #[derive(Debug, Default)]
 pub struct Pictures {
@@ -18,21 +29,21 @@ pub struct Pictures {
 
 impl Pictures {
     /// Takes a picture of this tool over, when there is room for it and its bytes are a picture, whatever the tool said of them. The
-    /// same picture counts once. False when it is not posted.
-    pub fn take(&mut self, tool: &str, image: &Image) -> bool {
+    /// same picture counts once.
+    pub fn take(&mut self, tool: &str, image: &Image) -> Taken {
         let bytes = image.bytes.len();
         if self.files.iter().any(|file| file.bytes == image.bytes) {
-            return true;
+            return Taken::Known;
         }
         if !self.has_room(bytes) {
-            return false;
+            return Taken::LeftOut;
         }
-        let Ok(pixels) = Pixels::of(&image.bytes) else { return false };
+        let Ok(pixels) = Pixels::of(&image.bytes) else { return Taken::LeftOut };
         let name = format!("picture-{}.{}", self.files.len() + 1, pixels.ending);
         let file = File::new(name, pixels.mime, image.bytes.clone());
         self.files.push(File { description: format!("a picture from {tool}"), ..file });
         self.bytes += bytes;
-        true
+        Taken::Added
     }
 
     /// Whether a picture of so many bytes may be taken over.
@@ -69,22 +80,23 @@ mod tests {
     #[test]
     fn a_picture_is_what_its_bytes_are() {
         let mut pictures = Pictures::default();
-        assert!(pictures.take("draw", &gif(2, 3, b"1")));
-        assert!(pictures.take("draw", &gif(2, 3, b"1")), "the same once more is posted already");
+        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), Taken::Added);
+        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), Taken::Known, "the same once more takes no room");
         let page = Image { mime: "image/png".to_owned(), bytes: b"<svg onload=alert(1)>".to_vec().into() };
-        assert!(!pictures.take("draw", &page));
-        assert!(!pictures.take("draw", &gif(60_000, 60_000, b"")), "a bomb");
+        assert_eq!(pictures.take("draw", &page), Taken::LeftOut);
+        assert_eq!(pictures.take("draw", &gif(60_000, 60_000, b"")), Taken::LeftOut, "a bomb");
         assert_eq!(names(&pictures), ["picture-1.gif image/gif"]);
     }
 
     #[test]
     fn pictures_are_bounded_in_number_and_bytes() {
         let mut pictures = Pictures::default();
-        let taken = (0..6).filter(|n| pictures.take("draw", &gif(1, 1, &[*n])));
+        let taken = (0..6).filter(|n| pictures.take("draw", &gif(1, 1, &[*n])) == Taken::Added);
         assert_eq!(taken.count(), PICTURES_MAX);
         let mut pictures = Pictures::default();
         let large = |n: u8| gif(1, 1, &vec![n; 3 * 1024 * 1024]);
-        assert_eq!((0..4).filter(|n| pictures.take("draw", &large(*n))).count(), 2);
-        assert!(!Pictures::default().take("draw", &gif(1, 1, &vec![0; FILE_BYTES_MAX])));
+        assert_eq!((0..4).filter(|n| pictures.take("draw", &large(*n)) == Taken::Added).count(), 2);
+        let larger = gif(1, 1, &vec![0; FILE_BYTES_MAX]);
+        assert_eq!(Pictures::default().take("draw", &larger), Taken::LeftOut);
     }
 }

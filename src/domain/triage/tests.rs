@@ -24,6 +24,7 @@ fn rules() -> Rules {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            tools: true,
             gates: GatePolicy::Ask,
         },
     }
@@ -50,6 +51,7 @@ fn posted(text: &str) -> Posted {
         may_answer: true,
         at: Timestamp(1_700_000_000_000),
         draw: None,
+        tools: true,
     }
 }
 

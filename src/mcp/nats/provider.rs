@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use super::roster::Roster;
 use super::wire::{self, Call, Cancel};
-use super::{LOST, Session};
 use crate::domain::ids;
 use crate::domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
 use crate::mcp::content;
 use crate::mcp::failure::{MESSAGE_MAX, one_line, root_cause};
+use crate::nats::{LOST, Session};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{ProgressSink, ToolServer};
 

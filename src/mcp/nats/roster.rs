@@ -36,8 +36,7 @@ impl Roster {
         let Announcement { by: Instance { provider, instance }, tools } = announcement;
         let is_new = !self.0.contains_key(&provider);
         if is_new && self.0.len() == PROVIDERS_MAX {
-            let name = provider.as_str();
-            tracing::warn!(event = "providers.odd", provider = name, "there are {PROVIDERS_MAX} providers already");
+            tracing::debug!(provider = provider.as_str(), "there are {PROVIDERS_MAX} providers already");
             return false;
         }
         let known = self.0.entry(provider).or_insert_with(|| Known {

@@ -20,6 +20,11 @@ const WITHDRAW: &str = "staffai.tools.withdraw";
 /// The longest name of a provider or an instance, in bytes.
 const NAME_MAX: usize = 48;
 
+/// The longest announcement, in bytes.
+const ANNOUNCEMENT_MAX: usize = 1024 * 1024;
+/// The most tools of one provider.
+const TOOLS_MAX: usize = 500;
+
 /// Where the calls of a provider are asked.
 pub(super) fn calls(provider: &ServerName) -> String {
     format!("staffai.tools.call.{provider}")
@@ -97,6 +102,9 @@ pub(super) fn heard(subject: &str, payload: &[u8]) -> Result<Heard, String> {
     if !matches!(subject, ANNOUNCE | HEARTBEAT | WITHDRAW) {
         return Ok(Heard::Other);
     }
+    if payload.len() > ANNOUNCEMENT_MAX {
+        return Err(format!("{subject}: it is longer than {ANNOUNCEMENT_MAX} bytes; offer fewer tools"));
+    }
     let wire: Wire<'_> = serde_json::from_slice(payload)
         .map_err(|error| format!("{subject}: {error}; write {{\"provider\": \"name\", \"instance\": \"id\"}}"))?;
     let Wire { provider, instance, tools } = wire;
@@ -104,6 +112,10 @@ pub(super) fn heard(subject: &str, payload: &[u8]) -> Result<Heard, String> {
         let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(usable) {
             return Err(format!("{subject}: {key} must be 1 to {NAME_MAX} letters, digits, - or _"));
+        }
+        // Two of them stand between a server and its tool.
+        if name.contains("__") {
+            return Err(format!("{subject}: {key} may not have two _ in a row"));
         }
     }
     let provider = ServerName::new(provider.into_owned());
@@ -114,6 +126,9 @@ pub(super) fn heard(subject: &str, payload: &[u8]) -> Result<Heard, String> {
         _ => {
             let tools = tools.ok_or_else(|| format!("{subject}: tools is missing; write a list of tools"))?;
             let tools = listing::page(&by.provider, tools).map_err(|error| format!("{subject}: {error}"))?;
+            if tools.tools.len() > TOOLS_MAX {
+                return Err(format!("{subject}: these are more than {TOOLS_MAX} tools; offer fewer"));
+            }
             Ok(Heard::Announced(Box::new(Announcement { by, tools })))
         }
     }
@@ -143,12 +158,17 @@ mod tests {
             (ANNOUNCE, r#"{"provider":"desk","instance":"7"}"#, "staffai.tools.announce: tools is missing"),
             (HEARTBEAT, r#"{"provider":"a.b","instance":"7"}"#, "provider must be 1 to 48 letters"),
             (WITHDRAW, r#"{"provider":"a","instance":""}"#, "instance must be 1 to 48 letters"),
+            (HEARTBEAT, r#"{"provider":"files__x","instance":"7"}"#, "may not have two _ in a row"),
             (HEARTBEAT, "7", "staffai.tools.heartbeat: invalid type"),
         ] {
             let error = read(subject, text).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
         assert!(matches!(read(DISCOVER, "no JSON"), Ok(Heard::Other)));
+        let many = vec![r#"{"name":"a"}"#; TOOLS_MAX + 1].join(",");
+        let many = read(ANNOUNCE, &format!(r#"{{"provider":"p","instance":"i","tools":[{many}]}}"#)).unwrap_err();
+        assert!(many.contains("more than 500 tools"), "{many}");
+        assert!(heard(ANNOUNCE, &vec![b' '; ANNOUNCEMENT_MAX + 1]).unwrap_err().contains("longer than"));
     }
 
     #[test]

@@ -41,7 +41,6 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
         poster: Arc::clone(club) as _,
         attachments: Arc::new(NoFiles),
         pacing: Pacing::default(),
-        read_along: true,
         registers_commands: false,
     }
 }
@@ -53,6 +52,7 @@ pub(super) fn rules() -> DoorRules {
         history: HistoryScope::Nothing,
         lane: LaneRule::Queue,
         model: None,
+        tools: true,
         gates: GatePolicy::Deny,
     };
     let triage = triage::Rules {

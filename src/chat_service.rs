@@ -1,0 +1,196 @@
+//! The door of programs that ask over NATS: a request on `staffai.chat`, and the answer as its reply.
+//!
+//! A question is a message of its user in its channel, with the memory, limits and rights of that user at this door. The id of the
+//! message carries the inbox of the request, so an answer finds its way also after a restart. A reply that nobody waits for any more
+//! is dropped by NATS. Who may ask, and under which name, is for the permissions of the NATS server to say.
+
+mod wire;
+
+use std::sync::Arc;
+
+use async_nats::Message;
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use secrecy::SecretString;
+
+use self::wire::{Ask, Reply};
+use crate::domain::ids::{Door, MessageId, Person, Place};
+use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
+use crate::domain::notice::template;
+use crate::domain::outgoing::Capabilities;
+use crate::domain::turn_event::TurnUpdate;
+use crate::nats::{self, Current, LOST, Session};
+use crate::ports::{
+    Attachments, Clock, EventSource, FetchError, Intake, PostError, PostReply, PostRequest, PostResult, Poster,
+    SourceError, TurnEventLog,
+};
+
+/// The name of this door in ids and keys.
+pub const DOOR: Door = Door::new("nats");
+/// Where questions are asked.
+const SUBJECT: &str = "staffai.chat";
+/// Several bots on one NATS share the questions.
+const GROUP: &str = "staffai";
+/// Our own account at this door.
+const US: &str = "staffai";
+/// Questions that are being taken at once; more wait in the connection.
+const TAKEN_AT_ONCE: usize = 64;
+/// The longest answer in one reply, in Unicode scalar values: with escapes it fits the payload that NATS carries by default.
+const TEXT_LIMIT: usize = 100_000;
+
+/// The service.
+pub struct ChatService {
+    url: SecretString,
+    clock: Arc<dyn Clock>,
+    events: Arc<dyn TurnEventLog>,
+    session: Mutex<Option<Session>>,
+    last_id: Mutex<u64>,
+}
+
+impl ChatService {
+    /// A service at this address, which may hold a login. Nothing is connected yet.
+    #[must_use]
+    pub fn new(url: SecretString, clock: Arc<dyn Clock>, events: Arc<dyn TurnEventLog>) -> Self {
+        Self { url, clock, events, session: Mutex::new(None), last_id: Mutex::new(0) }
+    }
+
+    /// Answers requests until the connection is lost.
+    async fn serve(&self, intake: &dyn Intake, serving: Box<dyn Fn() + Send + Sync>) -> Result<(), String> {
+        let session = nats::connect(&self.url).await?;
+        let asked = session.client.queue_subscribe(SUBJECT, GROUP.to_owned()).await;
+        let mut asked = asked.map_err(|error| error.to_string())?;
+        let _current = Current::new(&self.session, &session);
+        serving();
+        let mut taken = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                message = asked.next(), if taken.len() < TAKEN_AT_ONCE => {
+                    let Some(message) = message else { return Err("the subscription ended".to_owned()) };
+                    taken.push(self.take(intake, message));
+                }
+                Some(()) = taken.next() => {}
+                () = session.lost.cancelled() => return Err(LOST.to_owned()),
+            }
+        }
+    }
+
+    /// Hands a question on, or says why it is not taken.
+    async fn take(&self, intake: &dyn Intake, message: Message) {
+        // Without an inbox nobody can be answered.
+        let Some(inbox) = message.reply else { return };
+        let asked = match Ask::read(&message.payload) {
+            Ok(ask) => ask,
+            Err(why) => return drop(self.reply(&inbox, &Reply::refused(&why)).await),
+        };
+        let posted = self.posted(asked, &inbox);
+        self.events.open(&posted.place);
+        if intake.accept(Incoming::Posted(posted), us()).await.is_err() {
+            drop(self.reply(&inbox, &Reply::refused("not now; try again in a moment")).await);
+        }
+    }
+
+    fn posted(&self, ask: Ask, inbox: &str) -> Posted {
+        let Ask { channel, user, message, enable_tools } = ask;
+        let at = self.clock.now();
+        let author = Author {
+            person: Person::new(DOOR, user.clone()),
+            name: user,
+            roles: Vec::new(),
+            joined: None,
+            kind: AuthorKind::Member,
+        };
+        let mut last = self.last_id.lock();
+        *last = (at.0 << 12).max(*last + 1);
+        Posted {
+            id: MessageId::new(DOOR, format!("{last}.{inbox}")),
+            place: Place::new(DOOR, channel),
+            parent: None,
+            // No direct message: all who may reach this door are answered.
+            guild: Some(DOOR.as_str().to_owned()),
+            author,
+            text: message,
+            mentions_us: true,
+            reply_to: None,
+            attachments: Vec::new(),
+            locale: None,
+            may_answer: true,
+            at,
+            draw: None,
+            tools: enable_tools,
+        }
+    }
+
+    async fn reply(&self, inbox: &str, reply: &Reply<'_>) -> Result<(), PostError> {
+        let away = || PostError::Transient(LOST.to_owned());
+        let session = self.session.lock().clone().filter(|session| !session.lost.is_cancelled()).ok_or_else(away)?;
+        let payload = serde_json::to_vec(reply).map_err(|error| PostError::Transient(error.to_string()))?;
+        session.client.publish(inbox.to_owned(), payload.into()).await.map_err(|_| away())
+    }
+
+    /// Whether what is posted for a turn says that there is no answer.
+    fn is_apology(&self, place: &Place, trigger: &MessageId) -> bool {
+        let (mut after, mut apology) = (0, false);
+        while let Some(batch) = self.events.read(place, after).filter(|batch| !batch.events.is_empty()) {
+            for event in batch.events {
+                after = event.number;
+                if event.turn.trigger() == *trigger {
+                    match event.update {
+                        TurnUpdate::Apology { .. } => apology = true,
+                        TurnUpdate::Final { .. } => apology = false,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        apology
+    }
+}
+
+fn us() -> Person {
+    Person::new(DOOR, US)
+}
+
+#[async_trait]
+impl EventSource for ChatService {
+    async fn run(&self, intake: Arc<dyn Intake>, serving: Box<dyn Fn() + Send + Sync>) -> SourceError {
+        SourceError::Unreachable(self.serve(&*intake, serving).await.err().unwrap_or_default())
+    }
+}
+
+#[async_trait]
+impl Poster for ChatService {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::text_only(TEXT_LIMIT)
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        let result = match request {
+            PostRequest::Create { place, piece, reply_to: Some(trigger), .. } => {
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                if let Some((_, inbox)) = trigger.id.split_once('.') {
+                    let reply =
+                        if self.is_apology(place, trigger) { Reply::refused(&text) } else { Reply::answer(&text) };
+                    self.reply(inbox, &reply).await?;
+                }
+                PostResult::Message(MessageId::new(DOOR, format!("{}.answer", trigger.id)))
+            }
+            PostRequest::History { .. } | PostRequest::Fetch { .. } => PostResult::Messages(Vec::new()),
+            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
+            // Nothing is shown here but answers to questions.
+            _ => PostResult::Done,
+        };
+        Ok(PostReply { result, bucket: None })
+    }
+}
+
+/// This door takes no files.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
+    }
+}

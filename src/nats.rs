@@ -1,0 +1,93 @@
+//! One connection to a NATS server: its login, its bounds, and the word of its end. Edges decide what goes over it.
+
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// What is said of a connection that ended.
+pub const LOST: &str = "the connection to NATS is lost";
+/// How long connecting may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Messages of one subscription that may wait for us; what comes then is lost.
+const WAITING_MAX: usize = 128;
+/// Requests of ours that may wait for the connection.
+const SENDING_MAX: usize = 256;
+
+/// One connection, and whether it still is. Cheap to clone.
+#[derive(Clone)]
+pub struct Session {
+    /// The way to the server.
+    pub client: Client,
+    /// Cancelled when the connection ends. The library's own attempts to connect again end with the client: whoever needs a
+    /// connection begins anew, so that everybody sees that it is gone.
+    pub lost: CancellationToken,
+}
+
+/// Connects; the login of the address is used.
+///
+/// # Errors
+/// Why there is no connection, in one line without a secret.
+pub async fn connect(url: &SecretString) -> Result<Session, String> {
+    let lost = CancellationToken::new();
+    let ended = lost.clone();
+    let heard = move |event: Event| {
+        let ended = ended.clone();
+        async move {
+            match event {
+                Event::Disconnected | Event::Closed | Event::Draining | Event::LameDuckMode => ended.cancel(),
+                Event::SlowConsumer(_) => {
+                    tracing::warn!(event = "nats.odd", "messages come faster than they are read, and some are lost");
+                }
+                Event::ServerError(error) => {
+                    let reason: String = error.to_string().chars().take(200).collect();
+                    tracing::warn!(event = "nats.odd", reason, "NATS refuses something");
+                }
+                Event::Connected | Event::ClientError(_) => {}
+            }
+        }
+    };
+    let server: ServerAddr = url.expose_secret().parse().map_err(|_| "the address is none of NATS".to_owned())?;
+    let options = match (server.username(), server.password()) {
+        (Some(user), Some(password)) => ConnectOptions::with_user_and_password(plain(user), plain(password)),
+        (Some(token), None) => ConnectOptions::with_token(plain(token)),
+        (None, _) => ConnectOptions::new(),
+    };
+    let options = options
+        .name("staffai")
+        .connection_timeout(CONNECT_WITHIN)
+        .request_timeout(None)
+        .subscription_capacity(WAITING_MAX)
+        .client_capacity(SENDING_MAX)
+        .event_callback(heard);
+    let connected = timeout(CONNECT_WITHIN, options.connect(server)).await;
+    let connected = connected.map_err(|_| format!("no connection within {} s", CONNECT_WITHIN.as_secs()))?;
+    connected.map(|client| Session { client, lost }).map_err(|error| error.to_string())
+}
+
+/// Puts a connection where requests find it, and takes it away when this is dropped: the library goes on connecting as long as
+/// somebody holds the client.
+pub struct Current<'a>(&'a Mutex<Option<Session>>);
+
+impl<'a> Current<'a> {
+    /// `session` is the present one from here on.
+    #[must_use]
+    pub fn new(present: &'a Mutex<Option<Session>>, session: &Session) -> Self {
+        *present.lock() = Some(session.clone());
+        Self(present)
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        self.0.lock().take();
+    }
+}
+
+/// A part of an address as it was meant.
+fn plain(part: &str) -> String {
+    percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned()
+}
