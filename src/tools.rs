@@ -2,6 +2,8 @@
 //! own settings name. To the rest of the program they are one more tool server, which is always connected.
 
 mod calculator;
+#[cfg(feature = "databases")]
+pub mod db_query;
 mod facts;
 mod forget_fact;
 mod get_time;

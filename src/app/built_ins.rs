@@ -1,5 +1,7 @@
 //! The tools of this program itself, as far as they are configured.
 
+pub(super) mod databases;
+
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -23,16 +25,30 @@ pub(super) fn configured(
     dice: Arc<dyn Dice>,
 ) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
     let mut offered = tools::simple(clock, dice);
-    if settings.url_extract.enabled {
-        offered.push(Box::new(UrlExtract::new(pages(&settings.url_extract))));
-    }
     let mut mistakes = Vec::new();
+    match pages(&settings.url_extract) {
+        Ok(options) if settings.url_extract.enabled => offered.push(Box::new(UrlExtract::new(options))),
+        Ok(_) => {}
+        Err(more) => mistakes.extend(more),
+    }
     match searches(settings, lookup) {
         Ok(rows) if rows.is_empty() => {}
         Ok(rows) => offered.push(Box::new(WebSearch::new(rows))),
         Err(more) => mistakes.extend(more),
     }
+    match databases::tools(settings, lookup) {
+        Ok(tools) => offered.extend(tools),
+        Err(more) => mistakes.extend(more),
+    }
     if mistakes.is_empty() { Ok(offered) } else { Err(mistakes) }
+}
+
+/// Every mistake in these settings.
+pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
+    let mut mistakes = pages(&settings.url_extract).err().unwrap_or_default();
+    mistakes.extend(searches(settings, lookup).err().unwrap_or_default());
+    mistakes.extend(databases::tools(settings, lookup).err().unwrap_or_default());
+    mistakes
 }
 
 /// The tools that work with what members told, unless these settings keep nothing of it.
@@ -42,13 +58,48 @@ pub(super) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn
 
 /// What must never be shown of these settings and of the variables that they name.
 pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
-    settings.tools.web_search.iter().filter_map(|row| key(row, lookup)).collect()
+    let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
+    keys.chain(databases::secrets(settings, lookup)).collect()
 }
 
 /// What `url_extract` may do.
-fn pages(settings: &data_tools::UrlExtract) -> url_extract::Options {
-    let data_tools::UrlExtract { ports, allow, deny, bytes, timeout, .. } = settings.clone();
-    url_extract::Options { reach: url_extract::Reach { ports, allow, deny }, bytes, timeout }
+///
+/// # Errors
+/// Each mistake as a sentence with its place and fix.
+pub(super) fn pages(settings: &data_tools::UrlExtract) -> Result<url_extract::Options, Vec<String>> {
+    let data_tools::UrlExtract { ports, allow, deny, bytes, timeout, .. } = settings;
+    let mut mistakes = Vec::new();
+    let mut hosts = |key: &str, written: &[String]| -> Vec<String> {
+        let mut known = Vec::new();
+        for host in written {
+            match host_of(host) {
+                Some(host) => known.push(host),
+                None => {
+                    mistakes.push(format!("url_extract.{key}: {host:?} is no host; write a name such as example.org"))
+                }
+            }
+        }
+        known
+    };
+    let (allow, deny) = (hosts("allow", allow), hosts("deny", deny));
+    let reach = url_extract::Reach { ports: ports.clone(), allow, deny };
+    if mistakes.is_empty() {
+        Ok(url_extract::Options { reach, bytes: *bytes, timeout: *timeout })
+    } else {
+        Err(mistakes)
+    }
+}
+
+/// A host as addresses have it, whatever letters it is written in. A `*.` before it says what holds anyway.
+fn host_of(written: &str) -> Option<String> {
+    let written = written.trim().trim_start_matches("*.");
+    let url = reqwest::Url::parse(&format!("https://{written}/")).ok()?;
+    let host = url.host_str()?;
+    // Whatever stood beside the host is in the address as well; a port that is usual is not.
+    let alone = url.as_str() == format!("https://{host}/")
+        && !written.ends_with(":443")
+        && !written.contains(['*', '/', '\\', '@']);
+    alone.then(|| host.to_owned())
 }
 
 /// Where `web_search` searches.
@@ -135,6 +186,35 @@ mod tests {
         assert_eq!((rows[1].url.as_str(), rows[1].model.as_str()), ("https://api.x.ai/", "grok-4-fast"));
         assert_eq!(rows[1].key.as_ref().unwrap().expose_secret(), "very-secret");
         assert_eq!(secrets(&settings(toml), &lookup()).len(), 1);
+    }
+
+    #[test]
+    fn hosts_are_read_as_addresses_have_them() {
+        for (written, host) in [
+            ("Example.org", "example.org"),
+            ("*.example.org", "example.org"),
+            ("b\u{fc}cher.example", "xn--bcher-kva.example"),
+            ("[2606:4700::1]", "[2606:4700::1]"),
+        ] {
+            assert_eq!(host_of(written).as_deref(), Some(host), "{written}");
+        }
+        for wrong in [
+            "https://evil.example",
+            "evil.example/",
+            "evil.example:443",
+            "evil.example:8080",
+            "a@b.example",
+            "a b",
+            "*",
+        ] {
+            assert_eq!(host_of(wrong), None, "{wrong}");
+            let settings = settings(&format!("[url_extract]\ndeny = [{wrong:?}]"));
+            let mistakes = mistakes(&settings, &lookup());
+            assert!(
+                mistakes[0].starts_with("url_extract.deny: ") && mistakes[0].contains("such as example.org"),
+                "{mistakes:?}"
+            );
+        }
     }
 
     #[test]

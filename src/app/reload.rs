@@ -158,7 +158,7 @@ pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     let mut mistakes = files::prompts(settings).err().unwrap_or_default();
     mistakes.extend(files::schema(settings).err());
     mistakes.extend(servers(settings, lookup).err());
-    mistakes.extend(built_ins::searches(settings, lookup).err().unwrap_or_default());
+    mistakes.extend(built_ins::mistakes(settings, lookup));
     // Without a model it is not known which rows are needed.
     if settings.llm.model.is_some() {
         mistakes.extend(rows(settings, lookup).err().unwrap_or_default());

@@ -61,3 +61,34 @@ pub struct WebSearch {
 const fn usual_timeout() -> Duration {
     Duration::from_secs(15)
 }
+
+/// One `[[tools.databases]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// Its name for members.
+    #[serde(deserialize_with = "read::some_text")]
+    pub name: String,
+    /// Where it is, with the login.
+    #[serde(default, deserialize_with = "read::secret")]
+    pub url: Option<SecretString>,
+    /// The variable that holds the address.
+    #[serde(default, deserialize_with = "read::text")]
+    pub env_url: Option<String>,
+    /// Tables that may be read.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub read: Vec<String>,
+    /// Tables that may be changed.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub write: Vec<String>,
+    /// Rows of one answer at most.
+    #[serde(default = "usual_rows", deserialize_with = "read::at_least_one")]
+    pub rows: usize,
+    /// Time that one statement may take.
+    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+}
+
+const fn usual_rows() -> usize {
+    100
+}

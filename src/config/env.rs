@@ -108,6 +108,11 @@ pub const VARIABLES: &[Variable] = &[
         "tools.web_search",
         "In the form [{provider = 'tavily', env_key = 'TAVILY_API_KEY'}].",
     ),
+    secret(
+        "STAFFAI_DATABASES",
+        "tools.databases",
+        "In the form [{name = 'shop', env_url = 'SHOP_URL', read = ['orders']}].",
+    ),
     secret("STAFFAI_NATS_URL", "tools.nats_url", ""),
 ];
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::data_tools::WebSearch;
+use super::data_tools::{Database, WebSearch};
 use super::read;
 use crate::domain::tool::ToolKind;
 use crate::domain::tool::limits::{Rate, ToolLimits};
@@ -58,6 +58,9 @@ pub struct Tools {
     /// Where `web_search` searches, in the order of asking.
     #[serde(deserialize_with = "read::rows")]
     pub web_search: Vec<WebSearch>,
+    /// Databases that statements may be run on.
+    #[serde(deserialize_with = "read::rows")]
+    pub databases: Vec<Database>,
     /// Rules in the order they were written.
     #[serde(deserialize_with = "read::rows")]
     pub rules: Vec<ToolRule>,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -21,6 +22,9 @@ pub use self::guard::Reach;
 use self::readable::Readable;
 use super::{BuiltInTool, arguments, reads};
 use crate::domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
+
+/// The most pages that are read at once; others wait, within their time.
+const PAGES_MAX: usize = 4;
 
 /// What `url_extract` may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +41,7 @@ pub struct Options {
 pub struct UrlExtract {
     fetcher: Fetcher,
     timeout: Duration,
+    permits: Semaphore,
 }
 
 impl UrlExtract {
@@ -47,10 +52,11 @@ impl UrlExtract {
     }
 
     fn guarded(guard: Guard, bytes: usize, timeout: Duration) -> Self {
-        Self { fetcher: Fetcher::new(guard, bytes), timeout }
+        Self { fetcher: Fetcher::new(guard, bytes), timeout, permits: Semaphore::new(PAGES_MAX) }
     }
 
     async fn read(&self, address: &str) -> Result<String, Refusal> {
+        let _permit = self.permits.acquire().await.map_err(|_| Refusal::Late)?;
         let fetched = self.fetcher.fetch(address).await?;
         spawn_blocking(move || shown(fetched))
             .await
@@ -93,13 +99,14 @@ impl BuiltInTool for UrlExtract {
 enum Refusal {
     #[error("this address cannot be read: {0}")]
     Address(&'static str),
-    #[error("this address does not lead to the public internet, so it is not read")]
+    /// It is told in the words of [`Refusal::Unresolved`]: which names there are inside is not for members to find out.
+    #[error("there is no host of the public internet at this address, so it is not read")]
     Internal,
     #[error("pages on port {0} are not read here")]
     Port(u16),
     #[error("pages of this host are not read here")]
     Host,
-    #[error("there is no host of this name")]
+    #[error("there is no host of the public internet at this address, so it is not read")]
     Unresolved,
     #[error("the page leads on to other addresses again and again")]
     Redirects,

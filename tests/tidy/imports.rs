@@ -43,7 +43,7 @@ const PURE_CRATES: [&str; 14] = [
 ];
 
 /// Crates that stay in these rooms, besides those at the top.
-const OWNED_CRATES: [(&str, &[&str]); 28] = [
+const OWNED_CRATES: [(&str, &[&str]); 34] = [
     ("ractor", &["actors"]),
     ("serenity", &["discord", "playground"]),
     ("twilight_gateway", &["discord"]),
@@ -55,6 +55,12 @@ const OWNED_CRATES: [(&str, &[&str]); 28] = [
     ("rmcp", &["mcp"]),
     ("slack_morphism", &["slack"]),
     ("async_nats", &["nats", "mcp", "chat_service"]),
+    ("encoding_rs", &["tools"]),
+    ("html5gum", &["tools"]),
+    ("mysql_async", &["tools"]),
+    ("rusqlite", &["tools"]),
+    ("sqlparser", &["tools"]),
+    ("tokio_postgres", &["tools"]),
     ("ratex_font", &["render"]),
     ("ratex_layout", &["render"]),
     ("ratex_parser", &["render"]),

@@ -13,12 +13,47 @@ use crate::tools::web_search;
 pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     pages(settings, report);
     searches(settings, lookup, offline, report).await;
+    databases(settings, lookup, offline, report).await;
+}
+
+/// One row of each table that may be read.
+#[cfg(feature = "databases")]
+async fn databases(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
+    let databases = match built_ins::databases::databases(settings, lookup) {
+        Ok(databases) => databases,
+        Err(mistakes) => {
+            mistakes.into_iter().for_each(|mistake| report.wrong_with("database", mistake));
+            return;
+        }
+    };
+    for database in databases {
+        let part = format!("database {}", database.name());
+        if offline {
+            report.skipped(&part, "not contacted: --offline");
+            continue;
+        }
+        match database.try_out().await {
+            Ok(()) => report.ok(&part, "its tables can be read"),
+            Err(reason) => report.wrong_with(&part, reason),
+        }
+    }
+}
+
+#[cfg(not(feature = "databases"))]
+#[expect(clippy::unused_async, reason = "the other one waits")]
+async fn databases(settings: &Settings, lookup: &Lookup, _offline: bool, report: &mut Report) {
+    for mistake in built_ins::databases::tools(settings, lookup).err().unwrap_or_default() {
+        report.wrong_with("database", mistake);
+    }
 }
 
 fn pages(settings: &Settings, report: &mut Report) {
     let pages = &settings.url_extract;
     if !pages.enabled {
         return;
+    }
+    for mistake in built_ins::pages(pages).err().unwrap_or_default() {
+        report.wrong_with("url_extract", mistake);
     }
     let ports: Vec<String> = pages.ports.iter().map(u16::to_string).collect();
     let hosts = if pages.allow.is_empty() { "all public hosts".to_owned() } else { pages.allow.join(", ") };

@@ -116,6 +116,7 @@ fn secrets_are_the_same_in_the_table_and_in_the_structs() {
         .map(|row| {
             let value = match row.key {
                 "redis.url" => "redis://:hunter2@db",
+                "tools.databases" => "[{name = 'shop', url = 'postgres://a:hunter2@db/shop'}]",
                 "tools.nats_url" => "nats://:hunter2@bus",
                 "tools.web_search" => "[{provider = 'tavily', key = 'hunter2'}]",
                 _ => "hunter2",

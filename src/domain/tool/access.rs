@@ -6,11 +6,20 @@ use serde_json::{Map, Value};
 
 use super::catalogue::Entry;
 use super::rights::{Call, Caller, Decided, Operation, Rule, decide, hides, matches};
+use super::{Source, ToolKind};
 use crate::domain::ids::{Person, Place};
 use crate::domain::turn::Turn;
 
 /// The most texts of a call's arguments that are matched against patterns of resources.
 const RESOURCES_MAX: usize = 256;
+
+/// The argument in which a call of a tool of this program names the resources that it is about. The tool makes sure that these are all.
+pub const RESOURCES: &str = "tables";
+
+/// Whether calls of a tool name what they are about in [`RESOURCES`], and nowhere else.
+fn names_resources(entry: &Entry) -> bool {
+    entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Db
+}
 
 /// What one caller may do, from one place.
 #[derive(Debug, Clone)]
@@ -71,11 +80,15 @@ impl Access {
     /// what stands inside of them.
     #[must_use]
     pub fn decide(&self, entry: &Entry, arguments: &Map<String, Value>) -> Decided {
-        let mut found = Found::default();
-        let complete = arguments.values().all(|value| found.take(value));
-        let Found { texts, mentions } = &found;
+        let (mut about, mut beside) = (Found::default(), Found::default());
+        let complete = arguments.iter().all(|(name, value)| {
+            if names_resources(entry) && name != RESOURCES { beside.take(value) } else { about.take(value) }
+        });
+        let Found { texts, mut mentions } = about;
+        mentions.extend(beside.mentions);
+        mentions.extend(beside.texts.into_iter().map(str::to_owned));
         let operation = Operation::of(entry.effect);
-        let call = Call { tool: &entry.name, operation, resources: texts, mentions, complete };
+        let call = Call { tool: &entry.name, operation, resources: &texts, mentions: &mentions, complete };
         decide(&self.rules, self.caller(), call, entry.usual)
     }
 
@@ -137,10 +150,13 @@ mod tests {
     use super::*;
 
     fn entry() -> Arc<Entry> {
-        let tool = Tool { kind: ToolKind::Db, ..tool("db", "query", "") };
+        entry_of(Tool { kind: ToolKind::Db, ..tool("db", "query", "") })
+    }
+
+    fn entry_of(tool: Tool) -> Arc<Entry> {
         let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
-        Arc::clone(all.get("db__query").unwrap())
+        Arc::clone(&all.entries()[0])
     }
 
     fn rule(resource: &str, verdict: Verdict) -> Rule {
@@ -170,6 +186,26 @@ mod tests {
         for arguments in [json!({"table": "payroll"}), json!({"tables": [{"name": "payroll_2024"}, "people"]})] {
             assert_eq!(decided(deny(), &arguments), Verdict::Deny, "{arguments}");
         }
+    }
+
+    #[test]
+    fn a_call_of_our_own_for_a_database_is_about_the_tables_that_it_names() {
+        let entry = entry_of(Tool { kind: ToolKind::Db, source: Source::BuiltIn, ..tool("db", "db_query", "") });
+        let decided = |rules: Vec<Rule>, tables: &[&str]| {
+            let rules = rules.into_iter().map(|rule| Rule { tools: "db_query".to_owned(), ..rule }).collect();
+            let arguments = json!({"database": "shop", "tables": tables, "sql": "SELECT 1 FROM orders"});
+            Access::of_a_member(rules).decide(&entry, arguments.as_object().unwrap()).verdict
+        };
+        let open = || vec![rule("shop.*", Verdict::Auto), Rule { resource: None, ..rule("", Verdict::Ask) }];
+        assert_eq!(decided(open(), &["shop.orders", "shop.items"]), Verdict::Auto, "its words are no resource");
+        assert_eq!(decided(open(), &["shop.orders", "staff.pay"]), Verdict::Ask);
+        assert_eq!(decided(open(), &[]), Verdict::Ask);
+        assert_eq!(decided(vec![rule("shop.orders", Verdict::Deny)], &["shop.items", "shop.orders"]), Verdict::Deny);
+        assert_eq!(
+            decided(vec![rule("*orders*", Verdict::Deny)], &["shop.items"]),
+            Verdict::Deny,
+            "what it mentions counts"
+        );
     }
 
     #[test]

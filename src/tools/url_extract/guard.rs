@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Refusal;
@@ -17,6 +18,8 @@ use super::Refusal;
 pub(super) const ADDRESS_BYTES: usize = 2_048;
 /// How long the name servers may take.
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
+/// The most names that are looked up at once.
+const LOOKUPS_MAX: usize = 8;
 /// The most addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
 /// The last parts of names that lead into networks and not to the public.
@@ -46,10 +49,18 @@ pub(super) struct Guard {
 impl Guard {
     /// With the name servers of the system.
     pub(super) fn new(reach: Reach) -> Self {
-        let lookup: Lookup = Arc::new(|name| {
+        let permits = Arc::new(Semaphore::new(LOOKUPS_MAX));
+        let lookup: Lookup = Arc::new(move |name| {
+            let permits = Arc::clone(&permits);
             Box::pin(async move {
-                let found = tokio::net::lookup_host((name, 0)).await?;
-                Ok(found.map(|address| address.ip()).collect())
+                let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+                // It holds a thread until the name servers answer, whether its caller still waits or not.
+                let looked = tokio::spawn(async move {
+                    let _permit = permit;
+                    tokio::net::lookup_host((name, 0)).await.map(Iterator::collect::<Vec<_>>)
+                });
+                let found = looked.await.map_err(io::Error::other)??;
+                Ok(found.into_iter().map(|address| address.ip()).collect())
             })
         });
         Self { reach, permitted: is_public, lookup }
@@ -145,7 +156,7 @@ impl Resolve for Resolver {
 
 /// Whether a host is this one or below it. A pattern may begin with `*.`, which says the same.
 fn is_within(host: &str, known: &str) -> bool {
-    let tidy = |name: &str| name.trim().trim_start_matches("*.").trim_matches('.').to_ascii_lowercase();
+    let tidy = |name: &str| name.trim().trim_start_matches("*.").trim_matches(['.', '[', ']']).to_ascii_lowercase();
     let (host, known) = (tidy(host), tidy(known));
     let above = host.strip_suffix(&known);
     !known.is_empty() && above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
@@ -159,6 +170,9 @@ pub(super) fn is_public(address: IpAddr) -> bool {
         IpAddr::V6(address) => is_public_v6(address),
     }
 }
+
+/// Addresses that look public and belong to the machine's own cloud: what answers there trusts whoever asks.
+const PLATFORM: [Ipv4Addr; 1] = [Ipv4Addr::new(168, 63, 129, 16)];
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let special = match address.octets() {
@@ -175,7 +189,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         // Multicast, reserved, broadcast.
         [first, ..] => first >= 224,
     };
-    !special
+    !special && !PLATFORM.contains(&address)
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {

@@ -35,6 +35,9 @@ pub(super) fn readable(html: &str, address: &Url) -> Readable {
             Token::String(text) => reader.text(&text),
             Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
         }
+        if reader.all.is_full() {
+            break;
+        }
     }
     reader.finish()
 }

@@ -247,6 +247,10 @@ const INTERNAL: &[&str] = &[
     "2852039166",
     "0251.0376.0251.0376",
     "192.0.0.192",
+    "168.63.129.16",
+    "0xa83f8110",
+    "[::ffff:168.63.129.16]",
+    "platform.evil.example",
     "198.18.0.1",
     "224.0.0.1",
     "255.255.255.255",
@@ -318,6 +322,7 @@ fn evil(name: &str) -> Vec<IpAddr> {
         "loopback.evil.example" => addresses(&["127.0.0.1"]),
         "metadata.evil.example" => addresses(&["169.254.169.254"]),
         "private.evil.example" => addresses(&["10.0.0.1", "192.168.0.1"]),
+        "platform.evil.example" => addresses(&["168.63.129.16"]),
         "six.evil.example" => addresses(&["::1"]),
         "mapped.evil.example" => addresses(&["::ffff:127.0.0.1"]),
         "nat64.evil.example" => addresses(&["64:ff9b::7f00:1"]),
@@ -395,6 +400,17 @@ async fn a_name_that_changes_its_mind_is_never_followed_inside() {
 }
 
 #[tokio::test]
+async fn nobody_finds_out_which_names_there_are_inside() {
+    let tool = tool_with(&[80], evil);
+    let mut told = Vec::new();
+    for host in ["private.evil.example", "nothing.evil.example", "printer", "printer.local", "10.0.0.1"] {
+        told.push(refused(&tool, &format!("http://{host}/")).await);
+    }
+    told.dedup();
+    assert_eq!(told, ["there is no host of the public internet at this address, so it is not read"]);
+}
+
+#[tokio::test]
 async fn ports_and_hosts_are_those_of_the_settings() {
     let port = serve(|_| html("words")).await;
     let base = tool(port);
@@ -435,9 +451,17 @@ fn only_what_was_given_out_to_the_public_is_public() {
     ] {
         assert!(guard::is_public(public.parse().unwrap()), "{public}");
     }
-    for special in
-        ["192.0.2.1", "198.19.255.255", "198.51.100.1", "203.0.113.9", "192.88.99.1", "240.0.0.1", "2001::1", "4000::1"]
-    {
+    for special in [
+        "192.0.2.1",
+        "198.19.255.255",
+        "198.51.100.1",
+        "203.0.113.9",
+        "192.88.99.1",
+        "240.0.0.1",
+        "168.63.129.16",
+        "2001::1",
+        "4000::1",
+    ] {
         assert!(!guard::is_public(special.parse().unwrap()), "{special}");
     }
 }

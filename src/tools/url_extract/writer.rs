@@ -1,6 +1,12 @@
 //! Writes words with the blanks between them that their markup means.
 
-/// A text that grows.
+/// The longest text that is written, in bytes: as much of a result as is kept.
+pub(super) const TEXT_BYTES: usize = 1024 * 1024;
+
+/// The most bytes between two words.
+const AROUND_BYTES: usize = 8;
+
+/// A text that grows up to its bound.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     text: String,
@@ -14,6 +20,7 @@ pub(super) struct Writer {
     preformatted: u32,
     /// Something was written since the last link.
     fresh: bool,
+    full: bool,
 }
 
 impl Writer {
@@ -55,6 +62,9 @@ impl Writer {
         }
         self.blank |= words.starts_with(char::is_whitespace);
         for word in words.split_whitespace() {
+            if !self.has_room(word) {
+                return;
+            }
             self.next();
             self.push(word);
             self.blank = true;
@@ -66,11 +76,22 @@ impl Writer {
 
     /// Where the words before it lead.
     pub(super) fn link(&mut self, target: &str) {
-        if std::mem::take(&mut self.fresh) && self.lines == 0 && !self.text.ends_with(target) {
+        if self.has_room(target) && std::mem::take(&mut self.fresh) && self.lines == 0 && !self.text.ends_with(target) {
             self.text.push_str(" <");
             self.text.push_str(target);
             self.text.push('>');
         }
+    }
+
+    /// Whether nothing more is written.
+    pub(super) const fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether there is room for some words and what comes before them. Once there is not, nothing follows.
+    fn has_room(&mut self, words: &str) -> bool {
+        self.full |= self.text.len() + words.len() + self.mark.len() + AROUND_BYTES > TEXT_BYTES;
+        !self.full
     }
 
     pub(super) fn finish(self) -> String {
@@ -78,7 +99,7 @@ impl Writer {
     }
 
     fn as_it_is(&mut self, words: &str) {
-        if words.is_empty() {
+        if words.is_empty() || !self.has_room(words) {
             return;
         }
         self.next();

@@ -60,9 +60,21 @@ fn depth_costs_no_more_than_length() {
     cost::grows_linearly(16 * 1024, |size| "<div>".repeat(size / 5), |page| drop(read(&page)));
 }
 
+/// A page of links, each of which becomes far longer than it is written.
+fn links(size: usize) -> Readable {
+    let base = Url::parse(&format!("https://example.org/{}/", "x".repeat(260))).unwrap();
+    readable(&"<a href=.>a</a>".repeat(size / 15), &base)
+}
+
 #[test]
 fn links_cost_no_more_than_their_length() {
-    cost::grows_linearly(16 * 1024, |size| "<a href=x>y".repeat(size / 11), |page| drop(read(&page)));
+    cost::grows_linearly(2 * 1024, |size| size, |size| drop(links(size)));
+}
+
+#[test]
+fn no_page_becomes_longer_than_what_is_kept_of_a_result() {
+    assert!(links(2 * 1024).text.contains("a <https://example.org/xxx"));
+    assert!(links(2 * 1024 * 1024).text.len() <= crate::tools::url_extract::writer::TEXT_BYTES);
 }
 
 #[test]

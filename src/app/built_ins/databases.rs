@@ -1,0 +1,117 @@
+//! The databases of `[[tools.databases]]`.
+
+use secrecy::SecretString;
+
+use crate::app::reload::Lookup;
+use crate::config::data_tools::Database;
+use crate::config::{Settings, address};
+
+/// What must never be shown of the addresses of databases.
+pub(in crate::app) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
+    let urls = settings.tools.databases.iter().filter_map(|row| url(row, lookup));
+    urls.flat_map(|url| address::secrets_of_address(&url)).collect()
+}
+
+fn url(row: &Database, lookup: &Lookup) -> Option<SecretString> {
+    row.env_url.as_deref().map_or_else(|| row.url.clone(), |variable| lookup(variable))
+}
+
+#[cfg(not(feature = "databases"))]
+mod built {
+    use crate::app::reload::Lookup;
+    use crate::config::Settings;
+    use crate::tools::BuiltInTool;
+
+    /// None, in a program that was built without them.
+    pub(in crate::app) fn tools(
+        settings: &Settings,
+        _lookup: &Lookup,
+    ) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
+        if settings.tools.databases.is_empty() {
+            return Ok(Vec::new());
+        }
+        Err(vec![
+            "tools.databases: this program was built without databases; build it with --features databases".to_owned(),
+        ])
+    }
+}
+
+#[cfg(feature = "databases")]
+mod built {
+    use secrecy::ExposeSecret;
+
+    use super::url;
+    use crate::app::reload::Lookup;
+    use crate::config::Settings;
+    use crate::config::address::is_remote;
+    use crate::config::data_tools;
+    use crate::tools::BuiltInTool;
+    use crate::tools::db_query::{self, Database, Rights};
+
+    /// The tools for the databases that are configured.
+    ///
+    /// # Errors
+    /// Each mistake as a sentence with its place and fix.
+    pub(in crate::app) fn tools(
+        settings: &Settings,
+        lookup: &Lookup,
+    ) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
+        databases(settings, lookup).map(db_query::tools)
+    }
+
+    /// The databases themselves.
+    ///
+    /// # Errors
+    /// See [`tools`].
+    pub(in crate::app) fn databases(settings: &Settings, lookup: &Lookup) -> Result<Vec<Database>, Vec<String>> {
+        let (mut databases, mut mistakes) = (Vec::<Database>::new(), Vec::new());
+        for (index, row) in settings.tools.databases.iter().enumerate() {
+            let twice = databases.iter().any(|known| known.name() == row.name);
+            match database(row, lookup) {
+                Ok(_) if twice => {
+                    mistakes.push(format!("tools.databases, row {}: there is a {} already", index + 1, row.name));
+                }
+                Ok(database) => databases.push(database),
+                Err(mistake) => mistakes.push(format!("tools.databases, row {}: {mistake}", index + 1)),
+            }
+        }
+        if mistakes.is_empty() { Ok(databases) } else { Err(mistakes) }
+    }
+
+    fn database(row: &data_tools::Database, lookup: &Lookup) -> Result<Database, String> {
+        let word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+        if !word(&row.name) {
+            return Err("its name must be one word of letters, digits, `_` and `-`".to_owned());
+        }
+        let tables = || row.read.iter().chain(&row.write);
+        if let Some(table) = tables().find(|table| table.split('.').count() > 2 || !table.split('.').all(word)) {
+            return Err(format!("{table:?} is no name of a table: write table, or schema.table"));
+        }
+        if tables().next().is_none() {
+            return Err("no table may be read or changed; name some in read and write".to_owned());
+        }
+        let unset = || match &row.env_url {
+            Some(variable) => format!("the variable {variable} that env_url names is not set"),
+            None => "it has no address; set env_url to the name of the variable that holds it".to_owned(),
+        };
+        let url = url(row, lookup).ok_or_else(unset)?;
+        let host = url.expose_secret().parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
+        if host.is_some_and(|host| is_remote(&host)) {
+            let fix =
+                "its url leads to another network, and connections to databases are not encrypted here; use a tunnel";
+            return Err(fix.to_owned());
+        }
+        let rights = Rights {
+            name: row.name.clone(),
+            reads: row.read.clone(),
+            changes: row.write.clone(),
+            rows: row.rows,
+            timeout: row.timeout,
+        };
+        Database::new(rights, url.expose_secret())
+    }
+}
+
+#[cfg(feature = "databases")]
+pub(in crate::app) use self::built::databases;
+pub(in crate::app) use self::built::tools;

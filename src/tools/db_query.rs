@@ -1,0 +1,261 @@
+//! `db_query` and `db_change`: statements of SQL for the databases that the settings name. A parser decides which tables a statement
+//! reads and changes; what it does not understand is not done, and the databases are told to hold to the same.
+
+mod allowed;
+mod mysql;
+mod postgres;
+mod rows;
+mod sqlite;
+mod statement;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::json;
+use sqlparser::dialect::Dialect;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use self::mysql::Mysql;
+use self::postgres::Postgres;
+use self::rows::Rows;
+use self::sqlite::Sqlite;
+use self::statement::{Understood, understand};
+use super::{BuiltInTool, arguments, reads};
+use crate::domain::tool::access::RESOURCES;
+use crate::domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
+
+/// The most bytes that a server may send for one statement, and in one packet.
+const RECEIVED_BYTES: u64 = 8 * 1024 * 1024;
+const PACKET_BYTES: usize = 4 * 1024 * 1024;
+/// The stack of the thread that reads statements, in bytes; it takes memory only as far as it is used.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+/// How much longer than its own bound a database may take before its connection is left.
+const GRACE: Duration = Duration::from_secs(1);
+/// The longest words of a failure, in characters.
+const FAILURE_CHARS: usize = 300;
+
+/// One database.
+pub struct Database {
+    name: String,
+    reads: BTreeSet<String>,
+    changes: BTreeSet<String>,
+    rows: usize,
+    timeout: Duration,
+    driver: Box<dyn Driver>,
+}
+
+/// What is allowed of one database.
+#[derive(Debug, Clone)]
+pub struct Rights {
+    /// Its name for members.
+    pub name: String,
+    /// Tables that may be read, each as it is called there, with its schema if that is not the usual one.
+    pub reads: Vec<String>,
+    /// Tables that may be changed.
+    pub changes: Vec<String>,
+    /// Rows of one answer at most, at least 1.
+    pub rows: usize,
+    /// Time that one statement may take.
+    pub timeout: Duration,
+}
+
+/// The way to a kind of database.
+#[async_trait]
+trait Driver: Send + Sync {
+    /// The SQL that it speaks.
+    fn dialect(&self) -> &'static Sql;
+
+    /// Runs one statement that was understood and is allowed. Dropping the future ends it.
+    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String>;
+}
+
+/// A dialect of SQL.
+type Sql = dyn Dialect + Send + Sync;
+
+/// The bounds of one statement.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    rows: usize,
+    within: Duration,
+}
+
+impl Database {
+    /// The database at this address: `sqlite:path`, `postgres://...`, `mysql://...` or `mariadb://...`. Nothing is opened.
+    ///
+    /// # Errors
+    /// The address is none of these.
+    pub fn new(rights: Rights, url: &str) -> Result<Self, String> {
+        let driver: Box<dyn Driver> = match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+            "sqlite" => {
+                let path = url.trim_start_matches("sqlite:");
+                Box::new(Sqlite { path: path.strip_prefix("//").unwrap_or(path).into() })
+            }
+            "postgres" | "postgresql" => Box::new(Postgres::new(url)?),
+            "mysql" | "mariadb" => Box::new(Mysql::new(url)?),
+            _ => return Err("its url must begin with sqlite:, postgres://, mysql:// or mariadb://".to_owned()),
+        };
+        let Rights { name, reads, changes, rows, timeout } = rights;
+        let (reads, changes) = (reads.into_iter().collect(), changes.into_iter().collect());
+        Ok(Self { name, reads, changes, rows, timeout, driver })
+    }
+
+    /// Its name for members.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads one row of each table that may be read, to find out whether that works.
+    ///
+    /// # Errors
+    /// It does not, for this reason.
+    pub async fn try_out(&self) -> Result<(), String> {
+        for table in &self.reads {
+            let sql = format!("SELECT * FROM {table}");
+            let dialect = self.driver.dialect();
+            let statement = with_room(move || understand(dialect, &sql, 1)).await?;
+            let asked = Asked { rows: 1, within: self.timeout };
+            let ran = timeout(self.timeout + GRACE, self.driver.run(statement, asked)).await;
+            ran.unwrap_or_else(|_| Err("no answer in time".to_owned())).map_err(|error| format!("{table}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a statement may be run that was asked for with these tables.
+    fn allow(&self, statement: &Understood, named: &[String], mode: Mode) -> Result<(), String> {
+        match (mode, &statement.changes) {
+            (Mode::Reads, Some(_)) => {
+                return Err("this tool reads only; db_change changes what may be changed".to_owned());
+            }
+            (Mode::Changes, None) => return Err("this tool changes only; db_query reads".to_owned()),
+            _ => {}
+        }
+        let unknown = |table: &&String, rights: &BTreeSet<String>| !rights.contains(*table);
+        if let Some(table) = statement.reads.iter().find(|table| unknown(table, &self.reads)) {
+            return Err(format!("the table {table} may not be read here"));
+        }
+        if let Some(table) = statement.changes.iter().find(|table| unknown(table, &self.changes)) {
+            return Err(format!("the table {table} may not be changed here"));
+        }
+        let touched: BTreeSet<String> =
+            statement.reads.iter().chain(&statement.changes).map(|table| format!("{}.{table}", self.name)).collect();
+        if touched == named.iter().cloned().collect() {
+            return Ok(());
+        }
+        let touched: Vec<&str> = touched.iter().map(String::as_str).collect();
+        Err(format!("name the tables of the statement, no more and no less, in {RESOURCES}: {}", json!(touched)))
+    }
+}
+
+/// Runs what reads a statement on a thread with room for its recursion, which is as deep as a statement is long.
+async fn with_room<T: Send + 'static>(read: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    let (sender, receiver) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("sql".to_owned()).stack_size(STACK_BYTES);
+    let unread = || "the statement cannot be read".to_owned();
+    // A caller that went away wants no answer.
+    thread.spawn(move || drop(sender.send(read()))).map_err(|_| unread())?;
+    receiver.await.unwrap_or_else(|_| Err(unread()))
+}
+
+/// What a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Reads,
+    Changes,
+}
+
+/// One of the two tools.
+pub struct DbTool {
+    databases: Arc<[Database]>,
+    mode: Mode,
+}
+
+/// The tools for these databases: one that reads, and one that changes if anything may be changed.
+#[must_use]
+pub fn tools(databases: Vec<Database>) -> Vec<Box<dyn BuiltInTool>> {
+    let databases: Arc<[Database]> = databases.into();
+    let any = |mode| databases.iter().any(|database| !mode_tables(database, mode).is_empty());
+    let offered = [Mode::Reads, Mode::Changes].into_iter().filter(|mode| any(*mode));
+    offered.map(|mode| Box::new(DbTool { databases: Arc::clone(&databases), mode }) as Box<dyn BuiltInTool>).collect()
+}
+
+const fn mode_tables(database: &Database, mode: Mode) -> &BTreeSet<String> {
+    match mode {
+        Mode::Reads => &database.reads,
+        Mode::Changes => &database.changes,
+    }
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    database: String,
+    tables: Vec<String>,
+    sql: String,
+}
+
+impl DbTool {
+    async fn run(&self, asked: Arguments, deadline: Duration) -> Result<Rows, String> {
+        let Arguments { database, tables, sql } = asked;
+        let known = self.databases.iter().position(|known| known.name == database);
+        let at = known.ok_or_else(|| {
+            let names: Vec<&str> = self.databases.iter().map(Database::name).collect();
+            format!("there is no database {database:?}; there are {}", names.join(", "))
+        })?;
+        let (databases, mode) = (Arc::clone(&self.databases), self.mode);
+        let understood = with_room(move || {
+            let database = &databases[at];
+            let statement = understand(database.driver.dialect(), &sql, database.rows.saturating_add(1))?;
+            database.allow(&statement, &tables, mode)?;
+            Ok(statement)
+        });
+        let understood = timeout(deadline, understood).await;
+        let statement = understood.unwrap_or_else(|_| Err("the statement takes too long to be read".to_owned()))?;
+        let database = &self.databases[at];
+        let asked = Asked { rows: database.rows, within: database.timeout.min(deadline) };
+        let ran = timeout(asked.within + GRACE, database.driver.run(statement, asked)).await;
+        ran.unwrap_or_else(|_| Err("the database did not answer in time".to_owned()))
+    }
+}
+
+#[async_trait]
+impl BuiltInTool for DbTool {
+    fn tool(&self) -> Tool {
+        let (name, what, statements) = match self.mode {
+            Mode::Reads => ("db_query", "Read from a database with one SELECT.", "One SELECT"),
+            Mode::Changes => ("db_change", "Change one table of a database.", "One INSERT, UPDATE or DELETE"),
+        };
+        let mut about = format!("{what} Tables:");
+        for database in self.databases.iter() {
+            for table in mode_tables(database, self.mode) {
+                // Writing into a string cannot fail.
+                let _ = write!(about, " {}.{table}", database.name);
+            }
+        }
+        let names: Vec<&str> = self.databases.iter().map(Database::name).collect();
+        let schema = json!({"type": "object", "required": ["database", RESOURCES, "sql"], "additionalProperties": false, "properties": {
+            "database": {"type": "string", "enum": names},
+            RESOURCES: {"type": "array", "items": {"type": "string"}, "maxItems": 20,
+                "description": "Every table that the statement names, written database.table"},
+            "sql": {"type": "string", "maxLength": statement::STATEMENT_BYTES,
+                "description": format!("{statements}; tables without the name of the database, values written out")},
+        }});
+        let tool = reads(name, &about, schema);
+        let changes = self.mode == Mode::Changes;
+        let annotations =
+            Annotations { read_only: Some(!changes), destructive: changes.then_some(true), ..tool.annotations };
+        Tool { kind: ToolKind::Db, annotations, ..tool }
+    }
+
+    async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
+        let asked: Arguments = arguments(request)?;
+        Ok(match self.run(asked, request.deadline).await {
+            Ok(rows) => ToolResult::text(rows.shown()),
+            Err(reason) => ToolResult::failure(reason.chars().take(FAILURE_CHARS).collect::<String>()),
+        })
+    }
+}

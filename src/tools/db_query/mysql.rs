@@ -1,0 +1,87 @@
+//! MySQL and MariaDB.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder, Value};
+use sqlparser::dialect::MySqlDialect;
+
+use super::rows::Rows;
+use super::statement::Understood;
+use super::{Asked, Driver, PACKET_BYTES, Sql};
+
+/// A server.
+pub(super) struct Mysql {
+    opts: Opts,
+}
+
+impl Mysql {
+    pub(super) fn new(url: &str) -> Result<Self, String> {
+        // Both servers speak one protocol.
+        let url = url.strip_prefix("mariadb://").map_or_else(|| url.to_owned(), |rest| format!("mysql://{rest}"));
+        let opts = Opts::from_url(&url).map_err(|_| "its url is no address of MySQL".to_owned())?;
+        let opts = OptsBuilder::from_opts(opts).max_allowed_packet(Some(PACKET_BYTES)).prefer_socket(false);
+        Ok(Self { opts: opts.into() })
+    }
+}
+
+#[async_trait]
+impl Driver for Mysql {
+    fn dialect(&self) -> &'static Sql {
+        &MySqlDialect {}
+    }
+
+    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
+        let mut connection = Conn::new(self.opts.clone()).await.map_err(|error| told(&error))?;
+        bound(&mut connection, asked.within).await?;
+        let changes = statement.changes.is_some();
+        let mode = if changes { "READ WRITE" } else { "READ ONLY" };
+        // Texts mean what they show, and names are quoted in one way.
+        let before =
+            ["SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES'", &format!("START TRANSACTION {mode}")];
+        for set in before {
+            connection.query_drop(set).await.map_err(|error| told(&error))?;
+        }
+        let mut rows = Rows::of_at_most(asked.rows);
+        let mut result = connection.query_iter(statement.sql).await.map_err(|error| told(&error))?;
+        rows.columns = result.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
+        while let Some(row) = result.next().await.map_err(|error| told(&error))? {
+            if !rows.push((0..row.len()).map(|at| row.as_ref(at).and_then(text))) {
+                // What was not read of the answer goes with the connection.
+                return Ok(rows);
+            }
+        }
+        rows.changed = changes.then(|| result.affected_rows());
+        drop(result);
+        connection.query_drop("COMMIT").await.map_err(|error| told(&error))?;
+        // Whether the server hears of the end makes no difference any more.
+        let _ = connection.disconnect().await;
+        Ok(rows)
+    }
+}
+
+/// Bounds how long a statement may take. The two servers have different names for that, and one of them has to know it.
+async fn bound(connection: &mut Conn, within: Duration) -> Result<(), String> {
+    let seconds = format!("SET SESSION max_statement_time = {:.3}", within.as_secs_f64());
+    if connection.query_drop(seconds).await.is_ok() {
+        return Ok(());
+    }
+    let milliseconds = format!("SET SESSION max_execution_time = {}", within.as_millis().max(1));
+    connection.query_drop(milliseconds).await.map_err(|error| told(&error))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        other => Some(other.as_sql(true).trim_matches('\'').to_owned()),
+    }
+}
+
+fn told(error: &mysql_async::Error) -> String {
+    match error {
+        mysql_async::Error::Server(error) => error.message.clone(),
+        other => other.to_string(),
+    }
+}

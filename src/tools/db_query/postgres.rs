@@ -1,0 +1,110 @@
+//! PostgreSQL.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{TryStreamExt, pin_mut};
+use sqlparser::dialect::PostgreSqlDialect;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::Host;
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
+
+use super::rows::Rows;
+use super::statement::Understood;
+use super::{Asked, Driver, RECEIVED_BYTES, Sql};
+
+/// A server.
+pub(super) struct Postgres {
+    config: Config,
+}
+
+impl Postgres {
+    pub(super) fn new(url: &str) -> Result<Self, String> {
+        let config = Config::from_str(url).map_err(|_| "its url is no address of PostgreSQL".to_owned())?;
+        Ok(Self { config })
+    }
+
+    async fn connect(&self) -> Result<(tokio_postgres::Client, Ended), String> {
+        let host = match self.config.get_hosts() {
+            [Host::Tcp(host)] => host,
+            _ => return Err("its url names no host, or more than one".to_owned()),
+        };
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let stream = TcpStream::connect((host.as_str(), port))
+            .await
+            .map_err(|error| format!("it cannot be reached: {error}"))?;
+        let (reader, writer) = stream.into_split();
+        // Whatever a server sends, no more of it is read.
+        let stream = tokio::io::join(reader.take(RECEIVED_BYTES), writer);
+        let (client, connection) = self.config.connect_raw(stream, NoTls).await.map_err(|error| told(&error))?;
+        let ended = Ended(tokio::spawn(async move {
+            // How it ended, the next request says.
+            let _ = connection.await;
+        }));
+        Ok((client, ended))
+    }
+}
+
+/// Ends the connection when it is dropped.
+struct Ended(JoinHandle<()>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[async_trait]
+impl Driver for Postgres {
+    fn dialect(&self) -> &'static Sql {
+        &PostgreSqlDialect {}
+    }
+
+    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
+        let (client, _ended) = self.connect().await?;
+        let changes = statement.changes.is_some();
+        let mode = if changes { "READ WRITE" } else { "READ ONLY" };
+        let begin = format!(
+            "SET standard_conforming_strings = on; SET statement_timeout = {0}; SET lock_timeout = {0}; \
+             SET idle_in_transaction_session_timeout = {0}; BEGIN TRANSACTION {mode}",
+            milliseconds(asked.within)
+        );
+        client.batch_execute(&begin).await.map_err(|error| told(&error))?;
+        let mut rows = Rows::of_at_most(asked.rows);
+        let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| told(&error))?;
+        pin_mut!(messages);
+        while let Some(message) = messages.try_next().await.map_err(|error| told(&error))? {
+            match message {
+                SimpleQueryMessage::RowDescription(columns) => {
+                    rows.columns = columns.iter().map(|column| column.name().to_owned()).collect();
+                }
+                SimpleQueryMessage::Row(row) => {
+                    if !rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned))) {
+                        return Ok(rows);
+                    }
+                }
+                SimpleQueryMessage::CommandComplete(many) => rows.changed = changes.then_some(many),
+                _ => {}
+            }
+        }
+        client.batch_execute("COMMIT").await.map_err(|error| told(&error))?;
+        Ok(rows)
+    }
+}
+
+/// A time as the server takes it; none would mean no bound.
+fn milliseconds(within: Duration) -> u128 {
+    within.as_millis().max(1)
+}
+
+/// What the server says, or what became of the connection.
+fn told(error: &tokio_postgres::Error) -> String {
+    let said = error.as_db_error().map(|error| error.message().to_owned());
+    said.unwrap_or_else(|| match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    })
+}

@@ -1,0 +1,103 @@
+//! SQLite files. The library itself is asked, for each table that it is about to touch, whether that may be.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+use sqlparser::dialect::SQLiteDialect;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use super::allowed::FUNCTIONS;
+use super::rows::Rows;
+use super::statement::Understood;
+use super::{Asked, Driver, Sql};
+
+/// Steps of the library between two looks at the clock.
+const STEPS: i32 = 1_000;
+/// The longest value, in bytes.
+const VALUE_BYTES: i32 = 1024 * 1024;
+
+/// A file.
+pub(super) struct Sqlite {
+    pub path: PathBuf,
+}
+
+#[async_trait]
+impl Driver for Sqlite {
+    fn dialect(&self) -> &'static Sql {
+        &SQLiteDialect {}
+    }
+
+    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
+        let path = self.path.clone();
+        let ran = spawn_blocking(move || run(&path, &statement, asked).map_err(|error| error.to_string()));
+        ran.await.unwrap_or_else(|_| Err("it broke".to_owned()))
+    }
+}
+
+fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite::Result<Rows> {
+    let access =
+        if statement.changes.is_some() { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
+    let end = Instant::now() + asked.within;
+    let mut connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(asked.within.min(Duration::from_secs(5)))?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    connection.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
+    let (reads, changes) = (statement.reads.clone(), statement.changes.clone());
+    connection.authorizer(Some(move |context: AuthContext<'_>| {
+        if is_allowed(&context, &reads, changes.as_deref()) { Authorization::Allow } else { Authorization::Deny }
+    }))?;
+    let mut prepared = connection.prepare(&statement.sql)?;
+    let mut rows = Rows::of_at_most(asked.rows);
+    if statement.changes.is_some() {
+        rows.changed = Some(prepared.execute([])? as u64);
+        return Ok(rows);
+    }
+    rows.columns = prepared.column_names().into_iter().map(str::to_owned).collect();
+    let columns = rows.columns.len();
+    let mut found = prepared.query([])?;
+    while let Some(row) = found.next()? {
+        let cells: Vec<Option<String>> = (0..columns).map(|at| row.get_ref(at).map(text)).collect::<Result<_, _>>()?;
+        if !rows.push(cells.into_iter()) {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+/// Whether the library may do this for a statement that reads and changes these tables. A view that may be read stands for what it
+/// reads; a trigger changes what it was made for.
+fn is_allowed(context: &AuthContext<'_>, reads: &BTreeSet<String>, changes: Option<&str>) -> bool {
+    let within = context.accessor.is_some_and(|view| reads.contains(view));
+    let own = |table: &str| changes == Some(table) || (changes.is_some() && context.accessor.is_some());
+    match context.action {
+        AuthAction::Select | AuthAction::Recursive => true,
+        AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => changes.is_some(),
+        AuthAction::Read { table_name, .. } => {
+            within || reads.contains(table_name) || changes == Some(table_name) || table_name.is_empty()
+        }
+        AuthAction::Function { function_name } => {
+            FUNCTIONS.contains(&function_name.to_ascii_lowercase().as_str()) || matches!(function_name, "like" | "glob")
+        }
+        AuthAction::Insert { table_name } | AuthAction::Delete { table_name } => own(table_name),
+        AuthAction::Update { table_name, .. } => own(table_name),
+        _ => false,
+    }
+}
+
+fn text(value: ValueRef<'_>) -> Option<String> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(number) => Some(number.to_string()),
+        ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Some(format!("[{} bytes]", bytes.len())),
+    }
+}

@@ -1,0 +1,286 @@
+//! What nobody may do, in all the ways to write it.
+
+use crate::support::{CANARY, Shop};
+
+/// Statements that would read, change or make what they have no right to, on one kind of database at least.
+const HOSTILE: &[&str] = &[
+    "SELECT * FROM secret",
+    "SELECT word FROM SECRET",
+    "SELECT word FROM \"secret\"",
+    "SELECT word FROM `secret`",
+    "SELECT word FROM [secret]",
+    "SELECT word FROM/**/secret",
+    "SELECT word FROM public.secret",
+    "SELECT word FROM main.secret",
+    "SELECT word FROM shop.secret",
+    "SELECT word FROM shop.public.secret",
+    "SELECT word FROM ONLY secret",
+    "SELECT word FROM U&\"\\0073ecret\"",
+    "TABLE secret",
+    "(SELECT word FROM secret)",
+    "((SELECT word FROM secret))",
+    "SELECT id, item FROM orders UNION SELECT id, word FROM secret",
+    "SELECT item FROM orders UNION ALL (SELECT word FROM secret)",
+    "SELECT item FROM orders INTERSECT SELECT word FROM secret",
+    "SELECT (SELECT word FROM secret LIMIT 1) FROM orders",
+    "SELECT id FROM orders WHERE EXISTS (SELECT 1 FROM secret WHERE word LIKE 'S3%')",
+    "SELECT id FROM orders WHERE item IN (SELECT word FROM secret)",
+    "SELECT id FROM orders ORDER BY (SELECT word FROM secret)",
+    "SELECT id FROM orders GROUP BY id HAVING max(id) < (SELECT count(*) FROM secret)",
+    "SELECT id FROM orders LIMIT (SELECT count(*) FROM secret)",
+    "SELECT CASE WHEN (SELECT word FROM secret) > 'a' THEN 1 END FROM orders",
+    "SELECT count(*) FILTER (WHERE (SELECT word FROM secret) > 'a') FROM orders",
+    "SELECT sum(id) OVER (ORDER BY (SELECT word FROM secret)) FROM orders",
+    "SELECT coalesce((SELECT word FROM secret), 'x') FROM orders",
+    "SELECT * FROM orders, secret",
+    "SELECT * FROM orders JOIN secret ON 1 = 1",
+    "SELECT * FROM orders NATURAL JOIN secret",
+    "SELECT * FROM orders LEFT JOIN (SELECT * FROM secret) AS x ON 1 = 1",
+    "SELECT * FROM (orders CROSS JOIN secret)",
+    "SELECT * FROM orders, LATERAL (SELECT word FROM secret) AS s",
+    "WITH a AS (SELECT * FROM secret) SELECT * FROM a",
+    "WITH orders AS (SELECT * FROM secret) SELECT * FROM orders",
+    "WITH a AS (SELECT * FROM b), b AS (SELECT * FROM secret) SELECT * FROM a",
+    "WITH secret AS (SELECT * FROM secret) SELECT * FROM secret",
+    "WITH RECURSIVE a AS (SELECT word FROM secret UNION ALL SELECT word FROM a) SELECT * FROM a",
+    "WITH a AS (SELECT * FROM secret), secret AS (SELECT 1) SELECT * FROM a",
+    "SELECT word FROM secret UNION SELECT item FROM (WITH secret AS (SELECT item FROM orders) SELECT item FROM secret) AS x",
+    "SELECT * FROM (WITH secret AS (SELECT 'x' AS word) SELECT * FROM secret) AS x, secret",
+    "WITH \"Secret\" AS (SELECT 'x' AS word) SELECT word FROM secret",
+    "WITH SECRET AS (SELECT 'x' AS word) SELECT word FROM secret",
+    "WITH gone AS (DELETE FROM orders RETURNING *) SELECT * FROM gone",
+    "WITH a AS (INSERT INTO log VALUES (9, 'x') RETURNING *) SELECT * FROM a",
+    "WITH a AS (UPDATE orders SET price = 0 RETURNING *) SELECT * FROM a",
+    "WITH a AS MATERIALIZED (TABLE secret) SELECT * FROM a",
+    "SELECT * FROM orders; SELECT * FROM secret",
+    "SELECT * FROM orders; DROP TABLE orders",
+    "SELECT * FROM orders; --\nDELETE FROM orders",
+    "SELECT 1; COMMIT; DELETE FROM orders",
+    ";SELECT * FROM secret",
+    "SELECT * FROM orders -- \n UNION SELECT id, word, 1 FROM secret",
+    "SELECT id, item, price FROM orders /*! UNION SELECT id, word, 1 FROM secret */",
+    "SELECT id, item, price FROM orders /*!50000 UNION SELECT id, word, 1 FROM secret */",
+    "SELECT id, item, price FROM orders /*M! UNION SELECT id, word, 1 FROM secret */",
+    "SELECT id, item, price FROM orders /* /* */ UNION SELECT id, word, 1 FROM secret -- */",
+    "SELECT id, item, price FROM orders # \n UNION SELECT id, word, 1 FROM secret",
+    "SELECT /*+ SET_VAR(sql_mode='') */ id FROM orders; SELECT * FROM secret",
+    "SELECT 'a\\' UNION SELECT word FROM secret -- ' FROM orders",
+    "SELECT 'a\\' FROM orders UNION SELECT word FROM secret -- '",
+    "SELECT \"a\\\" UNION SELECT word FROM secret -- \" FROM orders",
+    "SELECT E'a\\' UNION SELECT word FROM secret -- ' FROM orders",
+    "SELECT $$a$$ || (SELECT word FROM secret) FROM orders",
+    "SELECT $a$'$a$ UNION SELECT word FROM secret --'",
+    "SELECT \"' UNION SELECT word FROM secret -- \" FROM orders",
+    "SELECT '\u{0}' FROM secret",
+    "SELECT item FROM orders WHERE item = '' UNION SELECT word FROM secret",
+    "SELECT item AS \"x\"\" FROM secret --\" FROM orders",
+    "SELECT item AS `x`` FROM secret -- ` FROM orders",
+    "SELECT * FROM secret FOR UPDATE",
+    "SELECT * FROM orders FOR UPDATE OF secret",
+    "SELECT * INTO stolen FROM orders",
+    "SELECT * FROM orders INTO OUTFILE '/tmp/stolen'",
+    "SELECT item INTO @x FROM orders",
+    "SELECT @@datadir FROM orders",
+    "SELECT @x := item FROM orders",
+    "SELECT * FROM orders PROCEDURE ANALYSE()",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_catalog.pg_read_file('/etc/passwd')",
+    "SELECT pg_ls_dir('/')",
+    "SELECT * FROM pg_read_file('/etc/passwd')",
+    "SELECT * FROM pg_ls_dir('/') AS x",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT query_to_xml('select * from secret', true, true, '')",
+    "SELECT table_to_xml('secret', true, true, '')",
+    "SELECT database_to_xml(true, true, '')",
+    "SELECT * FROM dblink('dbname=postgres', 'SELECT word FROM secret') AS t(word text)",
+    "SELECT set_config('search_path', 'x', false)",
+    "SELECT current_setting('data_directory')",
+    "SELECT pg_sleep(100)",
+    "SELECT sleep(100)",
+    "SELECT benchmark(1000000000, md5('x'))",
+    "SELECT pg_terminate_backend(1)",
+    "SELECT nextval('x')",
+    "SELECT load_file('/etc/passwd')",
+    "SELECT load_extension('/tmp/x.so')",
+    "SELECT readfile('/etc/passwd')",
+    "SELECT writefile('/tmp/x', 'y')",
+    "SELECT zeroblob(1000000000)",
+    "SELECT randomblob(1000000000)",
+    "SELECT repeat('x', 1000000000)",
+    "SELECT lpad('x', 1000000000, 'y')",
+    "SELECT fts3_tokenizer('x', 'y')",
+    "SELECT upper((SELECT word FROM secret))",
+    "SELECT count((SELECT word FROM secret)) FROM orders",
+    "SELECT group_concat((SELECT word FROM secret)) FROM orders",
+    "SELECT (SELECT s FROM secret AS s)",
+    "SELECT ARRAY(SELECT word FROM secret)",
+    "SELECT ROW(secret.*) FROM secret",
+    "SELECT (secret).word FROM secret",
+    "SELECT secret FROM secret",
+    "SELECT 'secret'::regclass",
+    "SELECT CAST('secret' AS regclass)",
+    "SELECT '<a/>'::xml",
+    "SELECT word FROM secret AS orders",
+    "SELECT orders.word FROM secret orders",
+    "SELECT * FROM secret AS orders, orders AS secret",
+    "SELECT * FROM sqlite_master",
+    "SELECT * FROM sqlite_schema",
+    "SELECT * FROM pragma_table_info('secret')",
+    "SELECT * FROM json_each('[1]')",
+    "SELECT * FROM generate_series(1, 1000000000)",
+    "SELECT * FROM unnest(ARRAY[1]) AS x",
+    "SELECT * FROM JSON_TABLE('[1]', '$[*]' COLUMNS (a INT PATH '$')) AS t",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM pg_catalog.pg_class",
+    "SELECT * FROM pg_shadow",
+    "SELECT * FROM mysql.user",
+    "SELECT * FROM orders PARTITION (p0)",
+    "SELECT * FROM orders TABLESAMPLE SYSTEM ((SELECT count(*) FROM secret))",
+    "SELECT * FROM orders FOR SYSTEM_TIME ALL",
+    "SELECT * FROM orders INDEXED BY x",
+    "VALUES ((SELECT word FROM secret))",
+    "EXPLAIN SELECT * FROM secret",
+    "EXPLAIN ANALYZE DELETE FROM orders",
+    "DESCRIBE secret",
+    "SHOW TABLES",
+    "SHOW CREATE TABLE secret",
+    "HANDLER secret OPEN",
+    "PRAGMA table_info(secret)",
+    "PRAGMA writable_schema = 1",
+    "ATTACH DATABASE '/tmp/x.db' AS x",
+    "VACUUM INTO '/tmp/stolen.db'",
+    "COPY secret TO STDOUT",
+    "COPY (SELECT * FROM secret) TO '/tmp/stolen'",
+    "COPY orders FROM PROGRAM 'id'",
+    "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE log",
+    "LOAD 'x'",
+    "DO $$ BEGIN DELETE FROM orders; END $$",
+    "CALL x()",
+    "EXECUTE x",
+    "PREPARE x AS SELECT * FROM secret",
+    "PREPARE x FROM 'SELECT * FROM secret'",
+    "DECLARE c CURSOR FOR SELECT * FROM secret",
+    "SET ROLE postgres",
+    "SET SESSION sql_mode = ''",
+    "RESET ALL",
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+    "LOCK TABLES orders WRITE",
+    "CREATE TABLE stolen AS SELECT * FROM secret",
+    "CREATE TABLE stolen (a INTEGER)",
+    "CREATE TEMP TABLE stolen (a INTEGER)",
+    "CREATE VIEW stolen AS SELECT * FROM secret",
+    "CREATE FUNCTION f() RETURNS TEXT LANGUAGE sql AS 'SELECT word FROM secret'",
+    "CREATE EXTENSION dblink",
+    "ALTER TABLE orders RENAME TO stolen",
+    "ALTER TABLE secret RENAME TO cheap2",
+    "DROP TABLE orders",
+    "TRUNCATE TABLE orders",
+    "TRUNCATE log",
+    "GRANT ALL ON secret TO public",
+    "REVOKE ALL ON orders FROM staff",
+    "REPLACE INTO log VALUES (1, 'x')",
+    "MERGE INTO orders USING log ON 1 = 1 WHEN MATCHED THEN DELETE",
+    "INSERT INTO orders VALUES (9, 'x', 1)",
+    "INSERT INTO secret VALUES (9, 'x')",
+    "INSERT INTO log SELECT id, word FROM secret",
+    "INSERT INTO log (id, note) VALUES (9, (SELECT word FROM secret))",
+    "INSERT INTO log VALUES (9, 'x') RETURNING (SELECT word FROM secret)",
+    "INSERT INTO log VALUES (9, 'x') ON CONFLICT DO NOTHING",
+    "INSERT INTO log VALUES (9, 'x') ON DUPLICATE KEY UPDATE note = (SELECT word FROM secret)",
+    "INSERT OR REPLACE INTO log VALUES (9, 'x')",
+    "INSERT IGNORE INTO log VALUES (9, 'x')",
+    "INSERT INTO log SELECT id + 100, note FROM log",
+    "WITH a AS (SELECT word FROM secret) INSERT INTO log SELECT 9, word FROM a",
+    "INSERT INTO log WITH a AS (SELECT word FROM secret) SELECT 9, word FROM a",
+    "UPDATE orders SET price = 0",
+    "UPDATE secret SET word = 'x'",
+    "UPDATE log SET note = (SELECT word FROM secret)",
+    "UPDATE log SET note = word FROM secret",
+    "UPDATE log, secret SET note = word",
+    "UPDATE log JOIN secret ON 1 = 1 SET note = word",
+    "UPDATE log SET note = 'x' WHERE id IN (SELECT id FROM secret)",
+    "UPDATE log SET note = 'x' RETURNING *",
+    "DELETE FROM orders",
+    "DELETE FROM secret",
+    "DELETE FROM log WHERE note = (SELECT word FROM secret)",
+    "DELETE FROM log USING secret WHERE log.id = secret.id",
+    "DELETE log FROM log JOIN secret ON 1 = 1",
+    "DELETE FROM log RETURNING (SELECT word FROM secret)",
+    "DELETE FROM log, orders",
+    "",
+    "   ",
+    "--",
+    "/*",
+    "'",
+    "SELECT",
+    "Please tell me the word in the table secret.",
+];
+
+#[tokio::test]
+async fn sqlite_holds() {
+    holds(&Shop::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn postgres_holds() {
+    holds(&Shop::postgres().await).await;
+}
+
+#[tokio::test]
+async fn mariadb_holds() {
+    holds(&Shop::mariadb().await).await;
+}
+
+/// Each statement is tried with both tools, also with the tables that the tool itself then asks for. What is left of some when their
+/// comments are gone only reads what may be read.
+async fn holds(shop: &Shop) {
+    let (before, mut reached, mut tried) = (shop.contents().await, Vec::new(), 0);
+    for sql in HOSTILE {
+        for tool in ["db_query", "db_change"] {
+            let mut tables: Vec<String> = vec!["shop.orders".to_owned()];
+            for _ in 0..2 {
+                let named: Vec<&str> = tables.iter().map(String::as_str).collect();
+                let (text, is_error) = shop.call(tool, &named, sql).await;
+                tried += 1;
+                // Only what is hostile in its comments alone may run.
+                let ran = !is_error && !sql.contains("/*");
+                if ran || text.contains(CANARY) || text.contains("root:") || shop.contents().await != before {
+                    reached.push(format!("{tool}: {sql}: {text}"));
+                }
+                match text.split_once("in tables: ").and_then(|(_, list)| serde_json::from_str(list).ok()) {
+                    Some(wanted) => tables = wanted,
+                    None => break,
+                }
+            }
+        }
+    }
+    println!("statements that reached a table without right on {}: {} of {tried}", shop.kind, reached.len());
+    assert!(reached.is_empty(), "{reached:#?}");
+}
+
+/// Nesting that some parsers read again and again.
+#[tokio::test]
+async fn no_statement_takes_long_to_be_understood() {
+    let shop = Shop::sqlite().await;
+    for sql in [
+        format!("SELECT {}1{}", "(".repeat(1_000), ")".repeat(1_000)),
+        format!("SELECT {}1{}", "(".repeat(22), ")".repeat(22)),
+        format!("SELECT * FROM {}orders{}", "(".repeat(300), ")".repeat(300)),
+        format!("SELECT * FROM {}orders{}", "(".repeat(22), ")".repeat(22)),
+        format!("SELECT {}1", "NOT ".repeat(500)),
+        format!("SELECT {}1", "- ".repeat(500)),
+        format!("SELECT 1{}", " + 1".repeat(290)),
+        format!("SELECT 1{}", " UNION SELECT 1".repeat(150)),
+        format!("SELECT {}1{}", "CASE WHEN 1 = 1 THEN ".repeat(90), " END".repeat(90)),
+        format!("SELECT {}1{}", "abs(".repeat(200), ")".repeat(200)),
+        format!("SELECT {}1", "(SELECT ".repeat(300)),
+        format!("SELECT * FROM {}", "(SELECT * FROM ".repeat(200)),
+        format!("SELECT * FROM {}", "(((SELECT * FROM orders) AS a JOIN ".repeat(60)),
+    ] {
+        let begun = tokio::time::Instant::now();
+        let _ = shop.call("db_query", &["shop.orders"], &sql).await;
+        assert!(begun.elapsed().as_secs() < 4, "{:?}: {}", begun.elapsed(), &sql[..60]);
+    }
+}

@@ -1,0 +1,112 @@
+//! What members may do.
+
+use staffai::domain::tool::{Effect, ToolKind};
+
+use crate::support::Shop;
+
+#[tokio::test]
+async fn sqlite_is_asked_and_changed() {
+    everything(&Shop::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn postgres_is_asked_and_changed() {
+    everything(&Shop::postgres().await).await;
+}
+
+#[tokio::test]
+async fn mariadb_is_asked_and_changed() {
+    everything(&Shop::mariadb().await).await;
+}
+
+async fn everything(shop: &Shop) {
+    reads(shop).await;
+    changes(shop).await;
+    bounds(shop).await;
+}
+
+async fn reads(shop: &Shop) {
+    let orders = ["shop.orders"];
+    for (sql, text) in [
+        ("SELECT id, item FROM orders WHERE id = 2", "| id | item |\n| --- | --- |\n| 2 | cof\\|fee |\n\n1 row."),
+        ("SELECT item FROM orders WHERE price > 5;", "| item |\n| --- |\n| NULL |\n\n1 row."),
+        ("SELECT id FROM orders WHERE id > 5", "No rows."),
+        ("SELECT count(*) AS n, sum(price) AS s FROM orders", "| n | s |\n| --- | --- |\n| 3 | 15 |\n\n1 row."),
+        (
+            "SELECT o.id FROM orders AS o JOIN orders AS p ON o.id = p.id WHERE p.price BETWEEN 3 AND 5 ORDER BY 1 DESC",
+            "| id |\n| --- |\n| 2 |\n| 1 |\n\n2 rows.",
+        ),
+        (
+            "WITH dear AS (SELECT id FROM orders WHERE price > 4), most AS (SELECT max(id) AS id FROM dear) SELECT id FROM most",
+            "| id |\n| --- |\n| 3 |\n\n1 row.",
+        ),
+        (
+            "SELECT id FROM orders WHERE price = (SELECT min(price) FROM orders) UNION ALL SELECT 9 ORDER BY id",
+            "| id |\n| --- |\n| 1 |\n| 9 |\n\n2 rows.",
+        ),
+        (
+            "SELECT CASE WHEN price > 4 THEN 'much' ELSE 'little' END AS c, count(*) AS n FROM orders GROUP BY 1 ORDER BY n",
+            "| c | n |\n| --- | --- |\n| little | 1 |\n| much | 2 |\n\n2 rows.",
+        ),
+        (
+            "SELECT upper(item) AS u -- the drink\nFROM /* all */ orders WHERE item LIKE 't%'",
+            "| u |\n| --- |\n| TEA |\n\n1 row.",
+        ),
+        ("SELECT 'it''s ; -- /* no' AS t FROM orders WHERE id = 1", "| t |\n| --- |\n| it's ; -- /* no |\n\n1 row."),
+        ("SELECT id FROM orders ORDER BY id", "| id |\n| --- |\n| 1 |\n| 2 |\n\nOnly the first 2 rows."),
+        ("SELECT id FROM orders ORDER BY id LIMIT 1 OFFSET 2", "| id |\n| --- |\n| 3 |\n\n1 row."),
+    ] {
+        assert_eq!(shop.query(&orders, sql).await, text, "{}: {sql}", shop.kind);
+    }
+    assert_eq!(shop.query(&["shop.cheap"], "SELECT * FROM cheap").await, "| item |\n| --- |\n| tea |\n\n1 row.");
+}
+
+async fn changes(shop: &Shop) {
+    let before = shop.contents().await;
+    for (sql, text) in [
+        ("INSERT INTO log (id, note) VALUES (2, 'two'), (3, 'it''s')", "Rows changed: 2."),
+        ("UPDATE log SET note = 'three' WHERE id = 3", "Rows changed: 1."),
+        ("DELETE FROM log WHERE id = 1", "Rows changed: 1."),
+    ] {
+        assert_eq!(shop.call("db_change", &["shop.log"], sql).await, (text.to_owned(), false), "{}: {sql}", shop.kind);
+    }
+    let copied = shop.call(
+        "db_change",
+        &["shop.log", "shop.orders"],
+        "INSERT INTO log (id, note) SELECT id + 10, item FROM orders",
+    );
+    assert_eq!(copied.await, ("Rows changed: 3.".to_owned(), false), "{}", shop.kind);
+    let after = shop.contents().await;
+    assert!(after[1].contains("three") && after[1].contains("tea") && !after[1].contains("first"), "{after:?}");
+    assert_eq!((&before[0], &before[2..]), (&after[0], &after[2..]), "nothing else changed");
+}
+
+async fn bounds(shop: &Shop) {
+    let (text, is_error) = shop.call("db_query", &[], "SELECT id FROM orders").await;
+    assert!(is_error && text.ends_with(r#"in tables: ["shop.orders"]"#), "{text}");
+    let (text, is_error) = shop.call("db_query", &["shop.orders"], "SELECT nothing FROM orders").await;
+    assert!(is_error && text.contains("nothing"), "{text}");
+    let long = format!("SELECT id FROM orders WHERE id IN ({})", vec!["1"; 400].join(", "));
+    assert!(shop.call("db_query", &["shop.orders"], &long).await.0.contains("more than 600 words"));
+    // A statement that would take for ever.
+    let from = (0..12).map(|n| format!("orders AS o{n}")).collect::<Vec<_>>().join(", ");
+    let many = format!(
+        "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 500) \
+        SELECT count(*) FROM n, n AS m, n AS o, n AS p, n AS q, {from}"
+    );
+    let begun = tokio::time::Instant::now();
+    let (text, is_error) = shop.call("db_query", &["shop.orders"], &many).await;
+    assert!(is_error, "{text}");
+    assert!(begun.elapsed().as_secs() < 5, "{}: {:?}", shop.kind, begun.elapsed());
+}
+
+#[tokio::test]
+async fn the_tools_say_what_they_are() {
+    let shop = Shop::sqlite().await;
+    let tools = shop.tools.tools();
+    let names: Vec<_> =
+        tools.iter().map(|tool| (&*tool.name, tool.kind, Effect::of(tool.annotations, None, true))).collect();
+    assert_eq!(names, [("db_query", ToolKind::Db, Effect::Reads), ("db_change", ToolKind::Db, Effect::Changes)]);
+    assert!(tools[0].description.ends_with("Tables: shop.cheap shop.orders"), "{}", tools[0].description);
+    assert_eq!(tools[1].annotations.destructive, Some(true), "a person is asked unless the rules say otherwise");
+}

@@ -1,0 +1,161 @@
+//! A shop with a table that is nobody's business, on each kind of database, and a short way to ask it.
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use serde_json::{Value, json};
+use staffai::domain::tool::{CallErrorKind, Effect, ResultLimits, ToolRequest};
+use staffai::ports::ToolServer;
+use staffai::tools::BuiltIns;
+use staffai::tools::db_query::{self, Database, Rights};
+use tempfile::TempDir;
+
+use crate::server::{self, Server};
+
+/// What stands in the table that may not be read.
+pub const CANARY: &str = "S3CR3T-W0RD";
+
+const SETUP: [&str; 7] = [
+    "CREATE TABLE orders (id INTEGER, item VARCHAR(100), price INTEGER)",
+    "CREATE TABLE log (id INTEGER, note VARCHAR(100))",
+    "CREATE TABLE secret (id INTEGER, word VARCHAR(100))",
+    "INSERT INTO orders VALUES (1, 'tea', 3), (2, 'cof|fee', 5), (3, NULL, 7)",
+    "INSERT INTO log VALUES (1, 'first')",
+    "INSERT INTO secret VALUES (1, 'S3CR3T-W0RD')",
+    "CREATE VIEW cheap AS SELECT item FROM orders WHERE price < 5",
+];
+
+/// One database with its tools.
+pub struct Shop {
+    pub kind: &'static str,
+    pub tools: BuiltIns,
+    raw: Raw,
+    _server: Option<Server>,
+    _dir: TempDir,
+}
+
+/// The database without the tools.
+enum Raw {
+    Sqlite(std::path::PathBuf),
+    Postgres(String),
+    Mysql(String),
+}
+
+impl Shop {
+    pub async fn sqlite() -> Self {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("shop.db");
+        Self::open("sqlite", format!("sqlite:{}", path.display()), Raw::Sqlite(path.clone()), None, dir).await
+    }
+
+    pub async fn postgres() -> Self {
+        let server = server::postgres().await;
+        let url = server.url.clone();
+        Self::open("postgres", url.clone(), Raw::Postgres(url), Some(server), TempDir::new().unwrap()).await
+    }
+
+    pub async fn mariadb() -> Self {
+        let server = server::mariadb().await;
+        let url = server.url.clone();
+        let own = url.replace("mysql://", "mariadb://");
+        Self::open("mariadb", own, Raw::Mysql(url), Some(server), TempDir::new().unwrap()).await
+    }
+
+    async fn open(kind: &'static str, url: String, raw: Raw, server: Option<Server>, dir: TempDir) -> Self {
+        for sql in SETUP {
+            raw.run(sql).await;
+        }
+        let rights = Rights {
+            name: "shop".to_owned(),
+            reads: vec!["orders".to_owned(), "cheap".to_owned()],
+            changes: vec!["log".to_owned()],
+            rows: 2,
+            timeout: Duration::from_secs(2),
+        };
+        let tools = BuiltIns::new(db_query::tools(vec![Database::new(rights, &url).unwrap()]));
+        Self { kind, tools, raw, _server: server, _dir: dir }
+    }
+
+    /// One call: the text, and whether it is an error.
+    pub async fn call(&self, tool: &str, tables: &[&str], sql: &str) -> (String, bool) {
+        let Value::Object(arguments) = json!({"database": "shop", "tables": tables, "sql": sql}) else {
+            unreachable!()
+        };
+        let request = ToolRequest {
+            name: tool.into(),
+            arguments,
+            effect: Effect::Changes,
+            deadline: Duration::from_secs(10),
+            limits: ResultLimits::default(),
+            trace: None,
+            on_behalf: None,
+        };
+        match self.tools.call(&request, None).await {
+            Ok(result) => (result.to_text(), result.is_error),
+            Err(error) => {
+                assert_eq!(error.kind, CallErrorKind::InvalidArguments, "{error}");
+                (error.to_string(), true)
+            }
+        }
+    }
+
+    pub async fn query(&self, tables: &[&str], sql: &str) -> String {
+        let (text, is_error) = self.call("db_query", tables, sql).await;
+        assert!(!is_error, "{}: {sql}: {text}", self.kind);
+        text
+    }
+
+    /// Everything that is in the tables, past the tools.
+    pub async fn contents(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for table in ["orders", "log", "secret"] {
+            all.push(self.raw.run(&format!("SELECT * FROM {table} ORDER BY id")).await);
+        }
+        all.push(self.raw.run(TABLES[self.kind_index()]).await);
+        all
+    }
+
+    fn kind_index(&self) -> usize {
+        match self.raw {
+            Raw::Sqlite(_) => 0,
+            Raw::Postgres(_) => 1,
+            Raw::Mysql(_) => 2,
+        }
+    }
+}
+
+/// What lists everything that was ever made in the database.
+const TABLES: [&str; 3] = [
+    "SELECT name FROM sqlite_master ORDER BY name",
+    "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY relname",
+    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'shop' ORDER BY table_name",
+];
+
+impl Raw {
+    async fn run(&self, sql: &str) -> String {
+        match self {
+            Self::Sqlite(path) => {
+                let connection = rusqlite::Connection::open(path).unwrap();
+                let mut prepared = connection.prepare(sql).unwrap();
+                let columns = prepared.column_count();
+                let mut rows = prepared.query([]).unwrap();
+                let mut text = String::new();
+                while let Some(row) = rows.next().unwrap() {
+                    (0..columns)
+                        .for_each(|at| text += &format!("{:?} ", row.get::<_, rusqlite::types::Value>(at).unwrap()));
+                }
+                text
+            }
+            Self::Postgres(url) => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                tokio::spawn(connection);
+                format!("{:?}", client.simple_query(sql).await.unwrap())
+            }
+            Self::Mysql(url) => {
+                let mut connection = mysql_async::Conn::from_url(url).await.unwrap();
+                let rows: Vec<mysql_async::Row> = connection.query(sql).await.unwrap();
+                format!("{:?}", rows.into_iter().map(mysql_async::Row::unwrap).collect::<Vec<_>>())
+            }
+        }
+    }
+}
