@@ -11,9 +11,7 @@ use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::facts::FactKeeper;
-use crate::actors::roster::Roster;
 use crate::actors::running::{Exit, Live};
-use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
@@ -26,7 +24,7 @@ use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders, Vitals};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, redis};
@@ -94,10 +92,12 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
     let events = TurnEvents::new(doors::READ_ALONG.to_vec(), Arc::clone(&clock));
-    let platform = (!alone).then(|| doors::discord(&settings, live.as_ref().ok(), &dice)).transpose();
-    let mut records: Vec<_> = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten().into_iter().collect();
-    records.push(doors::terminal(&sessions));
-    records.extend((!alone).then(|| doors::chat_service(&settings, &clock, &events)).flatten());
+    let mut records = vec![doors::terminal(&sessions)];
+    if !alone {
+        let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
+        records.splice(0..0, platform);
+        records.extend(doors::chat_service(&settings, &clock, &events));
+    }
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
     let live = live.map_err(|more| mistakes.extend(more)).ok();
@@ -108,25 +108,18 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock).await?;
-    let (roster, board, timeline) = (Arc::<Roster>::default(), Arc::<Board>::default(), Arc::<Timeline>::default());
-    let vitals: Arc<dyn Vitals> = Arc::new(TreeVitals {
-        roster: Arc::clone(&roster),
-        board: Arc::clone(&board),
-        timeline: Arc::clone(&timeline),
-        store: Arc::clone(&store),
-        clock: Arc::clone(&clock),
-        live: live.clone(),
-    });
-    board.meet(PartKind::Store, STORE);
+    let vitals = Arc::new(vitals(&store, &clock, &live));
+    let TreeVitals { roster, board, timeline, .. } = &*vitals;
+    let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: settings.http.api_keys.clone(),
-        vitals: Arc::clone(&vitals),
+        vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: terminal::routes::router(Arc::clone(&sessions), Arc::new(handles.intake()), Arc::new(events.clone())),
+        routes: terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone())),
         limits: Limits::default(),
     });
     let bound = listener.bound();
@@ -159,6 +152,20 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// What is known of the program, for those who look after it.
+fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVitals {
+    let board = Arc::<Board>::default();
+    board.meet(PartKind::Store, STORE);
+    TreeVitals {
+        roster: Arc::default(),
+        board,
+        timeline: Arc::default(),
+        store: Arc::clone(store),
+        clock: Arc::clone(clock),
+        live: live.clone(),
+    }
 }
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not

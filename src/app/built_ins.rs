@@ -75,7 +75,7 @@ pub(super) fn pages(settings: &data_tools::UrlExtract) -> Result<url_extract::Op
             match host_of(host) {
                 Some(host) => known.push(host),
                 None => {
-                    mistakes.push(format!("url_extract.{key}: {host:?} is no host; write a name such as example.org"))
+                    mistakes.push(format!("url_extract.{key}: {host:?} is no host; write a name such as example.org"));
                 }
             }
         }

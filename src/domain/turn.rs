@@ -146,7 +146,7 @@ pub struct Policy {
     /// The model row asked for; none means the default row.
     pub model: Option<String>,
     /// Tools may be used.
-    #[serde(default = "allowed")]
+    #[serde(default = "allowed", skip_serializing_if = "Clone::clone")]
     pub tools: bool,
     /// What becomes of a call that a person has to approve.
     #[serde(default, skip_serializing_if = "GatePolicy::denies")]

@@ -22,7 +22,9 @@ async fn databases(settings: &Settings, lookup: &Lookup, offline: bool, report: 
     let databases = match built_ins::databases::databases(settings, lookup) {
         Ok(databases) => databases,
         Err(mistakes) => {
-            mistakes.into_iter().for_each(|mistake| report.wrong_with("database", mistake));
+            for mistake in mistakes {
+                report.wrong_with("database", mistake);
+            }
             return;
         }
     };

@@ -28,10 +28,10 @@ pub fn shown(arguments: &Map<String, Value>) -> String {
 fn is_plain(c: char) -> bool {
     match c {
         '\n' | ' ' => true,
-        // Three of them would end the block that shows it.
-        '`' => false,
-        // Zero width, marks of direction, joiners, fillers, variation selectors, private use, tags.
-        '\u{ad}'
+        // Three backticks would end the block that shows it. Zero width, marks of direction, joiners, fillers, variation selectors,
+        // private use, tags.
+        '`'
+        | '\u{ad}'
         | '\u{34f}'
         | '\u{61c}'
         | '\u{115f}'..='\u{1160}'

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB.
+//! `MySQL` and `MariaDB`.
 
 use std::time::Duration;
 

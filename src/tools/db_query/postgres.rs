@@ -1,4 +1,4 @@
-//! PostgreSQL.
+//! `PostgreSQL`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -28,9 +28,8 @@ impl Postgres {
     }
 
     async fn connect(&self) -> Result<(tokio_postgres::Client, Ended), String> {
-        let host = match self.config.get_hosts() {
-            [Host::Tcp(host)] => host,
-            _ => return Err("its url names no host, or more than one".to_owned()),
+        let [Host::Tcp(host)] = self.config.get_hosts() else {
+            return Err("its url names no host, or more than one".to_owned());
         };
         let port = self.config.get_ports().first().copied().unwrap_or(5432);
         let stream = TcpStream::connect((host.as_str(), port))
@@ -81,10 +80,8 @@ impl Driver for Postgres {
                 SimpleQueryMessage::RowDescription(columns) => {
                     rows.columns = columns.iter().map(|column| column.name().to_owned()).collect();
                 }
-                SimpleQueryMessage::Row(row) => {
-                    if !rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned))) {
-                        return Ok(rows);
-                    }
+                SimpleQueryMessage::Row(row) if !rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned))) => {
+                    return Ok(rows);
                 }
                 SimpleQueryMessage::CommandComplete(many) => rows.changed = changes.then_some(many),
                 _ => {}

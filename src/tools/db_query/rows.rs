@@ -12,7 +12,7 @@ pub(super) const TABLE_BYTES: usize = 256 * 1024;
 pub(super) struct Rows {
     /// Names of the columns.
     pub columns: Vec<String>,
-    rows: Vec<Vec<Option<String>>>,
+    taken: Vec<Vec<Option<String>>>,
     bytes: usize,
     most: usize,
     cut: bool,
@@ -30,12 +30,12 @@ impl Rows {
     pub(super) fn push(&mut self, cells: impl Iterator<Item = Option<String>>) -> bool {
         let row: Vec<Option<String>> = cells.map(|cell| cell.map(|cell| shortened(&cell))).collect();
         let bytes: usize = row.iter().flatten().map(String::len).sum();
-        if self.rows.len() == self.most || self.bytes + bytes > TABLE_BYTES {
+        if self.taken.len() == self.most || self.bytes + bytes > TABLE_BYTES {
             self.cut = true;
             return false;
         }
         self.bytes += bytes;
-        self.rows.push(row);
+        self.taken.push(row);
         true
     }
 
@@ -44,7 +44,7 @@ impl Rows {
         if let Some(changed) = self.changed {
             return format!("Rows changed: {changed}.");
         }
-        if self.rows.is_empty() {
+        if self.taken.is_empty() {
             return "No rows.".to_owned();
         }
         let mut text = String::new();
@@ -57,10 +57,10 @@ impl Rows {
         };
         line(&mut self.columns.iter().map(String::as_str));
         line(&mut self.columns.iter().map(|_| "---"));
-        for row in &self.rows {
+        for row in &self.taken {
             line(&mut row.iter().map(|cell| cell.as_deref().unwrap_or("NULL")));
         }
-        let _ = match (self.cut, self.rows.len()) {
+        let _ = match (self.cut, self.taken.len()) {
             (true, many) => write!(text, "\nOnly the first {many} rows."),
             (false, 1) => write!(text, "\n1 row."),
             (false, many) => write!(text, "\n{many} rows."),

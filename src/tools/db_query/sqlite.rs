@@ -1,4 +1,4 @@
-//! SQLite files. The library itself is asked, for each table that it is about to touch, whether that may be.
+//! `SQLite` files. The library itself is asked, for each table that it is about to touch, whether that may be.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
         rows.changed = Some(prepared.execute([])? as u64);
         return Ok(rows);
     }
-    rows.columns = prepared.column_names().into_iter().map(str::to_owned).collect();
+    rows.columns = prepared.column_names().map(str::to_owned).collect();
     let columns = rows.columns.len();
     let mut found = prepared.query([])?;
     while let Some(row) = found.next()? {
@@ -86,8 +86,9 @@ fn is_allowed(context: &AuthContext<'_>, reads: &BTreeSet<String>, changes: Opti
         AuthAction::Function { function_name } => {
             FUNCTIONS.contains(&function_name.to_ascii_lowercase().as_str()) || matches!(function_name, "like" | "glob")
         }
-        AuthAction::Insert { table_name } | AuthAction::Delete { table_name } => own(table_name),
-        AuthAction::Update { table_name, .. } => own(table_name),
+        AuthAction::Insert { table_name }
+        | AuthAction::Delete { table_name }
+        | AuthAction::Update { table_name, .. } => own(table_name),
         _ => false,
     }
 }
