@@ -1,4 +1,4 @@
-//! Statements on real databases: SQLite, PostgreSQL and MariaDB.
+//! Statements on real databases: `SQLite`, `PostgreSQL` and `MariaDB`.
 
 mod hostile;
 mod queries;

@@ -45,7 +45,7 @@ fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// PostgreSQL, whose only user may do everything.
+/// `PostgreSQL`, whose only user may do everything.
 pub async fn postgres() -> Server {
     let mut folders: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -81,7 +81,7 @@ pub async fn postgres() -> Server {
     server
 }
 
-/// MariaDB, whose only user may do everything.
+/// `MariaDB`, whose only user may do everything.
 pub async fn mariadb() -> Server {
     let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin"].map(PathBuf::from);
     let (dir, port) = (TempDir::new().unwrap(), free_port());

@@ -1,5 +1,6 @@
 //! A shop with a table that is nobody's business, on each kind of database, and a short way to ask it.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
@@ -141,8 +142,9 @@ impl Raw {
                 let mut rows = prepared.query([]).unwrap();
                 let mut text = String::new();
                 while let Some(row) = rows.next().unwrap() {
-                    (0..columns)
-                        .for_each(|at| text += &format!("{:?} ", row.get::<_, rusqlite::types::Value>(at).unwrap()));
+                    for at in 0..columns {
+                        write!(text, "{:?} ", row.get::<_, rusqlite::types::Value>(at).unwrap()).unwrap();
+                    }
                 }
                 text
             }

@@ -9,7 +9,6 @@ use super::super::address::secrets_of_address;
 use super::super::edges::{LogFormat, Shards};
 use super::super::load;
 use super::super::problem::Layer;
-use super::super::show::MASK;
 use super::{good, settings, sources};
 use crate::domain::tool::rights::Verdict;
 
