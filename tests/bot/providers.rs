@@ -83,7 +83,7 @@ fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
             results => Act::says(format!("{} letters", results[0].1)),
         });
         let said = world.says("Ada", "general", "@staffai how many letters has tomato?");
-        assert!(world.words_to(said).await.contains("6"));
+        assert!(world.words_to(said).await.contains('6'));
 
         // Without NATS the model is told so at once, and there is an answer.
         drop(nats);

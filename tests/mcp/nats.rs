@@ -4,7 +4,7 @@ use std::io::BufRead;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
 use futures_util::StreamExt;
@@ -16,6 +16,7 @@ use staffai::nats::connect;
 use staffai::ports::tools::{ConnectErrorKind, ServerEntry, Transport};
 use staffai::ports::{ToolProviders, ToolServer, ToolServers};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::support::{call, names, request, text};
 

@@ -18,7 +18,8 @@ const STRETCHES: usize = 15;
 const REPLIES: u64 = 2_000;
 const FORMULAS: u64 = 40;
 /// What Discord shows.
-const DOOR: Capabilities = Capabilities { text_limit: 2_000, cards: 10, files: 10, file_bytes: 8 * 1024 * 1024 };
+const DOOR: Capabilities =
+    Capabilities { text_limit: 2_000, cards: 10, files: 10, file_bytes: 8 * 1024 * 1024, buttons: 0 };
 
 /// Runs the scene.
 pub fn run(table: &mut Table) -> Result<(), String> {

@@ -16,7 +16,7 @@ use crate::domain::tool::catalogue::Offer;
 pub(crate) use crate::domain::tool::testing::tool;
 use crate::domain::tool::{CallError, CallErrorKind, Effect, Part, ResultLimits, ServerName, ToolRequest, ToolResult};
 use crate::ports::tools::{Command, ConnectError, ConnectErrorKind, Listing, ServerEntry, ServerInfo, Transport};
-use crate::ports::{ProgressSink, ToolServer, ToolServers};
+use crate::ports::{AnnouncedSink, ProgressSink, ToolProviders, ToolServer, ToolServers};
 
 /// The entry of a server of this name. Another program is another entry.
 pub fn entry(name: &str, program: &str) -> ServerEntry {
@@ -119,6 +119,17 @@ impl ToolServers for ScriptedServers {
         *script.live.lock() = Some(ends.clone());
         let info = ServerInfo { announces_changes: *script.announces.lock(), ..ServerInfo::default() };
         Ok(Arc::new(Connected { name: entry.name.clone(), script, ends, info }))
+    }
+}
+
+/// A place where no process provides tools.
+pub struct NoProviders;
+
+#[async_trait]
+impl ToolProviders for NoProviders {
+    async fn listen(&self, announced: AnnouncedSink) -> String {
+        announced(Vec::new());
+        std::future::pending().await
     }
 }
 

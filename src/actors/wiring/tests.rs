@@ -20,7 +20,7 @@ use crate::actors::testing::ports::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, NoVitals, ScriptedListener, ScriptedModels,
     ScriptedPoster, ScriptedSource,
 };
-use crate::actors::testing::tools::{ScriptedServers, entry, nothing_built_in};
+use crate::actors::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_in};
 use crate::actors::testing::{DOOR, mention, place, settle};
 use crate::actors::tree::{Instances, Scope};
 use crate::domain::incoming::{Incoming, Posted};
@@ -106,7 +106,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         toolbox: Arc::default(),
         built_in: nothing_built_in(),
         servers: Arc::new(ScriptedServers::default()),
-        providers: None,
+        providers: Some(Arc::new(NoProviders)),
         events: events.clone(),
         live,
         facts: Arc::new(facts),

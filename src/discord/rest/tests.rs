@@ -110,7 +110,7 @@ async fn an_edit_pings_nobody_either() {
     assert_eq!(outcome.unwrap().result, PostResult::Message(message("900")));
     assert_eq!(seen.line, "PATCH /api/v10/channels/500/messages/900");
     let expected = json!({
-        "content": "new", "embeds": [], "attachments": [],
+        "content": "new", "embeds": [], "attachments": [], "components": [],
         "allowed_mentions": {"parse": [], "users": [], "roles": [], "replied_user": false},
     });
     assert_eq!(serde_json::from_str::<Value>(&seen.body).unwrap(), expected);

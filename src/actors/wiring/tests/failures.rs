@@ -320,10 +320,17 @@ async fn poison_ends_neither_the_process_nor_the_service_of_others_whoever_it_br
         speaking.abort();
         assert!(log.of("actor.escalated").is_empty(), "{path}");
         let met = poison.met.load(Ordering::SeqCst);
-        // No shard identifies here, nobody is at the other door, and the rest has no messages.
-        let told_nothing =
-            matches!(row.kind, ActorKind::Ops | ActorKind::Reporter | ActorKind::Source | ActorKind::IdentifyQueue)
-                || path.ends_with(CLUB.as_str());
+        // No shard identifies here, nobody is asked or is at the other door, and the rest has no messages.
+        let without_messages = matches!(
+            row.kind,
+            ActorKind::Ops
+                | ActorKind::Reporter
+                | ActorKind::Source
+                | ActorKind::IdentifyQueue
+                | ActorKind::Approvals
+                | ActorKind::Providers
+        );
+        let told_nothing = without_messages || path.ends_with(CLUB.as_str());
         assert_eq!(met == 0, told_nothing, "{path}: {met}");
         if poison.chosen.lock().is_some() {
             assert!(met >= 3, "{path}: {met}");
