@@ -4,11 +4,12 @@
 //! to end. What goes over which subject is drawn in `src/mcp/nats.rs`. Any number of such programs may run, also of the same name.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, Message};
 use futures_util::StreamExt;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
@@ -37,6 +38,7 @@ struct Cancel {
 type Running = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
 #[tokio::main]
+#[expect(clippy::disallowed_methods, reason = "a program of its own reads its own environment")]
 async fn main() -> Result<(), async_nats::Error> {
     let url = std::env::var("NATS_URL").unwrap_or_else(|_| "nats://127.0.0.1:4222".to_owned());
     let client = async_nats::connect(url).await?;
@@ -97,22 +99,18 @@ fn begin(client: &Client, running: &Running, message: Message) {
         if let Err(error) = client.publish(inbox, answer.to_string().into()).await {
             eprintln!("an answer could not be sent: {error}");
         }
-        lock(&calls).remove(&call.id);
+        calls.lock().remove(&call.id);
     });
-    lock(running).insert(id, work.abort_handle());
+    running.lock().insert(id, work.abort_handle());
 }
 
 /// Nobody waits for this call any more.
 fn cancel(running: &Running, message: &Message) {
     let Ok(Cancel { id }) = serde_json::from_slice(&message.payload) else { return };
-    if let Some(work) = lock(running).remove(&id) {
+    if let Some(work) = running.lock().remove(&id) {
         work.abort();
         println!("cancelled {id}");
     }
-}
-
-fn lock(running: &Running) -> std::sync::MutexGuard<'_, HashMap<String, AbortHandle>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the tools do.

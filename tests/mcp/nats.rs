@@ -71,6 +71,15 @@ struct Ears {
 }
 
 impl Ears {
+    /// Listens, and surely hears what this client says from then on.
+    async fn beside(client: &Client, url: &str) -> Self {
+        let mut asked = client.subscribe("staffai.tools.discover").await.unwrap();
+        client.flush().await.unwrap();
+        let ears = Self::at(url).await;
+        asked.next().await.unwrap();
+        ears
+    }
+
     async fn at(url: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let providers = Arc::new(NatsProviders::new(url.into()));
@@ -206,7 +215,7 @@ async fn providers_that_were_there_first_are_found_and_changes_are_told() {
 async fn hostile_processes_cost_their_own_tools_alone() {
     let nats = Nats::start(&[]).await;
     let client = async_nats::connect(&nats.url).await.unwrap();
-    let ears = Ears::at(&nats.url).await;
+    let ears = Ears::beside(&client, &nats.url).await;
     for odd in ["", "7", "{", r#"{"provider":"a.b.>","instance":"1","tools":[]}"#, r#"{"provider":"x","instance":"1"}"#]
     {
         client.publish("staffai.tools.announce", odd.to_owned().into()).await.unwrap();
@@ -260,7 +269,7 @@ async fn a_lost_connection_is_seen_at_once_and_made_again() {
     let mut nats = Nats::start(&[]).await;
     let port = nats.port();
     let client = async_nats::connect(&nats.url).await.unwrap();
-    let mut ears = Ears::at(&nats.url).await;
+    let mut ears = Ears::beside(&client, &nats.url).await;
     announce(&client, "till", &["a"]).await;
     ears.hears(&["till"]).await;
     let till = ears.connect("till").await;
