@@ -297,7 +297,7 @@ pub trait Intake: Send + Sync {
     /// Decides about a call that waits. Resolves when the decision is on record.
     ///
     /// # Errors
-    /// See [`Refusal`].
+    /// Why it was not taken, in words for whoever decided.
     async fn decide(&self, click: Click) -> Result<Decision, Refusal>;
 }
 
