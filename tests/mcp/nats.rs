@@ -131,7 +131,11 @@ async fn answers(client: &Client, name: &str, payload: impl Into<bytes::Bytes>) 
 
 async fn takes_calls(client: &Client, name: &str) -> Subscriber {
     let calls = client.subscribe(format!("staffai.tools.call.{name}")).await.unwrap();
-    client.flush().await.unwrap();
+    // What comes back to us over the same connection was behind the subscription.
+    let inbox = client.new_inbox();
+    let mut back = client.subscribe(inbox.clone()).await.unwrap();
+    client.publish(inbox, "".into()).await.unwrap();
+    back.next().await.unwrap();
     calls
 }
 
