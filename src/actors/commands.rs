@@ -253,7 +253,7 @@ impl Actor for Commands {
                     for wished in due {
                         cleaning::clean(&parts, &wished).await;
                     }
-                    parts.facts.settle().await;
+                    parts.facts.settle(Instant::now()).await;
                 });
                 ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
             }

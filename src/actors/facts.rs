@@ -124,11 +124,10 @@ impl FactKeeper {
         writes.is_empty() || self.store.write(writes).await
     }
 
-    /// Looks once more for the names of facts that were kept some time ago, and adds those again that another process lost.
-    pub async fn settle(&self) {
+    /// Looks once more for the names of facts that were kept some time before `now`, and adds those again that another process lost.
+    pub async fn settle(&self, now: Instant) {
         let due: Vec<_> = {
             let mut unsettled = self.unsettled.lock();
-            let now = Instant::now();
             let due = unsettled.iter().take_while(|(due, ..)| *due <= now).count();
             unsettled.drain(..due).collect()
         };

@@ -93,10 +93,10 @@ async fn a_name_that_another_process_lost_is_added_again() {
     let mut index = FactIndex::parse(Some(&lost));
     index.remove(&index.all()[1].id.clone());
     store.write(vec![Write::Put { key: key.clone(), value: index.to_json(), ttl: None }]).await;
-    keeper.settle().await;
+    keeper.settle(Instant::now()).await;
     assert_eq!(texts(&keeper, &asked("7", 3)).await, ["one"], "it is looked for later");
     tokio::time::advance(SETTLES_AFTER).await;
-    keeper.settle().await;
+    keeper.settle(Instant::now()).await;
     assert_eq!(texts(&keeper, &asked("7", 3)).await, ["two", "one"]);
     // What was forgotten meanwhile stays so.
     store.write(vec![Write::Delete { key: key.clone() }]).await;
@@ -105,7 +105,7 @@ async fn a_name_that_another_process_lost_is_added_again() {
         store.write(vec![Write::Delete { key: keys::fact(&person("7"), &id) }]).await;
     }
     tokio::time::advance(SETTLES_AFTER).await;
-    keeper.settle().await;
+    keeper.settle(Instant::now()).await;
     assert_eq!(store.get(&key).await, None);
 }
 
