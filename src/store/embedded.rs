@@ -24,11 +24,14 @@ use tokio::sync::Semaphore;
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
 use crate::store::{Backend, BackendError, Batch, Steps, Ticket, counted};
+use absent::Absent;
 use memtable::{Memtable, Row};
 use tables::{Known, Sweep};
 use wal::Wal;
 
 pub mod opener;
+
+mod absent;
 
 mod memtable;
 
@@ -87,6 +90,8 @@ struct Inner {
     wal: Mutex<Wal>,
     /// What is in the log and not in the tables.
     memtable: RwLock<Memtable>,
+    /// What neither memory nor the tables have.
+    absent: Mutex<Absent>,
     /// A checkpoint is on its way.
     checkpointing: AtomicBool,
     /// How far the round is that removes what is over.
@@ -101,8 +106,9 @@ impl Embedded {
     fn new(database: Database, wal: Wal, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
         let (database, reads) = (RwLock::new(Some(database)), Arc::new(Semaphore::new(READS)));
         let (wal, memtable, checkpointing) = (Mutex::new(wal), RwLock::default(), AtomicBool::default());
-        let sweep = Mutex::default();
-        Self { inner: Arc::new(Inner { database, path, clock, wal, memtable, checkpointing, sweep, reads, suspect }) }
+        let (absent, sweep) = (Mutex::default(), Mutex::default());
+        let inner = Inner { database, path, clock, wal, memtable, absent, checkpointing, sweep, reads, suspect };
+        Self { inner: Arc::new(inner) }
     }
 
     async fn read<T: Send + 'static>(
@@ -182,14 +188,19 @@ impl Backend for Embedded {
         if let Some(row) = self.inner.memtable.read().get(key) {
             return Ok(row.living(self.inner.clock.now()).map(|(_, text)| text.to_owned()));
         }
-        let key = key.to_owned();
-        self.read(move |database, now| {
+        let Some(since) = self.inner.absent.lock().look(key) else { return Ok(None) };
+        let wanted = key.to_owned();
+        let found = self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
-            let Some(row) = values.get(key.as_str())? else { return Ok(None) };
+            let Some(row) = values.get(wanted.as_str())? else { return Ok(None) };
             let (end, text) = row.value();
             Ok(alive(end, now).then(|| text.to_owned()))
-        })
-        .await
+        });
+        let found = found.await?;
+        if found.is_none() {
+            self.inner.absent.lock().learn(key.to_owned(), since);
+        }
+        Ok(found)
     }
 
     async fn scan(&self, prefix: &str, limit: usize, _steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
@@ -318,6 +329,7 @@ impl Inner {
                 return Ok(());
             }
             tables::take(database, &memtable)?;
+            self.absent.lock().moved(&memtable);
         }
         self.memtable.write().clear();
         wal.rewind();
@@ -326,6 +338,7 @@ impl Inner {
 
     fn close(&self) {
         let Some(mut database) = self.take() else { return };
+        self.absent.lock().forget();
         let emptied = {
             let mut wal = self.wal.lock();
             self.checkpoint(&database, &mut wal).and_then(|()| Ok(wal.clear()?))

@@ -58,9 +58,7 @@ fn opener(dir: &Path) -> (Opener, Arc<TestClock>) {
 
 async fn rows(store: &Embedded) -> usize {
     use redb::ReadableTableMetadata;
-    let count = |database: &Database, _| {
-        Ok(database.begin_read()?.open_table(VALUES)?.len()?)
-    };
+    let count = |database: &Database, _| Ok(database.begin_read()?.open_table(VALUES)?.len()?);
     let inner = Arc::clone(&store.inner);
     store.call(move |database, _| inner.checkpoint(database, &mut inner.wal.lock())).await.unwrap();
     usize::try_from(store.call(count).await.unwrap()).unwrap()
@@ -96,8 +94,11 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
         store.scan("", 10, &Steps::default()).await.unwrap(),
         [row("changed", "y"), row("later", "x"), row("never", "x")]
     );
+    assert_eq!(store.get("gone").await, Ok(None));
     store.close().await;
-    assert!(matches!(store.get("never").await, Err(BackendError::Broken(_))));
+    for key in ["never", "gone"] {
+        assert!(matches!(store.get(key).await, Err(BackendError::Broken(_))));
+    }
 }
 
 #[tokio::test]
