@@ -31,7 +31,7 @@ use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
 use crate::domain::turn::{
-    Answer, Effort, GatePolicy, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn,
+    Answer, Effort, GatePolicy, HistoryScope, LaneRule, Lasts, Outcome, Policy, ReplyContract, Trigger, Turn,
 };
 use crate::domain::{restriction, triage};
 use crate::ports::Models;
@@ -254,6 +254,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
         schema: Arc::new(Schema::compile(&document).unwrap()),
         doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),
         models,
+        keys: Arc::default(),
         servers: Arc::default(),
         version: "1".to_owned(),
     }
@@ -287,6 +288,7 @@ pub fn policy() -> Policy {
         model: None,
         tools: true,
         gates: GatePolicy::Ask,
+        lasts: Lasts::Always,
     }
 }
 
@@ -330,6 +332,7 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         locale: None,
         at: BEGINNING,
         policy: policy(),
+        given: None,
     }
 }
 
@@ -361,5 +364,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         at: BEGINNING,
         draw: None,
         tools: true,
+        given: None,
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Lasts, Policy, ReplyContract, Trigger};
 
 const DOOR: Door = Door::new("discord");
 
@@ -29,7 +29,9 @@ fn turn(number: usize) -> Turn {
             model: None,
             tools: true,
             gates: GatePolicy::Deny,
+            lasts: Lasts::Always,
         },
+        given: None,
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::ids::{MessageId, Place, TurnId};
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Lasts, Policy, ReplyContract};
 
 const DISCORD: Door = Door::new("discord");
 
@@ -31,7 +31,9 @@ fn turn(guild: Option<&str>) -> Turn {
             model: None,
             tools: true,
             gates: GatePolicy::Deny,
+            lasts: Lasts::Always,
         },
+        given: None,
     }
 }
 

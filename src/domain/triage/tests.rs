@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::ids::{Door, MessageId, Place, Timestamp};
 use crate::domain::incoming::{Author, Quoted, Seen};
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Lasts, ReplyContract};
 
 const DOOR: Door = Door::new("discord");
 
@@ -26,6 +26,7 @@ fn rules() -> Rules {
             model: None,
             tools: true,
             gates: GatePolicy::Ask,
+            lasts: Lasts::Always,
         },
     }
 }
@@ -52,6 +53,7 @@ fn posted(text: &str) -> Posted {
         at: Timestamp(1_700_000_000_000),
         draw: None,
         tools: true,
+        given: None,
     }
 }
 
@@ -107,6 +109,7 @@ fn a_mention_becomes_a_whole_turn() {
             locale: Some("de".into()),
             at: Timestamp(1_700_000_000_000),
             policy: rules().policy,
+            given: None,
         }
     );
 }

@@ -13,7 +13,7 @@ use crate::domain::ids::{MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Quoted};
 use crate::domain::outgoing::Capabilities;
 use crate::domain::triage;
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Lasts, Policy, ReplyContract};
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{
     EventSource, Fault, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError, TurnEventLog as _,
@@ -54,6 +54,7 @@ pub(super) fn rules() -> DoorRules {
         model: None,
         tools: true,
         gates: GatePolicy::Deny,
+        lasts: Lasts::Always,
     };
     let triage = triage::Rules {
         communities: std::collections::HashSet::default(),
