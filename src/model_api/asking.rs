@@ -23,6 +23,9 @@ use crate::ports::{Reading, TurnEventReader};
 /// The longest that a request may take, whatever the deadlines of turns are; connections live no longer.
 const WITHIN: Duration = Duration::from_secs(590);
 
+/// The most of a question that is looked at besides the conversation itself, in Unicode scalar values: tools are chosen by it.
+const QUESTION_MAX: usize = 8_000;
+
 /// What comes of a request, in order. Nothing follows on the last two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -135,7 +138,7 @@ impl ModelApi {
             // No direct message: all who were let in are answered.
             guild: Some(DOOR.as_str().to_owned()),
             author,
-            text: conversation.question().to_owned(),
+            text: conversation.question().chars().take(QUESTION_MAX).collect(),
             mentions_us: true,
             reply_to: None,
             attachments: Vec::new(),
