@@ -54,6 +54,8 @@ impl Vitals for Known {
             mailbox: 2,
             handled: 3,
             uptime_s: 4,
+            backoff_ms: None,
+            outage_ms: None,
             last_error: None,
             children,
         };

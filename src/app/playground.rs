@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
+use super::assemble::Launch;
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
 use super::system::{self, SystemClock};
 use super::{Cli, exit};
 use crate::config::sources::Sources;
 use crate::domain::tool::ServerName;
+use crate::playground::chaos::{Chaos, Spells};
+use crate::playground::page::Breaking;
 use crate::playground::service::{Options, Service};
 use crate::playground::{example_server, page};
 use crate::ports::Clock;
@@ -43,7 +46,13 @@ pub async fn run(cli: &Cli) -> u8 {
             return exit::GAVE_UP;
         }
     };
-    let demo = if loaded.llm_configured() { None } else { Some(Demo::start(THINKING).await) };
+    let spells = Spells::new(Arc::new(|| SystemClock.now().0));
+    let wrong = Arc::clone(&spells);
+    let demo = if loaded.llm_configured() {
+        None
+    } else {
+        Some(Demo::start_with(THINKING, Arc::new(move || wrong.model())).await)
+    };
     let demo = match demo.transpose() {
         Ok(demo) => demo,
         Err(NoDemo(why, code)) => {
@@ -79,8 +88,11 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     // Standard output is the log's alone.
     let say = || eprintln!("playground: http://{address}/\n{answers}; stop with Ctrl-C");
-    let page = page::router(service.clone());
-    let code = commands::serve(commands::launch(loaded, reading, Some(page)), say).await;
+    let chaos = Chaos::new(service.faults().clone(), spells, demo.is_some());
+    let breaking = Breaking { chaos: Arc::clone(&chaos), token: system::random_token() };
+    let page = page::router(service.clone(), breaking);
+    let launch = Launch { faults: chaos, ..commands::launch(loaded, reading, Some(page)) };
+    let code = commands::serve(launch, say).await;
     service.stop().await;
     if let Some(demo) = demo {
         demo.stop().await;

@@ -208,7 +208,7 @@ impl Children {
                 Ok(())
             }
             RestartDecision::RestartAfter(delay) => {
-                stats.enter(LifeState::Restarting);
+                stats.restarts_after(delay);
                 (self.timer)(delay, Timer::Revive(Arc::clone(&stats.path)));
                 Ok(())
             }
