@@ -24,6 +24,9 @@ use crate::ports::tools::{Command, ServerEntry, Transport};
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(400);
 
+/// How long the address waits for the bot to be connected before it is told.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
+
 /// Runs the playground.
 pub async fn run(cli: &Cli) -> u8 {
     let mut reading = Reading::new(cli, Sources::for_playground);
@@ -80,14 +83,17 @@ pub async fn run(cli: &Cli) -> u8 {
         }
     });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let address = loaded.settings.http.addr;
     let answers = if demo.is_some() {
         "answers come from a demo model; everything stays on this machine"
     } else {
         "answers come from the configured model; everything else stays on this machine"
     };
-    // Standard output is the log's alone.
-    let say = || eprintln!("playground: http://{address}/\n{answers}; stop with Ctrl-C");
+    // Standard output is the log's alone. Whoever reads along in a terminal finds the address below the lines of the start.
+    let connected = service.clone();
+    let say = async move |address| {
+        let _ = tokio::time::timeout(CONNECTS_WITHIN, connected.connected(0)).await;
+        eprintln!("{answers}; stop with Ctrl-C\nplayground: http://{address}/");
+    };
     let chaos = Chaos::new(service.faults().clone(), spells, demo.is_some());
     let breaking = Breaking { chaos: Arc::clone(&chaos), token: system::random_token() };
     let page = page::router(service.clone(), breaking);

@@ -106,7 +106,7 @@ fn say_somewhere(browser: &Browser, dice: &mut Dice, number: usize) -> Option<St
 /// How often the bot answered each of these, by the messages that the chat service has.
 fn answered(browser: &Browser, said: &BTreeSet<String>) -> Option<Vec<(String, usize)>> {
     let script = "const done = arguments[0]; fetch('/playground/state').then(told => told.json()).then(state => done(\
-                  Object.values(state.messages).flat().filter(one => one.author === state.bot).map(one => one.reply_to))).catch(() => done(null))";
+                  Object.values(state.messages).flat().filter(one => one.author === state.bot).map(one => one.reply_to))).catch(error => done(String(error)))";
     let replies = browser.run_async(script);
     let replies: Vec<&str> = replies.as_array()?.iter().filter_map(Value::as_str).collect();
     let count = |id: &String| replies.iter().filter(|reply| *reply == id).count();
@@ -150,6 +150,7 @@ fn whatever_is_clicked_nothing_is_lost_and_nothing_doubled() {
         lost.len(),
         doubled.len()
     );
+    assert_eq!(counted.len(), said.len(), "the chat service does not tell");
     assert!(lost.is_empty() && doubled.is_empty(), "lost {lost:?}, doubled {doubled:?}");
     browser.until(
         "/^crashes [1-9][0-9]* · lost 0 · doubled 0$/.test(document.querySelector('.chaos-counts').textContent)",
