@@ -69,10 +69,7 @@ impl DemoModel {
     ///
     /// # Errors
     /// When no loopback port can be opened.
-    pub async fn start_with(
-        thinking: Duration,
-        fault: Arc<dyn Fn() -> ModelFault + Send + Sync>,
-    ) -> io::Result<Self> {
+    pub async fn start_with(thinking: Duration, fault: Arc<dyn Fn() -> ModelFault + Send + Sync>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
         let closing = CancellationToken::new();

@@ -9,10 +9,7 @@ use crate::ports::StoreFault;
 ///
 /// # Errors
 /// It shall fail, or the backend cannot be opened.
-pub fn open<B>(
-    fault: &StoreFault,
-    open: impl FnOnce() -> Result<B, OpenError>,
-) -> Result<Failing<B>, OpenError> {
+pub fn open<B>(fault: &StoreFault, open: impl FnOnce() -> Result<B, OpenError>) -> Result<Failing<B>, OpenError> {
     if fault() {
         return Err(OpenError::Failed(REASON.to_owned()));
     }

@@ -134,7 +134,8 @@ impl LifeState {
 
 impl Stats {
     pub(super) fn new(row: &Row, above: &str, scope: Scope) -> Self {
-        let life = Life { state: LifeState::Starting, since: Instant::now(), last_error: None, backoff: None, outage: None };
+        let life =
+            Life { state: LifeState::Starting, since: Instant::now(), last_error: None, backoff: None, outage: None };
         Self {
             path: row.path(above, &scope).into(),
             kind: row.kind,

@@ -31,11 +31,8 @@ pub(super) async fn fail(fault: Fault) -> Result<(), Crash> {
 }
 
 /// Puts what is ordered for an actor into its mailbox, until this life of it ends.
-pub(super) async fn follow<M, E>(
-    actor: ActorRef<Envelope<M, E>>,
-    stats: Arc<Stats>,
-    mut ordered: mpsc::Receiver<Fault>,
-) where
+pub(super) async fn follow<M, E>(actor: ActorRef<Envelope<M, E>>, stats: Arc<Stats>, mut ordered: mpsc::Receiver<Fault>)
+where
     Envelope<M, E>: Message,
 {
     while let Some(fault) = ordered.recv().await {
