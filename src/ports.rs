@@ -16,18 +16,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
-pub use self::files::{FetchError, NotDrawn};
+pub use self::files::{FetchError, NoFiles, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
+use crate::domain::api_key::ApiKey;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
@@ -59,7 +60,21 @@ pub trait Dice: Send + Sync {
 pub trait Faults: Send + Sync {
     /// What the actor at this path shall do instead of handling its next message or event.
     fn before(&self, path: &str, input: Input) -> Option<Fault>;
+
+    /// Faults for the life that the actor at this path begins now, each handled as an event from outside, also while nothing else
+    /// reaches the actor. None when there never are any.
+    fn ordered(&self, _path: &str) -> Option<mpsc::Receiver<Fault>> {
+        None
+    }
+
+    /// Whether the backend of the store fails now; none when it never fails by order.
+    fn store(&self) -> Option<StoreFault> {
+        None
+    }
 }
+
+/// Says at each step whether the backend of the store shall fail.
+pub type StoreFault = Arc<dyn Fn() -> bool + Send + Sync>;
 
 // === Store ===
 
@@ -341,6 +356,23 @@ pub trait Renderer: Send + Sync {
     /// # Errors
     /// There is no picture; the formula is shown as text then.
     fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
+}
+
+// === What is in force ===
+
+/// The keys that open doors for programs. Each call returns at once.
+pub trait Keys: Send + Sync {
+    /// There are none: this machine alone may ask.
+    fn are_none(&self) -> bool;
+
+    /// The key that somebody presents, while it is in force.
+    fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
+}
+
+/// The models that are configured at this moment.
+pub trait ModelsInForce: Send + Sync {
+    /// The models; a reload replaces them.
+    fn models(&self) -> Arc<dyn Models>;
 }
 
 // === Pages ===
