@@ -266,6 +266,10 @@ fn fenced(seen: &Seen, text: &str) -> String {
 /// scalar values.
 #[must_use]
 pub fn clean(text: &str, most: usize) -> String {
+    // Most text is plain, and a prompt holds much of it.
+    if text.len() <= most && text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut kept = String::with_capacity(text.len().min(most.saturating_mul(4)));
     let mut before = '\0';
     for (count, c) in text.chars().filter(|c| !is_hidden(*c)).enumerate() {
