@@ -109,8 +109,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
-    let TreeVitals { roster, board, timeline, .. } = &*vitals;
-    let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
+    let TreeVitals { roster, board, tooling, timeline, .. } = &*vitals;
+    let (roster, board, tooling, timeline) =
+        (Arc::clone(roster), Arc::clone(board), Arc::clone(tooling), Arc::clone(timeline));
     let handles = Handles::new(&doors);
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
@@ -127,10 +128,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let facts = facts(&store, &clock, &live);
     let built_in = built_in(own, &settings, &facts);
+    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let parts = Parts {
         live,
         files: Arc::new(reread),
-        toolbox: toolbox(&built_in),
+        toolbox,
         built_in,
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
@@ -147,6 +149,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals,
         roster,
         board,
+        tooling,
         timeline,
         events,
         exit: Arc::new(exit),
@@ -163,6 +166,7 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
         board,
         timeline: Arc::default(),
         store: Arc::clone(store),
+        tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
     }
@@ -204,11 +208,10 @@ fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc
 }
 
 /// What there is before any tool server is connected.
-fn toolbox(built_in: &BuiltIn) -> Arc<Toolbox> {
+fn toolbox(built_in: &BuiltIn, servers: bool) -> Arc<Toolbox> {
     let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
-    let toolbox = Arc::new(Toolbox::default());
-    toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into()));
-    toolbox
+    let tools = Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into());
+    Arc::new(Toolbox::beginning_with(tools, servers))
 }
 
 /// Rules for tools may name the doors of this program alone, whether they are open now or not.

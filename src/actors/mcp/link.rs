@@ -27,8 +27,8 @@ impl Attempt {
 
 /// How the connection is.
 pub(super) enum Link {
-    /// It is being begun.
-    Connecting,
+    /// It is being begun, and these calls wait for it.
+    Connecting(Vec<Box<ServerCall>>),
     /// It is there.
     Up(Up),
     /// It is away for this reason, and begun again after a while.
@@ -167,7 +167,7 @@ impl Up {
         let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
         let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
         ctx.background(async move {
-            let ServerCall { request, progress, permit, mut reply } = *call;
+            let ServerCall { request, pin: _, progress, permit, mut reply } = *call;
             let begun = Instant::now();
             let result = tokio::select! {
                 biased;
