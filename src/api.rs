@@ -15,7 +15,7 @@ mod connections;
 mod places;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -98,6 +98,8 @@ struct Site {
     setting: &'static str,
     router: Router,
     bound: watch::Sender<Option<SocketAddr>>,
+    /// Where it listened first: whoever found it there, also at a free port, finds it there again.
+    first: OnceLock<SocketAddr>,
 }
 
 impl Api {
@@ -143,12 +145,13 @@ impl Listener for Api {
 
 impl Site {
     fn new(address: String, setting: &'static str, router: Router) -> Self {
-        Self { address, setting, router, bound: watch::Sender::new(None) }
+        Self { address, setting, router, bound: watch::Sender::new(None), first: OnceLock::new() }
     }
 
     async fn bind(&self) -> Result<TcpListener, String> {
-        let Self { address, setting, .. } = self;
-        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(address)).await {
+        let Self { setting, .. } = self;
+        let address = self.first.get().map_or_else(|| self.address.clone(), ToString::to_string);
+        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(&address)).await {
             Ok(Ok(listener)) => Ok(listener),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => Err(format!(
                 "cannot listen on {address}: the port is in use; stop the other program, or set {setting} to a free address"
@@ -161,7 +164,7 @@ impl Site {
     async fn serve(&self, listener: TcpListener, limits: Limits, stop: &CancellationToken) {
         if let Ok(bound) = listener.local_addr() {
             tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
-            self.bound.send_replace(Some(bound));
+            self.bound.send_replace(Some(*self.first.get_or_init(|| bound)));
         }
         connections::serve(listener, &self.router, limits, stop).await;
         self.bound.send_replace(None);

@@ -310,9 +310,9 @@ impl App {
     }
 
     /// Where the pages are, once they can be reached; none when they never will.
-    pub async fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> impl Future<Output = Option<SocketAddr>> + Send + use<> {
         let mut bound = self.bound.clone();
-        bound.wait_for(Option::is_some).await.ok().and_then(|address| *address)
+        async move { bound.wait_for(Option::is_some).await.ok().and_then(|address| *address) }
     }
 
     /// Reads the configuration again when called.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
@@ -60,7 +60,21 @@ pub trait Dice: Send + Sync {
 pub trait Faults: Send + Sync {
     /// What the actor at this path shall do instead of handling its next message or event.
     fn before(&self, path: &str, input: Input) -> Option<Fault>;
+
+    /// Faults for the life that the actor at this path begins now, each handled as an event from outside, also while nothing else
+    /// reaches the actor. None when there never are any.
+    fn ordered(&self, _path: &str) -> Option<mpsc::Receiver<Fault>> {
+        None
+    }
+
+    /// Whether the backend of the store fails now; none when it never fails by order.
+    fn store(&self) -> Option<StoreFault> {
+        None
+    }
 }
+
+/// Says at each step whether the backend of the store shall fail.
+pub type StoreFault = Arc<dyn Fn() -> bool + Send + Sync>;
 
 // === Store ===
 

@@ -54,6 +54,8 @@ impl Vitals for Known {
             mailbox: 2,
             handled: 3,
             uptime_s: 4,
+            backoff_ms: None,
+            outage_ms: None,
             last_error: None,
             children,
         };
@@ -89,20 +91,24 @@ struct Served {
     task: JoinHandle<Result<(), String>>,
 }
 
+fn listener(known: &Arc<Known>, keys: &[&str], page: Option<Router>, limits: Limits) -> Api {
+    Api::new(ApiOptions {
+        routes: Router::new(),
+        address: "127.0.0.1:0".to_owned(),
+        health_address: None,
+        keys: keys.iter().map(|key| SecretString::from(*key)).collect(),
+        vitals: known.clone(),
+        metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
+        page,
+        limits,
+    })
+}
+
 impl Served {
     async fn new(keys: &[&str], page: Option<Router>, limits: Limits) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
-        let api = Api::new(ApiOptions {
-            routes: Router::new(),
-            address: "127.0.0.1:0".to_owned(),
-            health_address: None,
-            keys: keys.iter().map(|key| SecretString::from(*key)).collect(),
-            vitals: known.clone(),
-            metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
-            page,
-            limits,
-        });
+        let api = listener(&known, keys, page, limits);
         let mut bound = api.bound();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -169,6 +175,23 @@ async fn metrics_and_the_tree_are_served() {
     };
     let wanted = node("staffai", "staffai", json!([node("ops", "staffai/ops", json!([]))]));
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), wanted);
+}
+
+#[tokio::test]
+async fn pages_at_a_free_port_are_there_again_after_a_restart() {
+    let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
+    let listener = Arc::new(listener(&known, &[], None, Limits::default()));
+    let mut places = Vec::new();
+    for _ in 0..2 {
+        let (serving, stop) = (Arc::clone(&listener), CancellationToken::new());
+        let stopped = stop.clone();
+        let served = tokio::spawn(async move { serving.serve(stopped).await });
+        let mut bound = listener.bound();
+        places.push(bound.wait_for(Option::is_some).await.unwrap().unwrap());
+        stop.cancel();
+        served.await.unwrap().unwrap();
+    }
+    assert_eq!(places[0], places[1]);
 }
 
 #[tokio::test]

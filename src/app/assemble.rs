@@ -24,10 +24,10 @@ use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, StoreFault, ToolProviders};
 use crate::render;
 use crate::store::resilient::Resilient;
-use crate::store::{OpenError, embedded, redis};
+use crate::store::{OpenError, embedded, failing, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
@@ -107,7 +107,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
-    let store = store(&settings, &clock).await?;
+    let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
     let TreeVitals { roster, board, tooling, timeline, .. } = &*vitals;
     let (roster, board, tooling, timeline) =
@@ -174,7 +174,11 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
 /// to start.
-async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, StartError> {
+async fn store(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+    fault: Option<StoreFault>,
+) -> Result<Arc<dyn Store>, StartError> {
     let in_use = |error: OpenError| StartError::InUse(error.to_string());
     if let Some(address) = settings.redis.address() {
         let opener = redis::opener::Opener::new(&address)
@@ -183,6 +187,10 @@ async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn St
         return Ok(Arc::new(store.map_err(in_use)?));
     }
     let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
+    if let Some(fault) = fault {
+        let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
+        return Ok(Arc::new(store.map_err(in_use)?));
+    }
     let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
     Ok(Arc::new(store.map_err(in_use)?))
 }

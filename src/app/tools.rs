@@ -24,7 +24,7 @@ use self::configured::Catalogued;
 use super::servers;
 use super::{Cli, Options, exit};
 use crate::domain::tool::catalogue::Catalogue;
-use crate::domain::tool::{CallError, Effect, ResultLimits, ServerName, ToolRequest, ToolResult, schema};
+use crate::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
 use crate::ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
 
 /// How long the call may take when nothing else is configured.
@@ -154,7 +154,7 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
         },
         (Ok((server, listing)), Action::Call { name, .. }) => match fits(&entry, listing, name, &arguments) {
             Ok(()) => {
-                let request = request(name, arguments, Effect::Changes, CALL_WITHIN);
+                let request = ToolRequest::new(name, arguments, Effect::Changes, CALL_WITHIN);
                 let begun = Instant::now();
                 told(&server.call(&request, None).await, begun.elapsed())
             }
@@ -181,18 +181,6 @@ fn misfit(mistake: &str, name: &str) -> u8 {
     let mistake = harmless(mistake.strip_prefix("the arguments: ").unwrap_or(mistake));
     eprintln!("the arguments do not fit: {mistake}; `staffai tools show {name}` shows what the tool takes");
     exit::USAGE
-}
-
-fn request(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> ToolRequest {
-    ToolRequest {
-        name: name.into(),
-        arguments,
-        effect,
-        deadline,
-        limits: ResultLimits::default(),
-        trace: None,
-        on_behalf: None,
-    }
 }
 
 /// Prints what came of a call.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::held::{self, Held};
-use super::{Of, first_line, harmless, misfit, pretty, request, told, unknown};
+use super::{Of, first_line, harmless, misfit, pretty, told, unknown};
 use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
 use crate::app::mcp::logins;
@@ -18,7 +18,7 @@ use crate::domain::ids::{Door, Person, Place};
 use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
 use crate::domain::tool::rights::{Decided, Rule, Verdict};
-use crate::domain::tool::{Source, schema};
+use crate::domain::tool::{Source, ToolRequest, schema};
 use crate::ports::ToolServer;
 use crate::ports::tools::ServerOff;
 use crate::tools::BuiltIns;
@@ -169,7 +169,7 @@ impl Catalogued {
             None => eprintln!("called by hand: no rule was asked; --as ID asks them"),
         }
         let Some((server, deadline)) = self.server(entry) else { return self.unknown(name) };
-        let request = request(&entry.tool.name, arguments, entry.effect, deadline);
+        let request = ToolRequest::new(&entry.tool.name, arguments, entry.effect, deadline);
         let begun = Instant::now();
         told(&server.call(&request, None).await, begun.elapsed())
     }
