@@ -429,8 +429,8 @@ async fn tools_are_listed_shown_called_and_added_by_hand() {
         let (code, told) = run(&bench, &[&["tools", "list"], option].concat(), &more);
         assert!(code == 64 && told.contains(&format!("{wrong}: must be a Discord id")), "{told}");
     }
-    let (code, told) = run(&bench, &["tools", "call", "one__echo"], &more);
-    assert!(code == 64 && told.contains("\"text\" is a required property"), "{told}");
+    let (code, told) = run(&bench, &["tools", "call", "roll_dice"], &more);
+    assert!(code == 64 && told.contains("do not fit: \"notation\" is a required property"), "{told}");
     let (_, told) = run(&bench, &["tools", "list", "--as", "13"], &more);
     assert!(told.contains("one__echo (changes) [deny]"), "{told}");
 }
