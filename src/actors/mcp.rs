@@ -150,7 +150,7 @@ impl Actor for McpActor {
 
     async fn handle(&self, ctx: &mut ActorContext<Self>, message: McpMsg, state: &mut McpState) -> Result<(), Crash> {
         match message {
-            McpMsg::Call(call) => self.call(ctx, state, call),
+            McpMsg::Call(call) => self.call(ctx, state, *call),
             McpMsg::Refresh => match &mut state.link {
                 Link::Up(up) => up.refresh(ctx, state.attempt),
                 Link::Waiting(_) => self.connect(ctx, state),
@@ -271,7 +271,7 @@ impl McpActor {
     }
 
     /// Answers calls that were not sent.
-    fn refuse(&self, calls: impl IntoIterator<Item = Box<ServerCall>>, why: &str) {
+    fn refuse(&self, calls: impl IntoIterator<Item = ServerCall>, why: &str) {
         for call in calls {
             // Who asked may have gone away.
             let _ = call.reply.send(Err(unavailable(&self.entry.name, why)));
@@ -327,7 +327,7 @@ impl McpActor {
         let _ = self.cache.cast(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
     }
 
-    fn call(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, call: Box<ServerCall>) {
+    fn call(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, call: ServerCall) {
         let why = match &mut state.link {
             Link::Up(up) => {
                 if up.takes_call() {

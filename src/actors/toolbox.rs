@@ -76,8 +76,11 @@ pub struct Toolset {
     /// What is seen by callers from whom nothing is hidden.
     everything: Arc<View>,
     /// What other callers see, by the patterns that hide tools from them.
-    views: Mutex<HashMap<Arc<[String]>, Arc<OnceCell<Arc<View>>>>>,
+    views: Mutex<HashMap<Arc<[String]>, Place>>,
 }
+
+/// Where the view of callers of one kind is kept, and made once.
+type Place = Arc<OnceCell<Arc<View>>>;
 
 /// The most kinds of callers whose views are kept; rules that tell more of them apart have views made anew.
 const VIEWS_MAX: usize = 64;
@@ -120,7 +123,7 @@ impl Toolset {
     }
 
     /// Where the view of callers is kept from whom these patterns hide tools.
-    fn place_of(&self, hides: &Arc<[String]>) -> Arc<OnceCell<Arc<View>>> {
+    fn place_of(&self, hides: &Arc<[String]>) -> Place {
         let mut views = self.views.lock();
         if views.len() >= VIEWS_MAX && !views.contains_key(hides) {
             let other = views.keys().next().cloned();

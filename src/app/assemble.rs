@@ -109,9 +109,6 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
-    let TreeVitals { roster, board, tooling, timeline, .. } = &*vitals;
-    let (roster, board, tooling, timeline) =
-        (Arc::clone(roster), Arc::clone(board), Arc::clone(tooling), Arc::clone(timeline));
     let handles = Handles::new(&doors);
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
@@ -146,11 +143,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
+        roster: Arc::clone(&vitals.roster),
+        board: Arc::clone(&vitals.board),
+        tooling: Arc::clone(&vitals.tooling),
+        timeline: Arc::clone(&vitals.timeline),
         vitals,
-        roster,
-        board,
-        tooling,
-        timeline,
         events,
         exit: Arc::new(exit),
     };

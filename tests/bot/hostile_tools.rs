@@ -310,7 +310,8 @@ async fn hangs_and_noise(world: &World, process: &Process) {
     assert!(why.contains("does not speak MCP") || why.contains("no answer within"), "{garbage:?}");
     let (pids, _) = world.calls("Ada", "frozen__pids", &json!({})).await;
     // An answer in JSON is shown as code.
-    let pids: Vec<u32> = serde_json::from_str(pids.trim_start_matches("```json").trim_end_matches("```").trim()).unwrap();
+    let pids: Vec<u32> =
+        serde_json::from_str(pids.trim_start_matches("```json").trim_end_matches("```").trim()).unwrap();
     assert!(std::process::Command::new("kill").args(["-STOP", &pids[0].to_string()]).status().unwrap().success());
     let (told, took) = world.calls("Ada", "frozen__echo", &json!({"text": "much"})).await;
     println!(

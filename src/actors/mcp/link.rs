@@ -28,7 +28,7 @@ impl Attempt {
 /// How the connection is.
 pub(super) enum Link {
     /// It is being begun, and these calls wait for it.
-    Connecting(Vec<Box<ServerCall>>),
+    Connecting(Vec<ServerCall>),
     /// It is there.
     Up(Up),
     /// It is away for this reason, and begun again after a while.
@@ -162,12 +162,12 @@ impl Up {
         ctx: &mut ActorContext<McpActor>,
         attempt: Attempt,
         name: &ServerName,
-        call: Box<ServerCall>,
+        call: ServerCall,
     ) {
         let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
         let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
         ctx.background(async move {
-            let ServerCall { request, pin: _, progress, permit, mut reply } = *call;
+            let ServerCall { request, pin: _, progress, permit, mut reply } = call;
             let begun = Instant::now();
             let result = tokio::select! {
                 biased;
