@@ -81,6 +81,8 @@ pub(super) async fn ask_health(configured: SocketAddr) -> Result<(), String> {
 
 /// The servers of tools of our own service, as it shows them at the configured address; if not, why.
 pub(super) async fn ask_tooling(settings: &Settings) -> Result<Tooling, String> {
+    // Nobody else is told the key.
+    ask_health(settings.http.addr).await?;
     let answer = ask(settings.http.addr, "/api/v1/tools", settings.http.api_keys.first()).await?;
     answer.json().await.map_err(|error| root_cause(&error))
 }

@@ -157,13 +157,7 @@ impl Up {
     }
 
     /// One call as a task. It is cancelled when nobody waits for its answer any more.
-    pub(super) fn call(
-        &self,
-        ctx: &mut ActorContext<McpActor>,
-        attempt: Attempt,
-        name: &ServerName,
-        call: ServerCall,
-    ) {
+    pub(super) fn call(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, name: &ServerName, call: ServerCall) {
         let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
         let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
         ctx.background(async move {
