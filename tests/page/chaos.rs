@@ -27,7 +27,7 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('link').textContent === 'connected'");
-    browser.until("document.querySelectorAll('.troubles .trouble').length === 5");
+    browser.until("document.querySelectorAll('[data-trouble]').length === 5");
 
     browser.click(".mid-answer");
     // Half of the answer is there when its conversation breaks; whoever stands beside it is well.
