@@ -20,13 +20,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use secrecy::SecretString;
+use axum::http::StatusCode;
+use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::places::Capacity;
-use crate::ports::{Listener, Vitals};
+use crate::ports::{Keys, Listener, Vitals};
 
 /// The `Server` header of every answer: it tells this service from another one at the same address.
 pub const SERVER_NAME: &str = "staffai";
@@ -40,18 +41,28 @@ pub struct ApiOptions {
     pub address: String,
     /// Where to listen for health and metrics alone, beside `address`, which answers them too; none for no such listener.
     pub health_address: Option<String>,
-    /// Keys that open everything from anywhere; without any, only this machine sees more than health and metrics.
-    pub keys: Vec<SecretString>,
+    /// Keys that open what they have rights for from anywhere; without any, only this machine sees more than health and metrics.
+    pub keys: Arc<dyn Keys>,
     /// What is known of the program.
     pub vitals: Arc<dyn Vitals>,
     /// The page of metrics, made anew each time.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// Pages for `/` and everything below that is not ours; none shows the dashboard.
     pub page: Option<Router>,
-    /// Further routes that need a key off this machine.
+    /// Further routes for those who operate the program.
     pub routes: Router,
+    /// Routes for programs that ask.
+    pub programs: Programs,
     /// Bounds on what clients may send.
     pub limits: Limits,
+}
+
+/// Routes for programs that ask. Who asks is the extension [`Caller`](crate::domain::api_key::Caller) of each request.
+pub struct Programs {
+    /// The routes.
+    pub routes: Router,
+    /// The answer to a request for this path that is refused, in the form that its clients know.
+    pub refused: fn(&str, StatusCode, &'static str) -> Response,
 }
 
 /// Bounds on what clients may send.

@@ -18,6 +18,8 @@ mod doors;
 
 mod files;
 
+mod keys;
+
 mod demo;
 
 mod mcp;
@@ -136,6 +138,11 @@ enum Command {
         #[command(subcommand)]
         action: tools::Action,
     },
+    /// The keys of programs that ask over HTTP.
+    Key {
+        #[command(subcommand)]
+        action: keys::Action,
+    },
     /// The file of MCP servers.
     Mcp {
         #[command(subcommand)]
@@ -170,6 +177,7 @@ impl Command {
             #[cfg(feature = "playground")]
             Self::ExampleServer(options) => options,
             Self::Tools { action } => action.options(),
+            Self::Key { action } => action.options(),
             Self::Mcp { action } => action.options(),
         }
     }
@@ -209,6 +217,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,
+        Command::Key { action } => keys::run(cli, action),
         Command::Mcp { action } => mcp::run(cli, action).await,
         // They have runtimes of their own, or need none.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,

@@ -23,8 +23,7 @@ use crate::domain::outgoing::Capabilities;
 use crate::domain::turn_event::TurnUpdate;
 use crate::nats::{self, Current, LOST, Session};
 use crate::ports::{
-    Attachments, Clock, EventSource, FetchError, Intake, PostError, PostReply, PostRequest, PostResult, Poster,
-    SourceError, TurnEventLog,
+    Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError, TurnEventLog,
 };
 
 /// The name of this door in ids and keys.
@@ -119,6 +118,7 @@ impl ChatService {
             at,
             draw: None,
             tools: enable_tools,
+            given: None,
         }
     }
 
@@ -182,15 +182,5 @@ impl Poster for ChatService {
             _ => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
-    }
-}
-
-/// This door takes no files.
-pub struct NoFiles;
-
-#[async_trait]
-impl Attachments for NoFiles {
-    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
-        Err(FetchError::Foreign)
     }
 }

@@ -21,13 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
-pub use self::files::{FetchError, NotDrawn};
+pub use self::files::{FetchError, NoFiles, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
+use crate::domain::api_key::ApiKey;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
@@ -355,6 +356,23 @@ pub trait Renderer: Send + Sync {
     /// # Errors
     /// There is no picture; the formula is shown as text then.
     fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
+}
+
+// === What is in force ===
+
+/// The keys that open doors for programs. Each call returns at once.
+pub trait Keys: Send + Sync {
+    /// There are none: this machine alone may ask.
+    fn are_none(&self) -> bool;
+
+    /// The key that somebody presents, while it is in force.
+    fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
+}
+
+/// The models that are configured at this moment.
+pub trait ModelsInForce: Send + Sync {
+    /// The models; a reload replaces them.
+    fn models(&self) -> Arc<dyn Models>;
 }
 
 // === Pages ===

@@ -209,9 +209,11 @@ impl RateLimiter {
         let step = match job {
             Job::Admit { offered, .. } => {
                 let turn = &offered.turn;
-                let Applied { limits, exempt } = running.limits_in(&turn.place, turn.parent.as_ref(), &turn.roles);
+                let Applied { limits, exempt } =
+                    running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
                 let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text)
-                    + attachment::estimate(&turn.attachments);
+                    + attachment::estimate(&turn.attachments)
+                    + turn.given.as_ref().map_or(0, |given| given.tokens());
                 let lease = running.settings.turn.queue + running.settings.turn.deadline;
                 Step::Reserve(Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt })
             }
@@ -278,7 +280,7 @@ impl RateLimiter {
         asker: &Asker,
         reply: Reply<Standing>,
     ) {
-        let applied = self.live.now().limits_in(&asker.place, asker.parent.as_ref(), &asker.roles);
+        let applied = self.live.now().limits_in(&asker.person, &asker.place, asker.parent.as_ref(), &asker.roles);
         let member = keys::limited(&asker.person, asker.guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {

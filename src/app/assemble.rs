@@ -11,19 +11,21 @@ use super::{built_ins, doors};
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::facts::FactKeeper;
+use crate::actors::in_force::InForce;
 use crate::actors::running::{Exit, Live};
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{Api, ApiOptions, Limits};
+use crate::api::{Api, ApiOptions, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
+use crate::model_api::{self, ModelApi};
 use crate::ports::{Clock, Dice, Facts, Faults, Store, StoreFault, ToolProviders};
 use crate::render;
 use crate::store::resilient::Resilient;
@@ -91,8 +93,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let events = TurnEvents::new(doors::READ_ALONG.to_vec(), Arc::clone(&clock));
-    let mut records = vec![doors::terminal(&sessions)];
+    let (followed, requested) = (doors::READ_ALONG.to_vec(), doors::READ_ON_REQUEST.to_vec());
+    let events = TurnEvents::with_requested(followed, requested, Arc::clone(&clock));
+    let mut records = vec![doors::terminal(&sessions), doors::model_api()];
     if !alone {
         let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
         records.splice(0..0, platform);
@@ -112,10 +115,19 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let TreeVitals { roster, board, timeline, .. } = &*vitals;
     let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
+    let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
+    let programs = ModelApi::new(model_api::Parts {
+        intake: Arc::new(handles.intake()),
+        events: Arc::new(events.clone()),
+        models: Arc::clone(&in_force) as _,
+        clock: Arc::clone(&clock),
+        dice: Arc::clone(&dice),
+    });
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
-        keys: settings.http.api_keys.clone(),
+        keys: Arc::clone(&in_force) as _,
+        programs: Programs { routes: model_api::router(Arc::new(programs)), refused: model_api::refused },
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,

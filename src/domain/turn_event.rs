@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ending::{Ending, OverLimit};
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
+use super::turn::{Effort, Outcome};
 
 /// One event of a place's stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,14 +66,41 @@ pub enum TurnUpdate {
     Final {
         /// Its parts, in order.
         parts: Arc<[Part]>,
+        /// What it took to find it.
+        effort: Effort,
     },
     /// A word that there will be no answer, or no better one. Text that was drafted stands before it.
     Apology {
         /// Its parts, in order.
         parts: Arc<[Part]>,
+        /// Why.
+        why: NoAnswer,
     },
     /// Nothing more follows on this turn. Without an answer before it, there is none.
     Done,
+}
+
+/// Why there is no answer, or no better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// This limit refused it.
+    OverLimit(OverLimit),
+    /// The turn ended like this.
+    Ended(Ending),
+    /// It was never taken: there is too much to do, or its asker is not served.
+    NotTaken,
+}
+
+impl TurnUpdate {
+    /// What those who read along are told of an answer.
+    #[must_use]
+    pub fn answer(parts: Arc<[Part]>, outcome: &Outcome, effort: &Effort) -> Self {
+        match outcome {
+            Outcome::Replied | Outcome::Hinted => Self::Final { parts, effort: effort.clone() },
+            Outcome::Apologised(why) => Self::Apology { parts, why: NoAnswer::Ended(*why) },
+            Outcome::Refused(limit) => Self::Apology { parts, why: NoAnswer::OverLimit(*limit) },
+        }
+    }
 }
 
 /// How a call of a tool is.
@@ -107,7 +136,7 @@ impl TurnUpdate {
             Self::Draft { text, .. } => text.len(),
             Self::Tool { call, name, .. } => call.len() + name.len(),
             Self::Gate { id, question, .. } => id.len() + question.len(),
-            Self::Final { parts } | Self::Apology { parts } => parts.iter().map(part_size).sum(),
+            Self::Final { parts, .. } | Self::Apology { parts, .. } => parts.iter().map(part_size).sum(),
         }
     }
 }
@@ -115,8 +144,11 @@ impl TurnUpdate {
 fn part_size(part: &Part) -> usize {
     match part {
         Part::File(file) => file.bytes.len(),
-        Part::Text { .. } | Part::Code { .. } | Part::Formula { .. } | Part::Card(_) | Part::Buttons { .. } => {
-            part.text().len()
-        }
+        Part::Text { .. }
+        | Part::Code { .. }
+        | Part::Formula { .. }
+        | Part::Card(_)
+        | Part::Buttons { .. }
+        | Part::Calls { .. } => part.text().len(),
     }
 }

@@ -1,5 +1,9 @@
 //! Why there is no file, or no picture.
 
+use async_trait::async_trait;
+
+use super::Attachments;
+
 /// Why a file cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
@@ -15,6 +19,16 @@ pub enum FetchError {
     /// No connection, or it broke, or it took too long.
     #[error("{0}")]
     Lost(String),
+}
+
+/// A door that takes no files.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
+    }
 }
 
 /// Why there is no picture.

@@ -94,8 +94,8 @@ impl Event {
                 expires_at: expires_at.0,
                 decision: *decision,
             },
-            TurnUpdate::Final { parts } => Update::Final { text: in_words(parts, now) },
-            TurnUpdate::Apology { parts } => Update::Apology { text: in_words(parts, now) },
+            TurnUpdate::Final { parts, .. } => Update::Final { text: in_words(parts, now) },
+            TurnUpdate::Apology { parts, .. } => Update::Apology { text: in_words(parts, now) },
             TurnUpdate::Done => Update::Done,
         };
         Self { number: event.number, turn: event.turn.id.clone(), update }
@@ -120,6 +120,7 @@ mod tests {
     use super::*;
     use crate::domain::ids::{Door, MessageId, TurnId};
     use crate::domain::outgoing::{Card, File, Piece};
+    use crate::domain::turn::Effort;
 
     const NOW: Timestamp = Timestamp(1_000);
 
@@ -138,7 +139,10 @@ mod tests {
         for (update, expected) in [
             (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
             (TurnUpdate::Queued { ahead: 2 }, r#"{"number":3,"turn":"9","event":"queued","ahead":2}"#),
-            (TurnUpdate::Final { parts }, r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#),
+            (
+                TurnUpdate::Final { parts, effort: Effort::default() },
+                r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#,
+            ),
             (
                 TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool },
                 r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,

@@ -14,10 +14,7 @@ use crate::domain::turn_event::TurnUpdate;
 pub(super) fn publish_answer(events: &TurnEvents, turn: &Turn, answer: &Answer) {
     events.publish(&turn.place, &turn.id, || {
         let parts = answer.outgoing.parts.as_slice().into();
-        match &answer.outcome {
-            Outcome::Replied | Outcome::Hinted => TurnUpdate::Final { parts },
-            Outcome::Apologised(_) | Outcome::Refused(_) => TurnUpdate::Apology { parts },
-        }
+        TurnUpdate::answer(parts, &answer.outcome, &answer.effort)
     });
 }
 

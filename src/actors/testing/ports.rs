@@ -494,6 +494,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         at: BEGINNING,
         draw: None,
         tools: true,
+        given: None,
     }
 }
 

@@ -83,6 +83,7 @@ fn a_stream_keeps_so_many_events_and_bytes_and_the_last_answer_whatever_its_size
     let text = "x".repeat(BYTES_MAX + 1);
     log.publish(&place("42"), &turn("1"), || TurnUpdate::Final {
         parts: [crate::domain::outgoing::Part::Text { text }].as_slice().into(),
+        effort: crate::domain::turn::Effort::default(),
     });
     log.publish(&place("42"), &turn("1"), || TurnUpdate::Done);
     let kept: Vec<u64> = read(&log, 0).0.iter().map(|(number, _)| *number).collect();
