@@ -116,7 +116,9 @@ fn answered(browser: &Browser, said: &BTreeSet<String>) -> Option<Vec<(String, u
 #[test]
 fn whatever_is_clicked_nothing_is_lost_and_nothing_doubled() {
     let home = tempfile::tempdir().expect("a folder");
-    let limits = [("RATE_LIMIT_COUNT", "100000"), ("TOKEN_RATE_LIMIT_COUNT", "100000000")];
+    // What is over a limit or behind a full lane gets one notice and no answer of its own.
+    let limits =
+        [("RATE_LIMIT_COUNT", "100000"), ("TOKEN_RATE_LIMIT_COUNT", "100000000"), ("STAFFAI_TURN__LANE", "1000")];
     let (_program, url) = playground_with(home.path(), &limits);
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/"));
