@@ -182,9 +182,8 @@ impl Asking {
     /// What comes next. Cancel safe.
     pub async fn next(&mut self) -> Progress {
         loop {
-            let reading = match timeout_at(self.until, self.reader.next()).await {
-                Ok(reading) => reading,
-                Err(_) => return Progress::Failed(Failure::Late("it took too long".to_owned())),
+            let Ok(reading) = timeout_at(self.until, self.reader.next()).await else {
+                return Progress::Failed(Failure::Late("it took too long".to_owned()));
             };
             let progress = match reading {
                 Some(Reading::Event(event)) if event.turn.trigger() == self.under_way.message => {
