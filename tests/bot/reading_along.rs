@@ -133,6 +133,7 @@ fn a_client_waits_for_its_answer_and_looks_after_its_sessions() {
     story(async {
         let world =
             World::with(Setup::new().set("STAFFAI_LLM__TIMEOUT", "20s").set("STAFFAI_TURN__DEADLINE", "20s")).await;
+        world.becomes("ready").await;
         let wait = |text: &str| json!({"session": "one", "text": text, "wait": true});
         let (status, told) = posted(&world, None, &wait("my cat is called Tom")).await;
         assert_eq!((status, &told["status"]), (200, &json!("complete")));
@@ -175,6 +176,7 @@ fn a_message_that_is_submitted_again_is_answered_once_also_after_a_kill() {
         let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "20s").set("STAFFAI_LLM__TIMEOUT", "20s");
         let world = World::without_bot(setup).await;
         let process = world.process("first").await;
+        world.becomes("ready").await;
         let body = json!({"session": "one", "text": "what then?"});
         let (status, first) = posted(&world, Some("order-7"), &body).await;
         assert_eq!((status, posted(&world, Some("order-7"), &body).await.1), (202, first.clone()));
@@ -182,6 +184,7 @@ fn a_message_that_is_submitted_again_is_answered_once_also_after_a_kill() {
         read(&world, "one", 0, &message).await;
         process.kill();
         let _process = world.process("second").await;
+        world.becomes("ready").await;
         assert_eq!(posted(&world, Some("order-7"), &body).await.1, first);
         let (_, other) =
             posted(&world, Some("order-8"), &json!({"session": "one", "text": "and then?", "wait": true})).await;
