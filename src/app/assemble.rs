@@ -93,8 +93,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let (followed, requested) = (doors::READ_ALONG.to_vec(), doors::READ_ON_REQUEST.to_vec());
-    let events = TurnEvents::with_requested(followed, requested, Arc::clone(&clock));
+    let events = doors::events(&clock);
     let mut records = vec![doors::terminal(&sessions), doors::model_api()];
     if !alone {
         let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
