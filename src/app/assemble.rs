@@ -93,8 +93,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let (followed, requested) = (doors::READ_ALONG.to_vec(), doors::READ_ON_REQUEST.to_vec());
-    let events = TurnEvents::with_requested(followed, requested, Arc::clone(&clock));
+    let events = doors::events(&clock);
     let mut records = vec![doors::terminal(&sessions), doors::model_api()];
     if !alone {
         let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
@@ -114,18 +113,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let vitals = Arc::new(vitals(&store, &clock, &live));
     let handles = Handles::new(&doors);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
-    let programs = ModelApi::new(model_api::Parts {
-        intake: Arc::new(handles.intake()),
-        events: Arc::new(events.clone()),
-        models: Arc::clone(&in_force) as _,
-        clock: Arc::clone(&clock),
-        dice: Arc::clone(&dice),
-    });
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: Arc::clone(&in_force) as _,
-        programs: Programs { routes: model_api::router(Arc::new(programs)), refused: model_api::refused },
+        programs: programs(&in_force, &handles, &events, &dice),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -164,6 +156,18 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// The door of programs that ask over HTTP as they ask a model.
+fn programs(in_force: &Arc<InForce>, handles: &Handles, events: &TurnEvents, dice: &Arc<dyn Dice>) -> Programs {
+    let api = ModelApi::new(model_api::Parts {
+        intake: Arc::new(handles.intake()),
+        events: Arc::new(events.clone()),
+        models: Arc::clone(in_force) as _,
+        clock: Arc::clone(&in_force.clock),
+        dice: Arc::clone(dice),
+    });
+    Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
 }
 
 /// What is known of the program, for those who look after it.
