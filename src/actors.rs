@@ -50,6 +50,7 @@ pub(crate) mod conversation;
 
 mod allowances;
 pub(crate) mod approvals;
+mod blocking;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod providers;

@@ -24,16 +24,18 @@ use super::messages::conversations::{ConversationsMsg, Offered};
 use super::messages::journal::JournalMsg;
 use super::messages::rate_limiter::{Asker, RateLimiterMsg};
 use super::messages::restriction_sweeper::SweeperMsg;
-use super::running::Live;
+use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::toolbox::Toolbox;
 use crate::domain::attachment;
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge, spent};
-use crate::domain::limits::estimate::Learned;
+use crate::domain::limits::estimate::{CHARS_A_TOKEN, Learned};
 use crate::domain::limits::rules::Applied;
 use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step};
-use crate::domain::turn::{self, Turn};
+use crate::domain::tool::access::Access;
+use crate::domain::turn::{self, ReplyContract, Turn};
 use crate::ports::{Clock, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
@@ -58,6 +60,8 @@ pub struct RateLimiter {
     pub clock: Arc<dyn Clock>,
     /// What this process runs with: a reload changes limits at once.
     pub live: Live,
+    /// The tools that prompts tell of.
+    pub toolbox: Arc<Toolbox>,
     /// Who answers.
     pub conversations: Handle<ConversationsMsg>,
     /// Who has custody.
@@ -211,7 +215,8 @@ impl RateLimiter {
                 let turn = &offered.turn;
                 let Applied { limits, exempt } =
                     running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
-                let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text)
+                let fixed = running.fixed_prompt.saturating_add(self.tool_tokens(&running, turn));
+                let tokens = state.learned.estimate(&turn.person, &turn.place, fixed, &turn.text)
                     + attachment::estimate(&turn.attachments)
                     + turn.given.as_ref().map_or(0, |given| given.tokens());
                 let lease = running.settings.turn.queue + running.settings.turn.deadline;
@@ -222,6 +227,20 @@ impl RateLimiter {
             Job::Usage(applied, _) => Step::Read(applied.limits),
         };
         Request { member: member.clone(), window: running.limits.window, step }
+    }
+
+    /// About how many tokens of its prompt the tools take that the model of a turn is told of.
+    fn tool_tokens(&self, running: &Running, turn: &Turn) -> u64 {
+        let settings = &running.settings.tools;
+        let rows = running.models.rows();
+        let chosen = turn.policy.model.as_ref().and_then(|key| rows.iter().find(|row| row.key == *key));
+        let Some(row) = chosen.or(rows.first()) else { return 0 };
+        if !turn.wants_tools() || settings.max_rounds == 0 || settings.max_calls == 0 {
+            return 0;
+        }
+        let access = Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door));
+        let alone = turn.policy.reply == ReplyContract::Typed && !row.schema_with_tools;
+        self.toolbox.now().prompt_chars(&access, row, alone, settings.built_in_always) as u64 / CHARS_A_TOKEN
     }
 
     /// A step is done: whoever waits for it hears of it.

@@ -27,6 +27,7 @@ use self::asking::Round;
 pub use self::tally::Tally;
 use self::tools::Tools;
 use super::allowances::Allowances;
+use super::blocking::blocking;
 use super::busy::Busy;
 use super::door::Doors;
 use super::draft::Slot;
@@ -163,7 +164,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if turn.trigger.is_asked() && turn.policy.model.is_none() {
         turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
     }
-    let tools = Tools::of(parts, &running, &turn);
+    let tools = Tools::of(parts, &running, &turn).await;
     let thinking =
         Thinking { parts, running: &running, turn: &turn, again, slot: &slot, tally: &tally, deadline, tools };
     let thought = tokio::select! {
@@ -267,16 +268,11 @@ async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
         let step = dialogue.next(event);
         return (dialogue, step);
     }
-    let reading = tokio::task::spawn_blocking(move || {
+    let read = move || {
         let step = dialogue.next(event);
         (dialogue, step)
-    });
-    match reading.await {
-        Ok(read) => read,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime goes down, and this task with it.
-        Err(_) => std::future::pending().await,
-    }
+    };
+    blocking(read).await
 }
 
 /// What a turn in flight works with.
@@ -370,7 +366,7 @@ impl Thinking<'_> {
             }
         };
         let schema = Arc::clone(&running.schema);
-        let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools());
+        let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools().await);
         let dialogue = dialogue.about(turn.given.clone());
         self.work(dialogue, Work::Asking, history).await
     }

@@ -93,8 +93,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let (followed, requested) = (doors::READ_ALONG.to_vec(), doors::READ_ON_REQUEST.to_vec());
-    let events = TurnEvents::with_requested(followed, requested, Arc::clone(&clock));
+    let events = doors::events(&clock);
     let mut records = vec![doors::terminal(&sessions), doors::model_api()];
     if !alone {
         let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
@@ -112,22 +111,13 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
-    let TreeVitals { roster, board, timeline, .. } = &*vitals;
-    let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
-    let programs = ModelApi::new(model_api::Parts {
-        intake: Arc::new(handles.intake()),
-        events: Arc::new(events.clone()),
-        models: Arc::clone(&in_force) as _,
-        clock: Arc::clone(&clock),
-        dice: Arc::clone(&dice),
-    });
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: Arc::clone(&in_force) as _,
-        programs: Programs { routes: model_api::router(Arc::new(programs)), refused: model_api::refused },
+        programs: programs(&in_force, &handles, &events, &dice),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -139,10 +129,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let facts = facts(&store, &clock, &live);
     let built_in = built_in(own, &settings, &facts);
+    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let parts = Parts {
         live,
         files: Arc::new(reread),
-        toolbox: toolbox(&built_in),
+        toolbox,
         built_in,
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
@@ -156,14 +147,27 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
+        roster: Arc::clone(&vitals.roster),
+        board: Arc::clone(&vitals.board),
+        tooling: Arc::clone(&vitals.tooling),
+        timeline: Arc::clone(&vitals.timeline),
         vitals,
-        roster,
-        board,
-        timeline,
         events,
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// The door of programs that ask over HTTP as they ask a model.
+fn programs(in_force: &Arc<InForce>, handles: &Handles, events: &TurnEvents, dice: &Arc<dyn Dice>) -> Programs {
+    let api = ModelApi::new(model_api::Parts {
+        intake: Arc::new(handles.intake()),
+        events: Arc::new(events.clone()),
+        models: Arc::clone(in_force) as _,
+        clock: Arc::clone(&in_force.clock),
+        dice: Arc::clone(dice),
+    });
+    Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
 }
 
 /// What is known of the program, for those who look after it.
@@ -175,6 +179,7 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
         board,
         timeline: Arc::default(),
         store: Arc::clone(store),
+        tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
     }
@@ -224,11 +229,10 @@ fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc
 }
 
 /// What there is before any tool server is connected.
-fn toolbox(built_in: &BuiltIn) -> Arc<Toolbox> {
+fn toolbox(built_in: &BuiltIn, servers: bool) -> Arc<Toolbox> {
     let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
-    let toolbox = Arc::new(Toolbox::default());
-    toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into()));
-    toolbox
+    let tools = Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into());
+    Arc::new(Toolbox::beginning_with(tools, servers))
 }
 
 /// Rules for tools may name the doors of this program alone, whether they are open now or not.
