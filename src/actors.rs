@@ -49,6 +49,7 @@ pub(crate) mod conversation;
 
 mod allowances;
 pub(crate) mod approvals;
+pub mod audit;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod providers;

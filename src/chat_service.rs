@@ -20,10 +20,10 @@ use crate::domain::ids::{Door, MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
 use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
-use crate::domain::turn_event::TurnUpdate;
+use crate::domain::turn_event::{Spent, TurnUpdate};
 use crate::nats::{self, Current, LOST, Session};
 use crate::ports::{
-    Attachments, Clock, EventSource, FetchError, Intake, PostError, PostReply, PostRequest, PostResult, Poster,
+    Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster,
     SourceError, TurnEventLog,
 };
 
@@ -129,22 +129,22 @@ impl ChatService {
         session.client.publish(inbox.to_owned(), payload.into()).await.map_err(|_| away())
     }
 
-    /// Whether what is posted for a turn says that there is no answer.
-    fn is_apology(&self, place: &Place, trigger: &MessageId) -> bool {
-        let (mut after, mut apology) = (0, false);
+    /// Whether what is posted for a turn says that there is no answer, and what it took.
+    fn ended(&self, place: &Place, trigger: &MessageId) -> (bool, Spent) {
+        let (mut after, mut ended) = (0, (false, Spent::default()));
         while let Some(batch) = self.events.read(place, after).filter(|batch| !batch.events.is_empty()) {
             for event in batch.events {
                 after = event.number;
                 if event.turn.trigger() == *trigger {
                     match event.update {
-                        TurnUpdate::Apology { .. } => apology = true,
-                        TurnUpdate::Final { .. } => apology = false,
+                        TurnUpdate::Apology { spent, .. } => ended = (true, spent),
+                        TurnUpdate::Final { spent, .. } => ended = (false, spent),
                         _ => {}
                     }
                 }
             }
         }
-        apology
+        ended
     }
 }
 
@@ -170,9 +170,9 @@ impl Poster for ChatService {
             PostRequest::Create { place, piece, reply_to: Some(trigger), .. } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());
                 if let Some((_, inbox)) = trigger.id.split_once('.') {
-                    let reply =
-                        if self.is_apology(place, trigger) { Reply::refused(&text) } else { Reply::answer(&text) };
-                    self.reply(inbox, &reply).await?;
+                    let (apology, spent) = self.ended(place, trigger);
+                    let reply = if apology { Reply::refused(&text) } else { Reply::answer(&text) };
+                    self.reply(inbox, &reply.with(&spent)).await?;
                 }
                 PostResult::Message(MessageId::new(DOOR, format!("{}.answer", trigger.id)))
             }
@@ -182,15 +182,5 @@ impl Poster for ChatService {
             _ => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })
-    }
-}
-
-/// This door takes no files.
-pub struct NoFiles;
-
-#[async_trait]
-impl Attachments for NoFiles {
-    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
-        Err(FetchError::Foreign)
     }
 }

@@ -21,13 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
-pub use self::files::{FetchError, NotDrawn};
+pub use self::files::{FetchError, NoFiles, NotDrawn};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
+use crate::domain::audit::Wanted;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
@@ -341,6 +342,15 @@ pub trait Renderer: Send + Sync {
     /// # Errors
     /// There is no picture; the formula is shown as text then.
     fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
+}
+
+// === Audit ===
+
+/// What was called for whom, and who decided about it.
+#[async_trait]
+pub trait AuditLog: Send + Sync {
+    /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
+    async fn lines(&self, wanted: &Wanted) -> Vec<String>;
 }
 
 // === Pages ===

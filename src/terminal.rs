@@ -13,20 +13,7 @@ pub(crate) mod sessions;
 
 pub(crate) mod wire;
 
-use async_trait::async_trait;
-
 use crate::domain::ids::Door;
-use crate::ports::{Attachments, FetchError};
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("terminal");
-
-/// This door takes no files.
-pub struct NoFiles;
-
-#[async_trait]
-impl Attachments for NoFiles {
-    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
-        Err(FetchError::Foreign)
-    }
-}

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use self::clicks::Clicked;
 use super::allowances::Allowances;
+use super::audit::Audit;
 use super::bounded_set::BoundedSet;
 use super::handle::{Handle, Reply};
 use super::messages::approvals::{ApprovalsMsg, Waiting, Withdrawal};
@@ -26,9 +27,10 @@ use super::messages::journal::{Decided, JournalMsg};
 use super::outbox::Outboxes;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn_events::TurnEvents;
+use crate::domain::audit::{AuditEvent, AuditLine, Decider};
 use crate::domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use crate::domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
-use crate::domain::ids::MessageId;
+use crate::domain::ids::{MessageId, Person, Timestamp};
 use crate::domain::keys;
 use crate::ports::{Clock, Dice, Origin, Store, Write};
 
@@ -90,6 +92,8 @@ pub struct Approvals {
     pub events: TurnEvents,
     /// Which calls run without a question for a while.
     pub allowances: Arc<Allowances>,
+    /// Where questions and decisions are noted.
+    pub audit: Arc<Audit>,
 }
 
 /// What approvals holds.
@@ -104,6 +108,8 @@ pub struct ApprovalsState {
     loading: bool,
     /// What was taken back before it was known.
     withdrawn: Vec<Withdrawal>,
+    /// Gates that were closed while their questions were on their way: what stands there in the end. At most [`OPEN_MAX`].
+    closed: HashMap<GateId, (Gate, Decision)>,
 }
 
 /// A gate that is not closed.
@@ -112,6 +118,14 @@ struct Open {
     asking: AskState,
     /// A decision is on its way to its record.
     recording: bool,
+}
+
+impl Open {
+    /// One that nobody decided yet; the message that asks, where it is known.
+    fn new(gate: Gate, posted: Option<MessageId>) -> Self {
+        let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
+        Self { case: Case::open(gate), asking, recording: false }
+    }
 }
 
 /// How far the question is.
@@ -140,6 +154,7 @@ impl Actor for Approvals {
             loaded: false,
             loading: true,
             withdrawn: Vec::new(),
+            closed: HashMap::new(),
         })
     }
 
@@ -188,10 +203,12 @@ impl Actor for Approvals {
         match event {
             ApprovalsEvent::Loaded(waiting, allowances) => {
                 let now = self.clock.now();
-                let gone = |known: &Allowance| state.withdrawn.iter().any(|which| which.takes_back(known));
-                for allowance in allowances.into_iter().filter(|known| !gone(known)) {
+                let is_gone = |known: &Allowance| state.withdrawn.iter().any(|which| which.takes_back(known));
+                let (gone, held): (Vec<_>, Vec<_>) = allowances.into_iter().partition(is_gone);
+                for allowance in held {
                     self.allowances.add(allowance, now);
                 }
+                drop(self.store.write(Self::forget(&gone)));
                 state.loading = false;
                 state.loaded = waiting.is_some();
                 if state.loaded {
@@ -217,12 +234,27 @@ impl Actor for Approvals {
     }
 }
 
+/// A line of the audit about a question.
+fn noted(gate: &Gate, event: AuditEvent, person: &Person, at: Timestamp) -> AuditLine {
+    AuditLine {
+        at,
+        event,
+        person: person.clone(),
+        place: gate.place.clone(),
+        tool: gate.tool.clone(),
+        args_sha256: gate.hash.clone(),
+        arguments: Some(gate.arguments.clone()),
+        turn: Some(gate.turn.clone()),
+    }
+}
+
 impl Approvals {
     /// Reads what an earlier life left.
     fn load(&self, ctx: &mut ActorContext<Approvals>) {
-        let (journal, store) = (self.journal.clone(), Arc::clone(&self.store));
+        let (journal, store, audit) = (self.journal.clone(), Arc::clone(&self.store), Arc::clone(&self.audit));
         ctx.task(
             async move {
+                let _ = tokio::time::timeout(RECORDED_WITHIN, audit.load()).await;
                 let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
                 let stored = tokio::time::timeout(RECORDED_WITHIN, scan).await.unwrap_or_default();
                 let allowances = stored.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect();
@@ -243,23 +275,43 @@ impl Approvals {
             event = "gate.asked", gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
             again = posted.is_some(), "a person is asked about a call"
         );
-        let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
+        let asked =
+            AuditEvent::Asked { gate: gate.id.clone(), approvers: gate.approvers.clone(), expires_at: gate.expires_at };
+        self.audit.note(noted(&gate, asked, &gate.requester, gate.asked_at), gate.asked_at);
         let id = gate.id.clone();
-        state.open.insert(id.clone(), Open { case: Case::open(gate), asking, recording: false });
+        state.open.insert(id.clone(), Open::new(gate, posted));
         Self::count(state);
         self.look_at(ctx, state, &id);
     }
 
     /// A turn waits no more.
     fn gone(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
-        let known = state.open.remove(&waiting.gate.id);
+        let Waiting { gate, posted } = waiting;
+        let open = state.open.remove(&gate.id);
         Self::count(state);
-        let posted = match known {
-            Some(Open { asking: AskState::Asked(message), .. }) => message.or(waiting.posted),
-            Some(_) | None => waiting.posted,
-        };
-        if let Some(message) = posted {
-            self.rewrite(ctx, &waiting.gate, &message, &Decision::Withdrawn);
+        let open = open.unwrap_or_else(|| Open::new(gate, posted.clone()));
+        self.close(ctx, state, open, posted, Decision::Withdrawn);
+    }
+
+    /// Shows in the place of a question what became of it, now or once it stands there.
+    fn close(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        state: &mut ApprovalsState,
+        open: Open,
+        posted: Option<MessageId>,
+        decision: Decision,
+    ) {
+        let Open { case, asking, .. } = open;
+        match asking {
+            AskState::Asked(message) => {
+                let message = message.or(posted);
+                message.into_iter().for_each(|message| self.rewrite(ctx, &case.gate, &message, &decision));
+            }
+            AskState::Sent if state.closed.len() < OPEN_MAX => {
+                state.closed.insert(case.gate.id.clone(), (case.gate, decision));
+            }
+            AskState::Sent | AskState::Due => {}
         }
     }
 
@@ -318,28 +370,75 @@ impl Approvals {
         };
         let Some(open) = state.open.remove(&id) else { return };
         Self::count(state);
-        let gate = &open.case.gate;
         if !known {
-            // The turn ended meanwhile, which the journal says as well.
+            // The turn ended meanwhile.
+            self.close(ctx, state, open, None, Decision::Withdrawn);
             return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, Refusal::Unknown, None));
         }
+        let gate = open.case.gate.clone();
         tracing::info!(
             event = "gate.decided", gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
-            decision = decision.as_str(), by = decision.by().map(ToString::to_string), "a call is decided about"
+            place = %gate.place, decision = decision.as_str(), by = decision.by().map(ToString::to_string),
+            choice = click.as_ref().map(|clicked| clicked.click.choice.as_str()), "a call is decided about"
         );
+        self.note_decided(&gate, &decision, click.as_ref());
         metrics::counter!("staffai_gates_total", "decision" => decision.as_str()).increment(1);
-        if let AskState::Asked(Some(message)) = &open.asking {
-            self.rewrite(ctx, gate, message, &decision);
-        }
+        self.close(ctx, state, open, None, decision.clone());
         let Some(clicked) = click else { return };
         if clicked.click.choice == Choice::Hour {
-            self.allow(Allowance::of(gate, &clicked.click.by, self.clock.now()));
+            self.allow(&gate, Allowance::of(&gate, &clicked.click.by, self.clock.now()));
         }
         self.confirm(ctx, clicked, decision);
     }
 
+    fn note_decided(&self, gate: &Gate, decision: &Decision, click: Option<&Clicked>) {
+        let by = match (decision.by(), click) {
+            (Some(_), _) => Decider::Person,
+            (None, Some(_)) => Decider::Program,
+            (None, None) => Decider::Nobody,
+        };
+        let event = AuditEvent::Decided {
+            gate: gate.id.clone(),
+            decision: decision.as_str().to_owned(),
+            choice: click.map(|clicked| clicked.click.choice),
+            by,
+        };
+        let now = self.clock.now();
+        self.audit.note(noted(gate, event, decision.by().unwrap_or(&gate.requester), now), now);
+    }
+
+    fn note_withdrawn(&self, allowance: &Allowance, which: &Withdrawal) {
+        let (Withdrawal::One { by, .. } | Withdrawal::Of(by)) = which;
+        tracing::info!(
+            event = "gate.withdrawn", allowance = allowance.id, tool = allowance.tool, place = %allowance.place, %by,
+            "a call needs a yes again"
+        );
+        let now = self.clock.now();
+        let line = AuditLine {
+            at: now,
+            event: AuditEvent::Withdrawn { allowance: allowance.id.clone() },
+            person: by.clone(),
+            place: allowance.place.clone(),
+            tool: allowance.tool.clone(),
+            args_sha256: allowance.hash.clone(),
+            arguments: Some(allowance.arguments.clone()),
+            turn: None,
+        };
+        if matches!(which, Withdrawal::One { .. }) {
+            self.audit.note(line, now);
+        }
+    }
+
     /// The same call runs for a while without a question.
-    fn allow(&self, allowance: Allowance) {
+    fn allow(&self, gate: &Gate, allowance: Allowance) {
+        let by = allowance.by.as_ref().unwrap_or(&gate.requester);
+        tracing::info!(
+            event = "gate.allowed", allowance = allowance.id, tool = allowance.tool, args_sha256 = allowance.hash.0,
+            place = %allowance.place, %by, "a call runs for a while without a question"
+        );
+        let event = AuditEvent::Allowed { allowance: allowance.id.clone(), until: allowance.until };
+        let now = self.clock.now();
+        self.audit.note(noted(gate, event, by, now), now);
         let key = keys::allowance(&allowance.id);
         // Plain data with string keys always serialises.
         let value = serde_json::to_string(&allowance).unwrap_or_default();
@@ -352,9 +451,11 @@ impl Approvals {
     /// Takes allowances back: from here on the calls need a yes again.
     fn withdraw(&self, ctx: &mut ActorContext<Approvals>, which: &Withdrawal, reply: Reply<usize>) {
         let gone = self.allowances.withdraw(|allowance| which.takes_back(allowance));
+        for allowance in &gone {
+            self.note_withdrawn(allowance, which);
+        }
         let many = gone.len();
-        let durable =
-            self.store.write(gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect());
+        let durable = self.store.write(Self::forget(&gone));
         ctx.background(async move {
             durable.await;
             // Whoever asked may have stopped waiting.
@@ -362,8 +463,16 @@ impl Approvals {
         });
     }
 
+    /// No later life reads these any more.
+    fn forget(gone: &[Allowance]) -> Vec<Write> {
+        gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect()
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "there are never so many")]
     fn count(state: &ApprovalsState) {
         metrics::gauge!("staffai_gates_open").set(state.open.len() as f64);
     }
 }
+
+#[cfg(test)]
+mod tests;

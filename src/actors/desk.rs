@@ -12,7 +12,7 @@ use crate::domain::command::Callback;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
-use crate::domain::turn_event::TurnUpdate;
+use crate::domain::turn_event::{Spent, TurnUpdate};
 use crate::ports::{Dice, PostError, PostRequest, PostResult};
 
 /// How long the first word is tried. The platform gives up after three seconds.
@@ -113,7 +113,7 @@ impl<'a> Desk<'a> {
 
     fn publish(&self, piece: Piece) {
         let id = TurnId::of(&self.callback.id);
-        self.events.publish(self.place, &id, || TurnUpdate::Final { parts: piece.into_parts().into() });
+        self.events.publish(self.place, &id, || TurnUpdate::Final { parts: piece.into_parts().into(), spent: Spent::default() });
         self.events.publish(self.place, &id, || TurnUpdate::Done);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::messages::server_line::ServerLine;
 use crate::domain::tool::access::Access;
@@ -17,18 +18,25 @@ use crate::ports::{ProgressSink, ToolServer};
 
 /// The current snapshot. Lives outside the actors: it outlives their restarts.
 #[derive(Default)]
-pub struct Toolbox(RwLock<Arc<Toolset>>);
+pub struct Toolbox(watch::Sender<Arc<Toolset>>);
 
 impl Toolbox {
     /// The tools as they are now.
     #[must_use]
     pub fn now(&self) -> Arc<Toolset> {
-        Arc::clone(&self.0.read())
+        Arc::clone(&self.0.borrow())
     }
 
     /// Replaces the snapshot. What runs goes on with the one that it has.
     pub fn publish(&self, tools: Toolset) {
-        *self.0.write() = Arc::new(tools);
+        self.0.send_replace(Arc::new(tools));
+    }
+
+    /// Waits until there is a tool of this name in calls. The caller bounds the wait.
+    pub async fn offers(&self, tool: &str) {
+        let mut snapshots = self.0.subscribe();
+        // The sender lives as long as this borrows it.
+        let _ = snapshots.wait_for(|tools| tools.catalogue.get(tool).is_some()).await;
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::handles::Handles;
+use super::audit::Audit;
 use super::board::Board;
 use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, Files};
@@ -87,6 +88,8 @@ pub struct Parts {
     pub built_in: BuiltIn,
     /// What members told us to keep.
     pub facts: Arc<FactKeeper>,
+    /// What was called for whom, and who decided about it.
+    pub audit: Arc<Audit>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
     /// Where processes that provide tools are heard; none where no such place is configured.
@@ -250,6 +253,7 @@ impl Wiring {
             toolbox: Arc::clone(&parts.toolbox),
             tool_use: Arc::default(),
             allowances: Arc::default(),
+            audit: Arc::clone(&parts.audit),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));

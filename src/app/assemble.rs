@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
+use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::facts::FactKeeper;
@@ -17,7 +18,7 @@ use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{Api, ApiOptions, Limits};
+use crate::api::{self, Api, ApiOptions, Limits};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
@@ -112,6 +113,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let TreeVitals { roster, board, timeline, .. } = &*vitals;
     let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
+    let facts = facts(&store, &clock, &live);
+    let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), live.clone(), facts.forgotten()));
+    let sessions = terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone()));
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
@@ -119,13 +123,12 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone())),
+        routes: sessions.merge(api::audit::router(Arc::clone(&audit) as _)),
         limits: Limits::default(),
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
-    let facts = facts(&store, &clock, &live);
     let built_in = built_in(own, &settings, &facts);
     let parts = Parts {
         live,
@@ -135,6 +138,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
         facts,
+        audit,
         clock,
         dice,
         faults,
@@ -170,7 +174,7 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
 /// to start.
-async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, StartError> {
+pub(super) async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, StartError> {
     let in_use = |error: OpenError| StartError::InUse(error.to_string());
     if let Some(address) = settings.redis.address() {
         let opener = redis::opener::Opener::new(&address)

@@ -20,9 +20,9 @@ use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
 use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
-use crate::ports::{Clock, Dice};
+use crate::ports::{Clock, Dice, NoFiles};
 use crate::terminal::sessions::Sessions;
-use crate::terminal::{self, NoFiles};
+use crate::terminal;
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const REFUSALS_MAX: u32 = 1_000;
@@ -94,7 +94,7 @@ pub(super) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>, events: 
         door: chat_service::DOOR,
         source: Source::Connection(Arc::clone(&service) as _),
         poster: service,
-        attachments: Arc::new(chat_service::NoFiles),
+        attachments: Arc::new(NoFiles),
         pacing: Pacing::default(),
         registers_commands: false,
     })

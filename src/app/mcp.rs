@@ -45,6 +45,9 @@ pub(super) enum Action {
         /// Connections to other machines without encryption are allowed.
         #[arg(long, requires = "url")]
         allow_http: bool,
+        /// It wants a login (OAuth): the entry is written first, and then you log in.
+        #[arg(long, requires = "url", conflicts_with = "header")]
+        login: bool,
         /// An entry of this name is replaced.
         #[arg(long)]
         replace: bool,
@@ -108,8 +111,8 @@ impl Action {
 
 /// Does it.
 pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
-    let (written, replace) = match action {
-        Action::Add { name, replace, .. } => (name, replace),
+    let (written, replace, logs_in) = match action {
+        Action::Add { name, replace, login, .. } => (name, replace, *login),
         Action::Login { name, client_id, port, .. } => {
             let known = client_id.clone().zip(*port).map(|(id, port)| Client { id, port });
             return login::run(cli, name, known).await;
@@ -154,6 +157,13 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         let mistake = off.first().and_then(|off| off.mistake.clone()).unwrap_or_default();
         return wrong(&mistake, exit::USAGE);
     };
+    if logs_in {
+        if let Err(error) = save(&path, &document.with(name, &entry)) {
+            return wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE);
+        }
+        println!("{name} stands in {shown}; without a login its tools are not offered");
+        return login::run(cli, name, None).await;
+    }
     let tried = servers::try_one(server, None).await;
     let Tried { outcome, took, .. } = &tried;
     let hidden = |text: &str| {

@@ -146,7 +146,7 @@ pub struct Policy {
     /// The model row asked for; none means the default row.
     pub model: Option<String>,
     /// Tools may be used.
-    #[serde(default = "allowed", skip_serializing_if = "Clone::clone")]
+    #[serde(default = "allowed", skip_serializing_if = "is_allowed")]
     pub tools: bool,
     /// What becomes of a call that a person has to approve.
     #[serde(default, skip_serializing_if = "GatePolicy::denies")]
@@ -156,6 +156,12 @@ pub struct Policy {
 /// Turns of a version that did not ask.
 const fn allowed() -> bool {
     true
+}
+
+/// What is not written down, because it is read without that.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_allowed(tools: &bool) -> bool {
+    *tools
 }
 
 /// What becomes of a call that a person has to approve.
@@ -256,6 +262,27 @@ pub struct Effort {
     /// Some of it was shown while it was being found.
     #[serde(default)]
     pub drafted: bool,
+}
+
+impl Effort {
+    /// What was taken since it was this.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let usage = Usage {
+            prompt: self.usage.prompt.saturating_sub(earlier.usage.prompt),
+            completion: self.usage.completion.saturating_sub(earlier.usage.completion),
+            cached: self.usage.cached.saturating_sub(earlier.usage.cached),
+            estimated: self.usage.estimated,
+        };
+        Self {
+            model: self.model.clone().filter(|_| usage.total() > 0),
+            usage,
+            micros: self.micros.saturating_sub(earlier.micros),
+            unpriced: self.unpriced.saturating_sub(earlier.unpriced),
+            waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
+            drafted: self.drafted && !earlier.drafted,
+        }
+    }
 }
 
 /// How a turn ended, as the metrics count it.

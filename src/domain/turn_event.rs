@@ -55,6 +55,8 @@ pub enum TurnUpdate {
         id: String,
         /// What is asked, in the words of a member's language.
         question: String,
+        /// The exact arguments, as people are shown them.
+        arguments: String,
         /// When an undecided gate counts as refused.
         expires_at: Timestamp,
         /// What was decided; none while it is open.
@@ -64,14 +66,27 @@ pub enum TurnUpdate {
     Final {
         /// Its parts, in order.
         parts: Arc<[Part]>,
+        /// What it took.
+        spent: Spent,
     },
     /// A word that there will be no answer, or no better one. Text that was drafted stands before it.
     Apology {
         /// Its parts, in order.
         parts: Arc<[Part]>,
+        /// What was spent all the same.
+        spent: Spent,
     },
     /// Nothing more follows on this turn. Without an answer before it, there is none.
     Done,
+}
+
+/// What an answer took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Tokens in and out.
+    pub tokens: u64,
+    /// The model row that answered; none when no model was asked.
+    pub row: Option<String>,
 }
 
 /// How a call of a tool is.
@@ -106,8 +121,8 @@ impl TurnUpdate {
             Self::Accepted | Self::Queued { .. } | Self::Done => 0,
             Self::Draft { text, .. } => text.len(),
             Self::Tool { call, name, .. } => call.len() + name.len(),
-            Self::Gate { id, question, .. } => id.len() + question.len(),
-            Self::Final { parts } | Self::Apology { parts } => parts.iter().map(part_size).sum(),
+            Self::Gate { id, question, arguments, .. } => id.len() + question.len() + arguments.len(),
+            Self::Final { parts, .. } | Self::Apology { parts, .. } => parts.iter().map(part_size).sum(),
         }
     }
 }

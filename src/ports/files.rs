@@ -1,5 +1,19 @@
 //! Why there is no file, or no picture.
 
+use async_trait::async_trait;
+
+use super::Attachments;
+
+/// The files of a door that takes none.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
+    }
+}
+
 /// Why a file cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {

@@ -88,14 +88,15 @@ impl Event {
             TurnUpdate::Tool { call, name, state } => {
                 Update::Tool { call: call.clone(), name: name.clone(), state: *state }
             }
-            TurnUpdate::Gate { id, question, expires_at, decision } => Update::Gate {
+            TurnUpdate::Gate { id, question, arguments, expires_at, decision } => Update::Gate {
                 id: id.clone(),
-                question: template::spelled_out(question, now),
+                // The arguments are shown as they are, whatever they look like.
+                question: format!("{}\n{arguments}", template::spelled_out(question, now)),
                 expires_at: expires_at.0,
                 decision: *decision,
             },
-            TurnUpdate::Final { parts } => Update::Final { text: in_words(parts, now) },
-            TurnUpdate::Apology { parts } => Update::Apology { text: in_words(parts, now) },
+            TurnUpdate::Final { parts, .. } => Update::Final { text: in_words(parts, now) },
+            TurnUpdate::Apology { parts, .. } => Update::Apology { text: in_words(parts, now) },
             TurnUpdate::Done => Update::Done,
         };
         Self { number: event.number, turn: event.turn.id.clone(), update }
@@ -118,6 +119,7 @@ fn in_words(parts: &[Part], now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::turn_event::Spent;
     use crate::domain::ids::{Door, MessageId, TurnId};
     use crate::domain::outgoing::{Card, File, Piece};
 
@@ -133,17 +135,26 @@ mod tests {
         let text = "again <t:3:R>".to_owned();
         let parts = [Part::Text { text }].as_slice().into();
         let expires_at = Timestamp(5);
-        let gate = TurnUpdate::Gate { id: "g".to_owned(), question: "May it?".to_owned(), expires_at, decision: None };
+        let gate = TurnUpdate::Gate {
+            id: "g".to_owned(),
+            question: "May it, <t:3:R>?".to_owned(),
+            arguments: r#"{"at": "<t:3:R>", "who": "<@7>"}"#.to_owned(),
+            expires_at,
+            decision: None,
+        };
         let tool = ToolState::Running;
         for (update, expected) in [
             (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
             (TurnUpdate::Queued { ahead: 2 }, r#"{"number":3,"turn":"9","event":"queued","ahead":2}"#),
-            (TurnUpdate::Final { parts }, r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#),
+            (TurnUpdate::Final { parts, spent: Spent::default() }, r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#),
             (
                 TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool },
                 r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,
             ),
-            (gate, r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it?","expires_at":5}"#),
+            (
+                gate,
+                r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it, in 2 s?\n{\"at\": \"<t:3:R>\", \"who\": \"<@7>\"}","expires_at":5}"#,
+            ),
             (TurnUpdate::Done, r#"{"number":3,"turn":"9","event":"done"}"#),
         ] {
             assert_eq!(told(update), expected);

@@ -145,6 +145,7 @@ fn help_names_what_one_may_run() {
         - `/usage`: What you have used, and what is left
         - `/forget`: Forget everything that I keep about you
         - `/export`: Get everything that I keep about you as a file
+        - `/remember`: Tell me something about you that I shall remember here
         - `/memories`: What you told me to remember, and forget some of it
 
         **What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.

@@ -24,6 +24,14 @@ pub struct Clicked {
 pub(super) type Outcome = Result<Decision, Refusal>;
 
 impl Clicked {
+    /// Who clicked, for the log.
+    fn by(&self) -> String {
+        match &self.click.by {
+            Clicker::Member(caller) => caller.person.to_string(),
+            Clicker::Client(door) => format!("a program at {door}"),
+        }
+    }
+
     /// The language of whoever clicked.
     fn locale(&self) -> Locale {
         match &self.click.by {
@@ -84,7 +92,8 @@ impl Approvals {
         gate: Option<&Gate>,
     ) {
         tracing::info!(
-            event = "gate.refused", gate = %clicked.click.gate, reason = why.as_str(), "a click decides nothing"
+            event = "gate.refused", gate = %clicked.click.gate, reason = why.as_str(), by = clicked.by(),
+            place = clicked.click.place.as_ref().map(ToString::to_string), "a click decides nothing"
         );
         let text = words::refused(why, gate, clicked.locale());
         self.answer(ctx, clicked, Err(why), text);

@@ -30,6 +30,7 @@ impl Approvals {
             self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
                 id: gate.id.to_string(),
                 question: words::question_in_words(gate),
+                arguments: gate.arguments.clone(),
                 expires_at: gate.expires_at,
                 decision: None,
             });
@@ -65,7 +66,12 @@ impl Approvals {
         id: &GateId,
         result: Result<MessageId, Unasked>,
     ) {
-        let Some(open) = state.open.get_mut(id) else { return };
+        let Some(open) = state.open.get_mut(id) else {
+            let closed = state.closed.remove(id).zip(result.ok());
+            return closed.into_iter().for_each(|((gate, decision), message)| {
+                self.rewrite(ctx, &gate, &message, &decision);
+            });
+        };
         match result {
             Ok(message) => {
                 let turn = open.case.gate.turn.clone();

@@ -332,7 +332,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
             panic!("something else")
         };
-        assert_eq!(specs.len(), 9, "all but those about tools");
+        assert_eq!(specs.len(), 10, "all but those about tools");
         tries.lock().push(Instant::now());
         reply.send(result).unwrap();
     }

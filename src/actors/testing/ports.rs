@@ -276,18 +276,6 @@ impl Models for ScriptedModels {
     }
 }
 
-// === Files of messages ===
-
-/// No file can be had.
-pub struct NoFiles;
-
-#[async_trait]
-impl Attachments for NoFiles {
-    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
-        Err(FetchError::Foreign)
-    }
-}
-
 // === Posts ===
 
 /// How a request goes, in the place of going well.

@@ -42,6 +42,7 @@ impl Wiring {
             outboxes: self.handles.outboxes.clone(),
             events: self.parts.events.clone(),
             allowances: Arc::clone(&self.turn_parts.allowances),
+            audit: Arc::clone(&self.parts.audit),
         }
     }
 
