@@ -23,8 +23,7 @@ use crate::domain::outgoing::Capabilities;
 use crate::domain::turn_event::{Spent, TurnUpdate};
 use crate::nats::{self, Current, LOST, Session};
 use crate::ports::{
-    Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster,
-    SourceError, TurnEventLog,
+    Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError, TurnEventLog,
 };
 
 /// The name of this door in ids and keys.

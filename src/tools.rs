@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
     use crate::domain::ids::Timestamp;
-    use crate::domain::tool::{Effect, ResultLimits};
+    use crate::domain::tool::Effect;
 
     struct Fixed;
 
@@ -163,15 +163,12 @@ mod tests {
     }
 
     async fn call(name: &str, arguments: Value) -> Result<(String, bool), CallErrorKind> {
-        let request = ToolRequest {
-            name: name.into(),
-            arguments: arguments.as_object().cloned().unwrap_or_default(),
-            effect: Effect::Reads,
-            deadline: Duration::from_secs(1),
-            limits: ResultLimits::default(),
-            trace: None,
-            on_behalf: None,
-        };
+        let request = ToolRequest::new(
+            name,
+            arguments.as_object().cloned().unwrap_or_default(),
+            Effect::Reads,
+            Duration::from_secs(1),
+        );
         let built_ins = BuiltIns::new(simple(Arc::new(Fixed), Arc::new(Fixed)));
         let result = built_ins.call(&request, None).await;
         result.map(|result| (result.to_text(), result.is_error)).map_err(|error| error.kind)

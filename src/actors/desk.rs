@@ -113,7 +113,10 @@ impl<'a> Desk<'a> {
 
     fn publish(&self, piece: Piece) {
         let id = TurnId::of(&self.callback.id);
-        self.events.publish(self.place, &id, || TurnUpdate::Final { parts: piece.into_parts().into(), spent: Spent::default() });
+        self.events.publish(self.place, &id, || TurnUpdate::Final {
+            parts: piece.into_parts().into(),
+            spent: Spent::default(),
+        });
         self.events.publish(self.place, &id, || TurnUpdate::Done);
     }
 }

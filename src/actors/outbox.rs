@@ -274,7 +274,8 @@ impl Outbox {
         state.notices += 1;
         let parts = vec![Part::Text { text }];
         let id = TurnId::of(about);
-        self.events.publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into(), spent: Spent::default() });
+        self.events
+            .publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into(), spent: Spent::default() });
         self.events.publish(place, &id, || TurnUpdate::Done);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));

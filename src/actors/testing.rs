@@ -30,9 +30,7 @@ use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::restart::{Backoff, Intensity, Restart};
-use crate::domain::turn::{
-    Answer, Effort, GatePolicy, HistoryScope, LaneRule, Outcome, Policy, ReplyContract, Trigger, Turn,
-};
+use crate::domain::turn::{Answer, Effort, GatePolicy, Outcome, Policy, Trigger, Turn};
 use crate::domain::{restriction, triage};
 use crate::ports::Models;
 
@@ -280,14 +278,7 @@ fn rules(settings: &Settings) -> triage::Rules {
 }
 
 pub fn policy() -> Policy {
-    Policy {
-        reply: ReplyContract::Typed,
-        history: HistoryScope::PersonInPlace,
-        lane: LaneRule::Queue,
-        model: None,
-        tools: true,
-        gates: GatePolicy::Ask,
-    }
+    Policy { gates: GatePolicy::Ask, ..Policy::default() }
 }
 
 // === Messages and turns ===

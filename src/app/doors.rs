@@ -19,10 +19,10 @@ use crate::discord::{self, Access};
 use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{GatePolicy, Policy};
 use crate::ports::{Clock, Dice, NoFiles};
-use crate::terminal::sessions::Sessions;
 use crate::terminal;
+use crate::terminal::sessions::Sessions;
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const REFUSALS_MAX: u32 = 1_000;
@@ -52,14 +52,7 @@ fn triage(settings: &Settings) -> Rules {
         operators: set(&settings.discord.operators),
         super_roles: set(&settings.members.super_roles),
         restriction: settings.restriction.role.clone().map(|role| restriction::Rules { role, channel }),
-        policy: Policy {
-            reply: ReplyContract::Typed,
-            history: HistoryScope::PersonInPlace,
-            lane: LaneRule::Queue,
-            model: None,
-            tools: true,
-            gates: GatePolicy::Ask,
-        },
+        policy: Policy { gates: GatePolicy::Ask, ..Policy::default() },
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use self::configured::Catalogued;
 use super::servers;
 use super::{Cli, Options, exit};
-use crate::domain::tool::{CallError, Effect, ResultLimits, ServerName, ToolRequest, ToolResult};
+use crate::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult};
 use crate::ports::tools::{Endpoint, HttpProtocol, ServerEntry, Transport};
 
 /// How long the call may take when nothing else is configured.
@@ -150,25 +150,13 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
             None => unknown(name, listing.tools.iter().map(|tool| &*tool.name)),
         },
         (Ok((server, _)), Action::Call { name, .. }) => {
-            let request = request(name, arguments, Effect::Changes, CALL_WITHIN);
+            let request = ToolRequest::new(name, arguments, Effect::Changes, CALL_WITHIN);
             let begun = Instant::now();
             told(&server.call(&request, None).await, begun.elapsed())
         }
     };
     servers::close(&[tried]).await;
     code
-}
-
-fn request(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> ToolRequest {
-    ToolRequest {
-        name: name.into(),
-        arguments,
-        effect,
-        deadline,
-        limits: ResultLimits::default(),
-        trace: None,
-        on_behalf: None,
-    }
 }
 
 /// Prints what came of a call.

@@ -224,6 +224,15 @@ pub struct ToolRequest {
     pub on_behalf: Option<OnBehalf>,
 }
 
+impl ToolRequest {
+    /// A call that nobody asked for and nothing follows, with a result of the usual size.
+    #[must_use]
+    pub fn new(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> Self {
+        let limits = ResultLimits::default();
+        Self { name: name.into(), arguments, effect, deadline, limits, trace: None, on_behalf: None }
+    }
+}
+
 /// Whose words led to a call, and where its result will be read: what tools go by that keep or find something of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnBehalf {

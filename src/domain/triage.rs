@@ -11,7 +11,7 @@ use super::restriction;
 use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
 /// What a door's operator decided about who is answered.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
     /// Names that address us besides a mention: whole words, in any case.
     pub aliases: Vec<String>,

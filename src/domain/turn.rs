@@ -146,22 +146,34 @@ pub struct Policy {
     /// The model row asked for; none means the default row.
     pub model: Option<String>,
     /// Tools may be used.
-    #[serde(default = "allowed", skip_serializing_if = "is_allowed")]
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub tools: bool,
     /// What becomes of a call that a person has to approve.
     #[serde(default, skip_serializing_if = "GatePolicy::denies")]
     pub gates: GatePolicy,
 }
 
-/// Turns of a version that did not ask.
-const fn allowed() -> bool {
+/// What a door of members wants, unless its row says otherwise.
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            reply: ReplyContract::Typed,
+            history: HistoryScope::PersonInPlace,
+            lane: LaneRule::Queue,
+            model: None,
+            tools: true,
+            gates: GatePolicy::Deny,
+        }
+    }
+}
+
+const fn yes() -> bool {
     true
 }
 
-/// What is not written down, because it is read without that.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_allowed(tools: &bool) -> bool {
-    *tools
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// What becomes of a call that a person has to approve.

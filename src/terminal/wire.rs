@@ -119,9 +119,9 @@ fn in_words(parts: &[Part], now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::turn_event::Spent;
     use crate::domain::ids::{Door, MessageId, TurnId};
     use crate::domain::outgoing::{Card, File, Piece};
+    use crate::domain::turn_event::Spent;
 
     const NOW: Timestamp = Timestamp(1_000);
 
@@ -146,7 +146,10 @@ mod tests {
         for (update, expected) in [
             (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
             (TurnUpdate::Queued { ahead: 2 }, r#"{"number":3,"turn":"9","event":"queued","ahead":2}"#),
-            (TurnUpdate::Final { parts, spent: Spent::default() }, r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#),
+            (
+                TurnUpdate::Final { parts, spent: Spent::default() },
+                r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#,
+            ),
             (
                 TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool },
                 r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,

@@ -104,8 +104,10 @@ fn a_search_that_has_to_be_approved_reaches_its_service_once_and_after_the_yes_a
         let events = |who: &str| -> Vec<String> {
             let person = format!("discord:{}", world.member(who));
             let own = lines.iter().filter(|line| line["person"] == person.as_str());
-            own.map(|line| format!("{} {}", line["event"].as_str().unwrap(), line["outcome"].as_str().unwrap_or_default()))
-                .collect()
+            own.map(|line| {
+                format!("{} {}", line["event"].as_str().unwrap(), line["outcome"].as_str().unwrap_or_default())
+            })
+            .collect()
         };
         assert_eq!(events("Ben"), ["asked ", "decided ", "called refused"]);
         assert_eq!(events("Ada"), ["asked ", "decided ", "called ok"]);
@@ -126,9 +128,8 @@ fn a_search_that_has_to_be_approved_reaches_its_service_once_and_after_the_yes_a
 fn a_page_on_this_machine_is_never_asked_for() {
     story(async {
         let service = Service::start().await;
-        let setup = Setup::new()
-            .set("STAFFAI_URL_EXTRACT__ENABLED", "true")
-            .set("STAFFAI_URL_EXTRACT__PORTS", service.port);
+        let setup =
+            Setup::new().set("STAFFAI_URL_EXTRACT__ENABLED", "true").set("STAFFAI_URL_EXTRACT__PORTS", service.port);
         let address = format!("http://127.0.0.1:{}/secret", service.port);
         let world = calling(setup, "url_extract", json!({"url": address})).await;
         let told = world.words_to(world.says("Ada", "general", "@staffai read that page")).await;

@@ -184,7 +184,9 @@ fn members_see_their_facts_take_one_back_export_them_and_are_forgotten() {
         let [general, help] = ["general", "help"].map(|name| world.channel(name));
         assert!(world.tells("Ada", "memories", &[]).await.starts_with("You told me nothing"));
         assert!(world.tells("Ada", "remember", &[]).await.contains("`/remember fact:`"));
-        assert!(world.tells("Ada", "remember", &[("fact", 3, "dog Rex")]).await.starts_with("I will remember that here"));
+        assert!(
+            world.tells("Ada", "remember", &[("fact", 3, "dog Rex")]).await.starts_with("I will remember that here")
+        );
         assert!(searches(&world, "Ada", general, "dog").await.contains("dog Rex"));
         assert_eq!(searches(&world, "Ada", help, "dog").await, "Nothing is remembered of this member here.");
         assert!(world.tells("Ada", "remember", &[("fact", 3, "dog Rex")]).await.starts_with("I remember that already"));

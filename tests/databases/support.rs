@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use serde_json::{Value, json};
-use staffai::domain::tool::{CallErrorKind, Effect, ResultLimits, ToolRequest};
+use staffai::domain::tool::{CallErrorKind, Effect, ToolRequest};
 use staffai::ports::ToolServer;
 use staffai::tools::BuiltIns;
 use staffai::tools::db_query::{self, Database, Rights};
@@ -82,15 +82,7 @@ impl Shop {
         let Value::Object(arguments) = json!({"database": "shop", "tables": tables, "sql": sql}) else {
             unreachable!()
         };
-        let request = ToolRequest {
-            name: tool.into(),
-            arguments,
-            effect: Effect::Changes,
-            deadline: Duration::from_secs(10),
-            limits: ResultLimits::default(),
-            trace: None,
-            on_behalf: None,
-        };
+        let request = ToolRequest::new(tool, arguments, Effect::Changes, Duration::from_secs(10));
         match self.tools.call(&request, None).await {
             Ok(result) => (result.to_text(), result.is_error),
             Err(error) => {

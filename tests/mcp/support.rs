@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use staffai::domain::tool::{CallError, Effect, ResultLimits, ServerName, ToolRequest, ToolResult};
+use staffai::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult};
 use staffai::mcp::McpServers;
 use staffai::ports::tools::{Command, ConnectError, Endpoint, HttpProtocol, ServerEntry, Transport};
 use staffai::ports::{ToolServer, ToolServers};
@@ -96,15 +96,7 @@ pub async fn connect(entry: &ServerEntry) -> Arc<dyn ToolServer> {
 
 pub fn request(name: &str, arguments: Value) -> ToolRequest {
     let arguments: Map<String, Value> = serde_json::from_value(arguments).unwrap();
-    ToolRequest {
-        name: name.into(),
-        arguments,
-        effect: Effect::Changes,
-        deadline: Duration::from_secs(30),
-        limits: ResultLimits::default(),
-        trace: None,
-        on_behalf: None,
-    }
+    ToolRequest::new(name, arguments, Effect::Changes, Duration::from_secs(30))
 }
 
 pub async fn call(server: &Arc<dyn ToolServer>, name: &str, arguments: Value) -> Result<ToolResult, CallError> {

@@ -14,7 +14,7 @@ use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::Caller;
 use crate::domain::tool::catalogue::Offer;
 pub(crate) use crate::domain::tool::testing::tool;
-use crate::domain::tool::{CallError, CallErrorKind, Effect, Part, ResultLimits, ServerName, ToolRequest, ToolResult};
+use crate::domain::tool::{CallError, CallErrorKind, Effect, Part, ServerName, ToolRequest, ToolResult};
 use crate::ports::tools::{Command, ConnectError, ConnectErrorKind, Listing, ServerEntry, ServerInfo, Transport};
 use crate::ports::{AnnouncedSink, ProgressSink, ToolProviders, ToolServer, ToolServers};
 
@@ -26,15 +26,7 @@ pub fn entry(name: &str, program: &str) -> ServerEntry {
 
 /// A call of a tool.
 pub fn request(name: &str) -> ToolRequest {
-    ToolRequest {
-        name: name.into(),
-        arguments: Map::new(),
-        effect: Effect::Changes,
-        deadline: Duration::from_secs(30),
-        limits: ResultLimits::default(),
-        trace: None,
-        on_behalf: None,
-    }
+    ToolRequest::new(name, Map::new(), Effect::Changes, Duration::from_secs(30))
 }
 
 /// One scripted server.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract, Trigger};
+use crate::domain::turn::{Policy, Trigger};
 
 const DOOR: Door = Door::new("discord");
 
@@ -22,14 +22,7 @@ fn turn(number: usize) -> Turn {
         attachments: Vec::new(),
         locale: None,
         at: Timestamp(0),
-        policy: Policy {
-            reply: ReplyContract::Typed,
-            history: HistoryScope::PersonInPlace,
-            lane: LaneRule::Queue,
-            model: None,
-            tools: true,
-            gates: GatePolicy::Deny,
-        },
+        policy: Policy::default(),
     }
 }
 

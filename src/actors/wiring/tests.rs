@@ -5,7 +5,7 @@ mod simulation;
 mod third_door;
 mod two_processes;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::{Of, first_line, harmless, pretty, request, told, unknown};
+use super::{Of, first_line, harmless, pretty, told, unknown};
 use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
 use crate::app::mcp::logins;
@@ -20,7 +20,7 @@ use crate::domain::ids::{Door, Person, Place};
 use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
 use crate::domain::tool::rights::{Decided, Rule, Verdict};
-use crate::domain::tool::{OnBehalf, Source, schema};
+use crate::domain::tool::{OnBehalf, Source, ToolRequest, schema};
 use crate::ports::tools::ServerOff;
 use crate::ports::{Facts, ToolServer};
 use crate::tools::BuiltIns;
@@ -152,7 +152,7 @@ impl Catalogued {
             None => eprintln!("called by hand: no rule was asked; --as ID asks them"),
         }
         let Some((server, deadline)) = self.server(entry) else { return self.unknown(name) };
-        let request = request(&entry.tool.name, arguments, entry.effect, deadline);
+        let request = ToolRequest::new(&entry.tool.name, arguments, entry.effect, deadline);
         let begun = Instant::now();
         told(&server.call(&request, None).await, begun.elapsed())
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::ids::{MessageId, Place, TurnId};
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::Policy;
 
 const DISCORD: Door = Door::new("discord");
 
@@ -24,14 +24,7 @@ fn turn(guild: Option<&str>) -> Turn {
         attachments: Vec::new(),
         locale: None,
         at: NOW,
-        policy: Policy {
-            reply: ReplyContract::Typed,
-            history: HistoryScope::PersonInPlace,
-            lane: LaneRule::Queue,
-            model: None,
-            tools: true,
-            gates: GatePolicy::Deny,
-        },
+        policy: Policy::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::ids::{Door, MessageId, Place, Timestamp};
 use crate::domain::incoming::{Author, Quoted, Seen};
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, ReplyContract};
+use crate::domain::turn::{GatePolicy, HistoryScope};
 
 const DOOR: Door = Door::new("discord");
 
@@ -19,14 +19,7 @@ fn rules() -> Rules {
         operators: HashSet::new(),
         super_roles: HashSet::from(["99".to_owned()]),
         restriction: Some(restriction::Rules { role: "12".to_owned(), channel: Some("40".to_owned()) }),
-        policy: Policy {
-            reply: ReplyContract::Typed,
-            history: HistoryScope::PersonInPlace,
-            lane: LaneRule::Queue,
-            model: None,
-            tools: true,
-            gates: GatePolicy::Ask,
-        },
+        policy: Policy { gates: GatePolicy::Ask, ..Policy::default() },
     }
 }
 

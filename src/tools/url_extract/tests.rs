@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::domain::tool::{Effect, ResultLimits};
+use crate::domain::tool::Effect;
 
 /// Plays the part of a public address.
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(127, 9, 9, 9);
@@ -84,15 +84,7 @@ fn tool(port: u16) -> UrlExtract {
 
 async fn call(tool: &UrlExtract, url: &str) -> (String, bool) {
     let Value::Object(arguments) = json!({"url": url}) else { unreachable!() };
-    let request = ToolRequest {
-        name: "url_extract".into(),
-        arguments,
-        effect: Effect::Reads,
-        deadline: Duration::from_secs(5),
-        limits: ResultLimits::default(),
-        trace: None,
-        on_behalf: None,
-    };
+    let request = ToolRequest::new("url_extract", arguments, Effect::Reads, Duration::from_secs(5));
     let result = tool.call(&request).await.unwrap();
     (result.to_text(), result.is_error)
 }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::domain::tool::{Effect, ResultLimits};
+use crate::domain::tool::Effect;
 
 const KEY: &str = "tvly-very-secret";
 
@@ -104,15 +104,7 @@ async fn ask(tool: &WebSearch, query: &str) -> (String, bool) {
     // Another test may have done it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Value::Object(arguments) = json!({"query": query, "count": 2}) else { unreachable!() };
-    let request = ToolRequest {
-        name: "web_search".into(),
-        arguments,
-        effect: Effect::Reads,
-        deadline: Duration::from_secs(5),
-        limits: ResultLimits::default(),
-        trace: None,
-        on_behalf: None,
-    };
+    let request = ToolRequest::new("web_search", arguments, Effect::Reads, Duration::from_secs(5));
     let result = tool.call(&request).await.unwrap();
     (result.to_text(), result.is_error)
 }

@@ -13,7 +13,7 @@ use crate::domain::ids::{MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Quoted};
 use crate::domain::outgoing::Capabilities;
 use crate::domain::triage;
-use crate::domain::turn::{GatePolicy, HistoryScope, LaneRule, Policy, ReplyContract};
+use crate::domain::turn::{HistoryScope, Policy, ReplyContract};
 use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{
     EventSource, Fault, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError, TurnEventLog as _,
@@ -47,25 +47,8 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
 
 /// What its operator decided: plain words, nothing is remembered.
 pub(super) fn rules() -> DoorRules {
-    let policy = Policy {
-        reply: ReplyContract::Plain,
-        history: HistoryScope::Nothing,
-        lane: LaneRule::Queue,
-        model: None,
-        tools: true,
-        gates: GatePolicy::Deny,
-    };
-    let triage = triage::Rules {
-        communities: std::collections::HashSet::default(),
-        operators: std::collections::HashSet::default(),
-        aliases: Vec::new(),
-        ignored_roles: HashSet::new(),
-        allowed_bots: HashSet::new(),
-        direct_messages: true,
-        super_roles: HashSet::new(),
-        restriction: None,
-        policy,
-    };
+    let policy = Policy { reply: ReplyContract::Plain, history: HistoryScope::Nothing, ..Policy::default() };
+    let triage = triage::Rules { direct_messages: true, policy, ..triage::Rules::default() };
     DoorRules { triage, limits: LimitScope::Base }
 }
 

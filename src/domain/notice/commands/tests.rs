@@ -11,6 +11,19 @@ use crate::domain::tool::server::ServerStatus;
 
 const EN: Locale = Locale::English;
 
+/// One of everything that there is of a person.
+const ONE_OF_EACH: Wiped = Wiped {
+    conversations: 1,
+    answers: 1,
+    quotes: 1,
+    facts: 1,
+    audit: 1,
+    preferences: true,
+    usage: true,
+    in_flight: 1,
+    messages: 1,
+};
+
 #[test]
 fn durations_and_numbers_are_short() {
     assert_eq!(span(Duration::from_secs(0)), "0 s");
@@ -39,7 +52,7 @@ fn forgetting_names_what_went_and_what_stays() {
     - the messages in the channels: they stay where they were said, and yours are yours to delete
     ");
     assert!(forgotten(&Wiped::default(), true, EN).starts_with("I kept nothing"));
-    assert!(forgotten(&wiped, false, EN).contains("run `/forget` again"));
+    assert!(forgotten(&ONE_OF_EACH, false, EN).contains("run `/forget` again"));
 }
 
 #[test]
@@ -184,22 +197,11 @@ fn tools_and_approvals_are_told_as_they_are() {
 #[test]
 fn every_answer_fits_one_message() {
     let long = "x".repeat(5_000);
-    let wiped = Wiped {
-        conversations: 1,
-        answers: 1,
-        quotes: 1,
-        facts: 1,
-        audit: 1,
-        preferences: true,
-        usage: true,
-        in_flight: 1,
-        messages: 1,
-    };
     for locale in Locale::ALL {
         for text in [
             help(&CommandKind::ALL, true, locale),
-            forgotten(&wiped, false, locale),
-            exported(&wiped, false, locale),
+            forgotten(&ONE_OF_EACH, false, locale),
+            exported(&ONE_OF_EACH, false, locale),
             no_such_model(&long, &["a"], locale),
         ] {
             assert!(text.chars().count() < 2_000, "{text}");
@@ -247,17 +249,6 @@ fn every_language_says_everything_and_says_it_otherwise() {
 
 /// One of each answer.
 fn everything(locale: Locale) -> Vec<String> {
-    let wiped = Wiped {
-        conversations: 1,
-        answers: 1,
-        quotes: 1,
-        facts: 1,
-        audit: 1,
-        preferences: true,
-        usage: true,
-        in_flight: 1,
-        messages: 1,
-    };
     let server = ToolServer {
         name: "time".to_owned(),
         state: ServerStatus::Ready,
@@ -273,9 +264,9 @@ fn everything(locale: Locale) -> Vec<String> {
         row(locale).to_owned(),
         user(locale).to_owned(),
         operators_only(CommandKind::Status, locale),
-        forgotten(&wiped, false, locale),
+        forgotten(&ONE_OF_EACH, false, locale),
         forgotten(&Wiped::default(), true, locale),
-        exported(&wiped, false, locale),
+        exported(&ONE_OF_EACH, false, locale),
         models(&["fast"], "fast", None, locale),
         models(&["fast", "deep"], "fast", Some("gone"), locale),
         models(&["fast", "deep"], "fast", Some("deep"), locale),
