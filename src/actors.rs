@@ -30,6 +30,7 @@ pub(crate) mod door;
 
 pub(crate) mod discord;
 pub(crate) mod identify_queue;
+mod reconnect;
 pub(crate) mod shard;
 pub(crate) mod source;
 

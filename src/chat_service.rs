@@ -135,9 +135,9 @@ impl ChatService {
             for event in batch.events {
                 after = event.number;
                 if event.turn.trigger() == *trigger {
-                    match event.update {
-                        TurnUpdate::Apology { spent, .. } => ended = (true, spent),
-                        TurnUpdate::Final { spent, .. } => ended = (false, spent),
+                    match &event.update {
+                        TurnUpdate::Apology { spent, .. } => ended = (true, spent.clone()),
+                        TurnUpdate::Final { spent, .. } => ended = (false, spent.clone()),
                         _ => {}
                     }
                 }

@@ -12,6 +12,7 @@
 
 mod clicks;
 mod messages;
+mod noting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,18 +22,16 @@ use self::clicks::Clicked;
 use super::allowances::Allowances;
 use super::audit::Audit;
 use super::bounded_set::BoundedSet;
+use super::desk::Ways;
 use super::handle::{Handle, Reply};
 use super::messages::approvals::{ApprovalsMsg, Waiting, Withdrawal};
 use super::messages::journal::{Decided, JournalMsg};
-use super::outbox::Outboxes;
 use super::supervisor::{Actor, ActorContext, Crash};
-use super::turn_events::TurnEvents;
-use crate::domain::audit::{AuditEvent, AuditLine, Decider};
 use crate::domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use crate::domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
-use crate::domain::ids::{MessageId, Person, Timestamp};
+use crate::domain::ids::{MessageId, Timestamp};
 use crate::domain::keys;
-use crate::ports::{Clock, Dice, Origin, Store, Write};
+use crate::ports::{Clock, Origin, Store, Write};
 
 /// How often ends are looked at, and what was not asked yet is asked again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -74,6 +73,8 @@ pub struct Recorded {
     decision: Decision,
     /// Who made it; none for the clock.
     click: Option<Clicked>,
+    /// When it was made.
+    at: Timestamp,
 }
 
 /// The behaviour and its arguments.
@@ -82,14 +83,10 @@ pub struct Approvals {
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Jitter.
-    pub dice: Arc<dyn Dice>,
     /// Who has custody of the turns that wait.
     pub journal: Handle<JournalMsg>,
-    /// Who carries questions and answers.
-    pub outboxes: Outboxes,
-    /// Where those who read along are asked.
-    pub events: TurnEvents,
+    /// What carries questions and answers.
+    pub ways: Ways,
     /// Which calls run without a question for a while.
     pub allowances: Arc<Allowances>,
     /// Where questions and decisions are noted.
@@ -234,20 +231,6 @@ impl Actor for Approvals {
     }
 }
 
-/// A line of the audit about a question.
-fn noted(gate: &Gate, event: AuditEvent, person: &Person, at: Timestamp) -> AuditLine {
-    AuditLine {
-        at,
-        event,
-        person: person.clone(),
-        place: gate.place.clone(),
-        tool: gate.tool.clone(),
-        args_sha256: gate.hash.clone(),
-        arguments: Some(gate.arguments.clone()),
-        turn: Some(gate.turn.clone()),
-    }
-}
-
 impl Approvals {
     /// Reads what an earlier life left.
     fn load(&self, ctx: &mut ActorContext<Approvals>) {
@@ -275,9 +258,7 @@ impl Approvals {
             event = "gate.asked", gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
             again = posted.is_some(), "a person is asked about a call"
         );
-        let asked =
-            AuditEvent::Asked { gate: gate.id.clone(), approvers: gate.approvers.clone(), expires_at: gate.expires_at };
-        self.audit.note(noted(&gate, asked, &gate.requester, gate.asked_at), gate.asked_at);
+        self.note_asked(&gate);
         let id = gate.id.clone();
         state.open.insert(id.clone(), Open::new(gate, posted));
         Self::count(state);
@@ -306,7 +287,9 @@ impl Approvals {
         match asking {
             AskState::Asked(message) => {
                 let message = message.or(posted);
-                message.into_iter().for_each(|message| self.rewrite(ctx, &case.gate, &message, &decision));
+                if let Some(message) = message {
+                    self.rewrite(ctx, &case.gate, &message, &decision);
+                }
             }
             AskState::Sent if state.closed.len() < OPEN_MAX => {
                 state.closed.insert(case.gate.id.clone(), (case.gate, decision));
@@ -339,8 +322,9 @@ impl Approvals {
         let (turn, gate) = (open.case.gate.turn.clone(), open.case.gate.id.clone());
         let decided = Decided { turn, gate: gate.clone(), decision: decision.clone() };
         let journal = self.journal.clone();
-        let recorded = Recorded { gate: gate.clone(), decision: decision.clone(), click };
-        let spare = Recorded { gate, decision, click: None };
+        let at = self.clock.now();
+        let recorded = Recorded { gate: gate.clone(), decision: decision.clone(), click, at };
+        let spare = Recorded { gate, decision, click: None, at };
         ctx.task(
             async move {
                 let ask = |reply| JournalMsg::Decided(Box::new(decided), reply);
@@ -359,7 +343,7 @@ impl Approvals {
         recorded: Recorded,
         known: Option<bool>,
     ) {
-        let Recorded { gate: id, decision, click } = recorded;
+        let Recorded { gate: id, decision, click, at } = recorded;
         let (Some(known), true) = (known, state.open.contains_key(&id)) else {
             // It is as open as before: whoever decided is told to do it again, and the clock looks again.
             if let Some(open) = state.open.get_mut(&id) {
@@ -381,7 +365,7 @@ impl Approvals {
             place = %gate.place, decision = decision.as_str(), by = decision.by().map(ToString::to_string),
             choice = click.as_ref().map(|clicked| clicked.click.choice.as_str()), "a call is decided about"
         );
-        self.note_decided(&gate, &decision, click.as_ref());
+        self.note_decided(&gate, &decision, click.as_ref(), at);
         metrics::counter!("staffai_gates_total", "decision" => decision.as_str()).increment(1);
         self.close(ctx, state, open, None, decision.clone());
         let Some(clicked) = click else { return };
@@ -391,54 +375,9 @@ impl Approvals {
         self.confirm(ctx, clicked, decision);
     }
 
-    fn note_decided(&self, gate: &Gate, decision: &Decision, click: Option<&Clicked>) {
-        let by = match (decision.by(), click) {
-            (Some(_), _) => Decider::Person,
-            (None, Some(_)) => Decider::Program,
-            (None, None) => Decider::Nobody,
-        };
-        let event = AuditEvent::Decided {
-            gate: gate.id.clone(),
-            decision: decision.as_str().to_owned(),
-            choice: click.map(|clicked| clicked.click.choice),
-            by,
-        };
-        let now = self.clock.now();
-        self.audit.note(noted(gate, event, decision.by().unwrap_or(&gate.requester), now), now);
-    }
-
-    fn note_withdrawn(&self, allowance: &Allowance, which: &Withdrawal) {
-        let (Withdrawal::One { by, .. } | Withdrawal::Of(by)) = which;
-        tracing::info!(
-            event = "gate.withdrawn", allowance = allowance.id, tool = allowance.tool, place = %allowance.place, %by,
-            "a call needs a yes again"
-        );
-        let now = self.clock.now();
-        let line = AuditLine {
-            at: now,
-            event: AuditEvent::Withdrawn { allowance: allowance.id.clone() },
-            person: by.clone(),
-            place: allowance.place.clone(),
-            tool: allowance.tool.clone(),
-            args_sha256: allowance.hash.clone(),
-            arguments: Some(allowance.arguments.clone()),
-            turn: None,
-        };
-        if matches!(which, Withdrawal::One { .. }) {
-            self.audit.note(line, now);
-        }
-    }
-
     /// The same call runs for a while without a question.
     fn allow(&self, gate: &Gate, allowance: Allowance) {
-        let by = allowance.by.as_ref().unwrap_or(&gate.requester);
-        tracing::info!(
-            event = "gate.allowed", allowance = allowance.id, tool = allowance.tool, args_sha256 = allowance.hash.0,
-            place = %allowance.place, %by, "a call runs for a while without a question"
-        );
-        let event = AuditEvent::Allowed { allowance: allowance.id.clone(), until: allowance.until };
-        let now = self.clock.now();
-        self.audit.note(noted(gate, event, by, now), now);
+        self.note_allowed(gate, &allowance);
         let key = keys::allowance(&allowance.id);
         // Plain data with string keys always serialises.
         let value = serde_json::to_string(&allowance).unwrap_or_default();

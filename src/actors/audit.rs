@@ -109,15 +109,15 @@ impl AuditLog for Audit {
 
 /// The lines of a store that are wanted, the oldest first, each one JSON object.
 pub async fn lines(store: &dyn Store, wanted: &Wanted) -> Vec<String> {
-    let mut found: Vec<(Timestamp, String)> = Vec::new();
+    let mut found: Vec<((Timestamp, u8), String)> = Vec::new();
     for (read, (_, text)) in store.scan(keys::AUDIT_PREFIX, READ_MAX).await.into_iter().enumerate() {
         if read % READ_STEP == 0 {
             tokio::task::yield_now().await;
         }
         let line = serde_json::from_str::<AuditLine>(&text).ok().filter(|line| wanted.fits(line));
-        found.extend(line.map(|line| (line.at, text)));
+        found.extend(line.map(|line| ((line.at, line.rank()), text)));
     }
-    found.sort_by_key(|(at, _)| *at);
+    found.sort_by_key(|(order, _)| *order);
     found.into_iter().map(|(_, text)| text).collect()
 }
 

@@ -150,10 +150,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         PlaceAccess::Open => {}
         PlaceAccess::Notice => return not_begun(&tally, &turn, Ending::PlaceClosed),
         PlaceAccess::Silent => {
-            // A journal that is down offers the turn again. The message counts, as one that is answered does.
-            let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
-            let _ = parts.rate_limiter.cast(settle);
-            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
+            dropped(parts, &turn);
             return Driven::Over;
         }
     }
@@ -169,10 +166,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     let parked = resumed.clone();
     let thinking = async {
-        let going_on = match resumed {
-            Some(parked) => Some(GoingOn::ready(parts, &running, &mut turn, parked).await),
-            None => None,
-        };
+        let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally) = (&*running, &turn, &slot, &tally);
         let tools = Tools::of(parts, running, turn);
         Thinking { parts, running, turn, again, slot, tally, deadline, tools }.think(going_on.as_ref()).await
@@ -192,7 +186,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
             return Driven::Parked(parking);
         }
         None => {
-            spent_in_vain(parts, &turn, parked.as_deref(), effort);
+            spent_in_vain(parts, &turn, parked.as_deref(), &effort);
             let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
             return Driven::Over;
         }
@@ -216,20 +210,28 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     Driven::Answered(Box::new(answer))
 }
 
+/// A turn that is not answered, and not told of: its place takes no answer.
+fn dropped(parts: &TurnParts, turn: &Turn) {
+    // A journal that is down offers the turn again. The message counts, as one that is answered does.
+    let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
+    let _ = parts.rate_limiter.cast(settle);
+    let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
+}
+
 /// The end of a turn that cannot be worked on now.
 fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
     Driven::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
 }
 
 /// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
-fn spent_in_vain(parts: &TurnParts, turn: &Turn, goes_on: Option<&Parked>, effort: Effort) {
+fn spent_in_vain(parts: &TurnParts, turn: &Turn, goes_on: Option<&Parked>, effort: &Effort) {
     if effort.usage.total() == 0 {
         return;
     }
-    let used = ledger::writes(turn, &effort, parts.clock.now());
+    let used = ledger::writes(turn, effort, parts.clock.now());
     drop(parts.store.write(used.into_iter().map(Write::from).collect()));
     // A limiter that is down leaves the estimate, which ages out.
-    let (turn, effort) = rate_limiter::counted(turn, goes_on, &effort);
+    let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
     let _ = parts.rate_limiter.cast(RateLimiterMsg::Settle { turn, effort });
 }
 

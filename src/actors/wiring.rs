@@ -20,6 +20,7 @@ use super::board::Board;
 use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, Files};
 use super::conversations::Conversations;
+use super::desk::Ways;
 use super::door::{DoorRecord, Doors};
 use super::facts::FactKeeper;
 use super::gateway::Gateway;
@@ -406,17 +407,20 @@ impl Wiring {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
+    fn ways(&self) -> Ways {
+        let Parts { dice, events, .. } = &self.parts;
+        Ways { outboxes: self.handles.outboxes.clone(), dice: Arc::clone(dice), events: events.clone() }
+    }
+
     fn commands(&self) -> Commands {
         let parts = &self.parts;
         let parts = CommandParts {
             live: parts.live.clone(),
             store: Arc::clone(&parts.store),
             clock: Arc::clone(&parts.clock),
-            dice: Arc::clone(&parts.dice),
             vitals: Arc::clone(&parts.vitals),
             registers: parts.doors.names(|door| door.registers_commands),
-            outboxes: self.handles.outboxes.clone(),
-            events: parts.events.clone(),
+            ways: self.ways(),
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             config_watcher: self.handles.config_watcher.clone(),

@@ -114,8 +114,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
     let facts = facts(&store, &clock, &live);
-    let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), live.clone(), facts.forgotten()));
-    let sessions = terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone()));
+    let audit = audit(&store, &clock, &live, &facts);
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
@@ -123,7 +122,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: sessions.merge(api::audit::router(Arc::clone(&audit) as _)),
+        routes: routes(sessions, &handles, &events, &audit),
         limits: Limits::default(),
     });
     let bound = listener.bound();
@@ -197,6 +196,17 @@ fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<Na
 fn facts(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> Arc<FactKeeper> {
     let live = live.clone();
     Arc::new(FactKeeper::new(Arc::clone(store), Arc::clone(clock), move || live.now().settings.memory.bounds()))
+}
+
+/// The routes that need a key off this machine.
+fn routes(sessions: Arc<Sessions>, handles: &Handles, events: &TurnEvents, audit: &Arc<Audit>) -> Router {
+    let sessions = terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone()));
+    sessions.merge(api::audit::router(Arc::clone(audit) as _))
+}
+
+/// The audit of tools, in which nobody stands who wished to be forgotten.
+fn audit(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live, facts: &FactKeeper) -> Arc<Audit> {
+    Arc::new(Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten()))
 }
 
 /// The tools of this program itself.

@@ -15,6 +15,7 @@ use crate::config::Loaded;
 use crate::domain::audit::Wanted;
 use crate::domain::ids::{self, Timestamp};
 use crate::ports::Clock;
+use crate::store::embedded::FILE;
 
 /// How long the running service may take to answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
@@ -78,6 +79,11 @@ async fn of_service(loaded: &Loaded, wanted: &Wanted) -> Result<String, (String,
 }
 
 async fn of_store(loaded: &Loaded, wanted: &Wanted) -> Result<String, (String, u8)> {
+    let dir = &loaded.settings.store.dir;
+    // To make the folder here could give it to the wrong owner.
+    if loaded.settings.redis.address().is_none() && !dir.join(FILE).exists() {
+        return Err((format!("nothing is kept in {} yet, and no service answers", dir.display()), exit::NEGATIVE));
+    }
     let store = assemble::store(&loaded.settings, &(Arc::new(SystemClock) as _)).await;
     let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
     let lines = audit::lines(&*store, wanted).await;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use super::commands::{self, Reading};
@@ -22,7 +22,7 @@ use crate::config::Settings;
 use crate::mcp::config::{self, Configured, Document, File};
 use crate::mcp::oauth::Logins;
 use crate::mcp::oauth::flow::Client;
-use crate::ports::tools::ServerEntries;
+use crate::ports::tools::{ServerEntries, ServerEntry};
 
 /// The file when the settings name none.
 const FILE: &str = "mcp.json";
@@ -157,34 +157,42 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         let mistake = off.first().and_then(|off| off.mistake.clone()).unwrap_or_default();
         return wrong(&mistake, exit::USAGE);
     };
+    let save = || {
+        let saved = save(&path, &document.with(name, &entry));
+        saved.map_err(|error| wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE))
+    };
     if logs_in {
-        if let Err(error) = save(&path, &document.with(name, &entry)) {
-            return wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE);
+        if let Err(code) = save() {
+            return code;
         }
         println!("{name} stands in {shown}; without a login its tools are not offered");
         return login::run(cli, name, None).await;
     }
-    let tried = servers::try_one(server, None).await;
-    let Tried { outcome, took, .. } = &tried;
-    let hidden = |text: &str| {
-        let hide = |text: String, secret: &secrecy::SecretString| text.replace(secret.expose_secret(), "********");
-        secrets.iter().fold(harmless(text), hide)
+    let (tools, took) = match tools_of(server, &secrets).await {
+        Ok(known) => known,
+        Err(mistake) => return wrong(&format!("{name}: {mistake}; nothing was written"), exit::NEGATIVE),
     };
-    let tools = match outcome {
-        Ok((_, listing)) => {
-            let names: Vec<&str> = listing.tools.iter().map(|tool| &*tool.name).collect();
-            harmless(&names.join(", "))
-        }
-        Err(mistake) => return wrong(&format!("{name}: {}; nothing was written", hidden(mistake)), exit::NEGATIVE),
-    };
-    let took = took.as_millis();
-    servers::close(&[tried]).await;
-    if let Err(error) = save(&path, &document.with(name, &entry)) {
-        return wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE);
+    if let Err(code) = save() {
+        return code;
     }
     println!("{name} works ({took} ms) and stands in {shown}; its tools: {tools}");
     println!("a running bot takes it within seconds; who may use it is said by [[tools.rules]]");
     exit::FINE
+}
+
+/// The names of a server's tools and how many milliseconds it took to learn them, or what is wrong, without these secrets.
+async fn tools_of(server: &ServerEntry, secrets: &[SecretString]) -> Result<(String, u128), String> {
+    let tried = servers::try_one(server, None).await;
+    let Tried { outcome, took, .. } = &tried;
+    let hidden = |text: &str| {
+        let hide = |text: String, secret: &SecretString| text.replace(secret.expose_secret(), "********");
+        secrets.iter().fold(harmless(text), hide)
+    };
+    let (_, listing) = outcome.as_ref().map_err(|mistake| hidden(mistake))?;
+    let names: Vec<&str> = listing.tools.iter().map(|tool| &*tool.name).collect();
+    let known = (harmless(&names.join(", ")), took.as_millis());
+    servers::close(&[tried]).await;
+    Ok(known)
 }
 
 /// Where logins of these settings are kept.

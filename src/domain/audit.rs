@@ -120,6 +120,18 @@ impl AuditLine {
         }
     }
 
+    /// Its place among lines of the same moment: a question comes before its decision, and that before the call.
+    #[must_use]
+    pub const fn rank(&self) -> u8 {
+        match &self.event {
+            AuditEvent::Asked { .. } => 0,
+            AuditEvent::Decided { .. } => 1,
+            AuditEvent::Allowed { .. } => 2,
+            AuditEvent::Called { .. } => 3,
+            AuditEvent::Withdrawn { .. } => 4,
+        }
+    }
+
     /// The most lines of a day after which one of this kind is not kept any more.
     #[must_use]
     pub const fn day_max(&self) -> u64 {

@@ -105,7 +105,7 @@ fn commands_are_offered_and_again_only_when_they_change() {
         let world = World::begin().await;
         let commands = world.offers().await;
         let names: Vec<&str> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
-        insta::assert_snapshot!(names.join(" "), @"export forget help memories model new refresh_status status usage");
+        insta::assert_snapshot!(names.join(" "), @"export forget help memories model new refresh_status remember status usage");
         let of = |name: &str| commands.iter().find(|command| command["name"] == name).unwrap();
         assert_eq!(of("status")["default_member_permissions"], "8");
         assert_eq!(of("forget")["default_member_permissions"], Value::Null);

@@ -19,7 +19,7 @@ struct Service {
 }
 
 impl Service {
-    /// Answers searches as SearXNG does, and everything else with a secret.
+    /// Answers searches as `SearXNG` does, and everything else with a secret.
     async fn start() -> Self {
         let asked = Arc::<AtomicUsize>::default();
         let app = Router::new().route("/search", get(found)).fallback(secret).with_state(Arc::clone(&asked));

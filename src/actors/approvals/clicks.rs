@@ -1,9 +1,7 @@
 //! Somebody presses a button: they are told that an answer comes, it is decided, and they are answered.
 
-use std::sync::Arc;
-
 use super::{Approvals, ApprovalsEvent, ApprovalsState, CLICKS_MAX};
-use crate::actors::desk::{Desk, Ways};
+use crate::actors::desk::Desk;
 use crate::actors::handle::Reply;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::command::Callback;
@@ -55,11 +53,10 @@ impl Approvals {
             return;
         }
         state.clicks += 1;
-        let (outboxes, dice, events) = (self.outboxes.clone(), Arc::clone(&self.dice), self.events.clone());
+        let ways = self.ways.clone();
         ctx.task(
             async move {
-                let ways = Ways { outboxes: &outboxes, dice: &*dice, events: &events };
-                let claimed = Desk::new(ways, &callback, &place).claim().await;
+                let claimed = Desk::new(&ways, &callback, &place).claim().await;
                 ApprovalsEvent::Claimed(claimed.then(|| Box::new(clicked)))
             },
             |_| ApprovalsEvent::Claimed(None),
@@ -111,11 +108,10 @@ impl Approvals {
         // Whoever asked may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
         let Some((callback, place)) = answered_at(&click) else { return };
-        let (outboxes, dice, events) = (self.outboxes.clone(), Arc::clone(&self.dice), self.events.clone());
+        let ways = self.ways.clone();
         ctx.task(
             async move {
-                let ways = Ways { outboxes: &outboxes, dice: &*dice, events: &events };
-                Desk::new(ways, &callback, &place).respond(Piece::text(text)).await;
+                Desk::new(&ways, &callback, &place).respond(Piece::text(text)).await;
                 ApprovalsEvent::Answered
             },
             |_| ApprovalsEvent::Answered,

@@ -26,8 +26,8 @@ impl Approvals {
     /// Asks: where clients read along by an event, elsewhere by a message.
     pub(super) fn ask(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open) {
         let gate = &open.case.gate;
-        if self.events.streams(&gate.place.door) {
-            self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
+        if self.ways.events.streams(&gate.place.door) {
+            self.ways.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
                 id: gate.id.to_string(),
                 question: words::question_in_words(gate),
                 arguments: gate.arguments.clone(),
@@ -40,7 +40,7 @@ impl Approvals {
         // No reply: what replies to the question of a turn is its answer.
         let outgoing = Outgoing { place: gate.place.clone(), reply_to: None, parts: words::asking(gate) };
         let name = format!("g{}", &gate.id.as_str()[..NONCE_DIGITS]);
-        let outbox = self.outboxes.of(&gate.place.door).clone();
+        let outbox = self.ways.outboxes.of(&gate.place.door).clone();
         let (there, back) = (gate.id.clone(), gate.id.clone());
         open.asking = AskState::Sent;
         ctx.task(
@@ -67,10 +67,10 @@ impl Approvals {
         result: Result<MessageId, Unasked>,
     ) {
         let Some(open) = state.open.get_mut(id) else {
-            let closed = state.closed.remove(id).zip(result.ok());
-            return closed.into_iter().for_each(|((gate, decision), message)| {
+            if let (Some((gate, decision)), Ok(message)) = (state.closed.remove(id), result) {
                 self.rewrite(ctx, &gate, &message, &decision);
-            });
+            }
+            return;
         };
         match result {
             Ok(message) => {
@@ -98,7 +98,7 @@ impl Approvals {
         message: &MessageId,
         decision: &Decision,
     ) {
-        let outbox = self.outboxes.of(&gate.place.door).clone();
+        let outbox = self.ways.outboxes.of(&gate.place.door).clone();
         let (place, message) = (gate.place.clone(), message.clone());
         let piece = shown(gate, decision);
         ctx.background(async move {

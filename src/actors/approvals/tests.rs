@@ -4,11 +4,14 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::actors::messages::outbox::{Delivery, OutboxMsg};
+use crate::actors::outbox::Outboxes;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore};
 use crate::actors::testing::{DOOR, Inbox, LEAF, LONG, Stage, Tree, at, message, row, settle, turn, usual};
+use crate::actors::turn_events::TurnEvents;
 use crate::domain::command::Caller;
 use crate::domain::ending::Unposted;
 use crate::domain::gate::{Click, Clicker};
+use crate::domain::ids::Person;
 use crate::domain::outgoing::Piece;
 use crate::domain::rejection::Rejection;
 use crate::domain::tool::round::ArgumentsHash;
@@ -33,10 +36,12 @@ async fn beginning(store: MemoryStore) -> World {
     let actor = Approvals {
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
-        dice: Arc::new(FixedDice::new(0.5)),
         journal: journal.clone(),
-        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
-        events: TurnEvents::default(),
+        ways: Ways {
+            outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+            dice: Arc::new(FixedDice::new(0.5)),
+            events: TurnEvents::default(),
+        },
         allowances: Arc::clone(&allowances),
         audit: Arc::new(Audit::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, usual(), Arc::default())),
     };
@@ -131,8 +136,8 @@ impl World {
     }
 }
 
-fn posted() -> Result<Delivery, Unposted> {
-    Ok(Delivery { posted: vec![message("77")], first_visible: Instant::now(), doubled: false })
+fn posted() -> Delivery {
+    Delivery { posted: vec![message("77")], first_visible: Instant::now(), doubled: false }
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +148,7 @@ async fn a_question_that_is_posted_after_it_was_taken_back_keeps_neither_words_n
     let on_its_way = world.posts().await;
     world.gone(&gate);
     assert_eq!(world.rewrites().await, None, "it stands nowhere yet");
-    on_its_way.send(posted()).unwrap();
+    on_its_way.send(Ok(posted())).unwrap();
     let piece = world.rewrites().await.expect("it is rewritten");
     assert!(piece.buttons.is_empty() && !piece.text.contains("secret.txt"), "{piece:?}");
 }
@@ -168,7 +173,7 @@ async fn a_question_that_is_posted_after_it_was_decided_shows_the_decision() {
         }
     );
     assert_eq!(decided.unwrap(), Ok(recorded));
-    on_its_way.send(posted()).unwrap();
+    on_its_way.send(Ok(posted())).unwrap();
     let piece = world.rewrites().await.expect("it is rewritten");
     assert!(piece.buttons.is_empty() && piece.text.contains("Approved by <@7>"), "{piece:?}");
 }
@@ -216,7 +221,7 @@ async fn nobody_decided_in_time_and_the_place_of_the_question_says_so() {
     let mut world = world().await;
     let gate = gate("10");
     world.ask(&gate);
-    world.posts().await.send(posted()).unwrap();
+    world.posts().await.send(Ok(posted())).unwrap();
     settle().await;
     tokio::time::sleep(Duration::from_millis(HOUR) + LOOK_EVERY).await;
     assert_eq!(world.records().await, Decision::Expired);

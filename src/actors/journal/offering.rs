@@ -53,7 +53,7 @@ impl Journal {
             Stage::Open { offers } if entry.parked.is_some() => {
                 let part = entry.parked.as_deref().map(|parked| rate_limiter::part(turn, parked));
                 // A limiter that is down counts nothing of this part.
-                part.into_iter().for_each(|part| drop(self.rate_limiter.cast(RateLimiterMsg::GoesOn(part))));
+                let _ = part.map(|part| self.rate_limiter.cast(RateLimiterMsg::GoesOn(part)));
                 let offered = Offered { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));
                 entry.hand_over = HandOver::of(&self.conversations.cast(offer));

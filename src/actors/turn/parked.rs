@@ -56,11 +56,17 @@ pub(super) enum Roles {
 }
 
 impl GoingOn {
-    /// Makes a turn ready to go on: an approved call is decided about again with the roles of now, and its tool may have to be waited
+    /// Makes a turn ready to go on, if it waited: an approved call is decided about again with the roles of now, and its tool may have to be waited
     /// for.
-    pub async fn ready(parts: &TurnParts, running: &Running, turn: &mut Turn, parked: Box<Parked>) -> Self {
+    pub async fn ready(
+        parts: &TurnParts,
+        running: &Running,
+        turn: &mut Turn,
+        resumed: Option<Box<Parked>>,
+    ) -> Option<Self> {
+        let parked = resumed?;
         if !matches!(parked.case.decision, Some(Decision::Approved { .. })) {
-            return Self { parked, roles: Roles::Known };
+            return Some(Self { parked, roles: Roles::Known });
         }
         let back = tokio::time::timeout(BACK_WITHIN, parts.toolbox.offers(&parked.case.gate.tool));
         let (_, roles) = tokio::join!(back, roles_now(parts, running, turn));
@@ -68,7 +74,7 @@ impl GoingOn {
         if let Some(roles) = roles {
             turn.roles = roles;
         }
-        Self { parked, roles: known }
+        Some(Self { parked, roles: known })
     }
 }
 

@@ -93,7 +93,7 @@ async fn searches(settings: &Settings, lookup: &Lookup, offline: bool, report: &
     for (part, outcome, ms) in join_all(tried).await {
         match outcome {
             Ok(Trial::Found(0)) => {
-                report.push(&part, CheckStatus::Note, format!("it answers and found nothing, {ms} ms"))
+                report.push(&part, CheckStatus::Note, format!("it answers and found nothing, {ms} ms"));
             }
             Ok(Trial::Found(_)) => report.ok(&part, format!("it answers, {ms} ms")),
             Ok(Trial::LetsIn) => report.ok(&part, format!("it takes the key, {ms} ms; nothing was searched for")),
