@@ -38,6 +38,7 @@ pub(crate) mod gateway;
 pub(crate) mod intake;
 
 pub(crate) mod in_flight;
+pub(crate) mod in_force;
 pub(crate) mod interjections;
 
 pub(crate) mod journal;

@@ -17,18 +17,19 @@ mod connections;
 mod places;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use secrecy::SecretString;
+use axum::http::StatusCode;
+use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::places::Capacity;
-use crate::ports::{Listener, Vitals};
+use crate::ports::{Keys, Listener, Vitals};
 
 /// The `Server` header of every answer: it tells this service from another one at the same address.
 pub const SERVER_NAME: &str = "staffai";
@@ -42,18 +43,28 @@ pub struct ApiOptions {
     pub address: String,
     /// Where to listen for health and metrics alone, beside `address`, which answers them too; none for no such listener.
     pub health_address: Option<String>,
-    /// Keys that open everything from anywhere; without any, only this machine sees more than health and metrics.
-    pub keys: Vec<SecretString>,
+    /// Keys that open what they have rights for from anywhere; without any, only this machine sees more than health and metrics.
+    pub keys: Arc<dyn Keys>,
     /// What is known of the program.
     pub vitals: Arc<dyn Vitals>,
     /// The page of metrics, made anew each time.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// Pages for `/` and everything below that is not ours; none shows the dashboard.
     pub page: Option<Router>,
-    /// Further routes that need a key off this machine.
+    /// Further routes for those who operate the program.
     pub routes: Router,
+    /// Routes for programs that ask.
+    pub programs: Programs,
     /// Bounds on what clients may send.
     pub limits: Limits,
+}
+
+/// Routes for programs that ask. Who asks is the extension [`Caller`](crate::domain::api_key::Caller) of each request.
+pub struct Programs {
+    /// The routes.
+    pub routes: Router,
+    /// The answer to a request for this path that is refused, in the form that its clients know.
+    pub refused: fn(&str, StatusCode, &'static str) -> Response,
 }
 
 /// Bounds on what clients may send.
@@ -100,6 +111,8 @@ struct Site {
     setting: &'static str,
     router: Router,
     bound: watch::Sender<Option<SocketAddr>>,
+    /// Where it listened first: whoever found it there, also at a free port, finds it there again.
+    first: OnceLock<SocketAddr>,
 }
 
 impl Api {
@@ -145,12 +158,13 @@ impl Listener for Api {
 
 impl Site {
     fn new(address: String, setting: &'static str, router: Router) -> Self {
-        Self { address, setting, router, bound: watch::Sender::new(None) }
+        Self { address, setting, router, bound: watch::Sender::new(None), first: OnceLock::new() }
     }
 
     async fn bind(&self) -> Result<TcpListener, String> {
-        let Self { address, setting, .. } = self;
-        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(address)).await {
+        let Self { setting, .. } = self;
+        let address = self.first.get().map_or_else(|| self.address.clone(), ToString::to_string);
+        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(&address)).await {
             Ok(Ok(listener)) => Ok(listener),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => Err(format!(
                 "cannot listen on {address}: the port is in use; stop the other program, or set {setting} to a free address"
@@ -163,7 +177,7 @@ impl Site {
     async fn serve(&self, listener: TcpListener, limits: Limits, stop: &CancellationToken) {
         if let Ok(bound) = listener.local_addr() {
             tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
-            self.bound.send_replace(Some(bound));
+            self.bound.send_replace(Some(*self.first.get_or_init(|| bound)));
         }
         connections::serve(listener, &self.router, limits, stop).await;
         self.bound.send_replace(None);

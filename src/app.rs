@@ -20,6 +20,8 @@ mod doors;
 
 mod files;
 
+mod keys;
+
 mod demo;
 
 mod mcp;
@@ -145,6 +147,11 @@ enum Command {
         #[command(subcommand)]
         action: tools::Action,
     },
+    /// The keys of programs that ask over HTTP.
+    Key {
+        #[command(subcommand)]
+        action: keys::Action,
+    },
     /// The file of MCP servers.
     Mcp {
         #[command(subcommand)]
@@ -180,6 +187,7 @@ impl Command {
             #[cfg(feature = "playground")]
             Self::ExampleServer(options) => options,
             Self::Tools { action } => action.options(),
+            Self::Key { action } => action.options(),
             Self::Mcp { action } => action.options(),
         }
     }
@@ -220,6 +228,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,
+        Command::Key { action } => keys::run(cli, action),
         Command::Mcp { action } => mcp::run(cli, action).await,
         // They have runtimes of their own, or need none.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,
@@ -321,9 +330,9 @@ impl App {
     }
 
     /// Where the pages are, once they can be reached; none when they never will.
-    pub async fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> impl Future<Output = Option<SocketAddr>> + Send + use<> {
         let mut bound = self.bound.clone();
-        bound.wait_for(Option::is_some).await.ok().and_then(|address| *address)
+        async move { bound.wait_for(Option::is_some).await.ok().and_then(|address| *address) }
     }
 
     /// Reads the configuration again when called.

@@ -20,7 +20,8 @@ use crate::domain::ids::{Door, MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
 use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
-use crate::domain::turn_event::{Spent, TurnUpdate};
+use crate::domain::turn::Effort;
+use crate::domain::turn_event::TurnUpdate;
 use crate::nats::{self, Current, LOST, Session};
 use crate::ports::{
     Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError, TurnEventLog,
@@ -118,6 +119,7 @@ impl ChatService {
             at,
             draw: None,
             tools: enable_tools,
+            given: None,
         }
     }
 
@@ -129,15 +131,15 @@ impl ChatService {
     }
 
     /// Whether what is posted for a turn says that there is no answer, and what it took.
-    fn ended(&self, place: &Place, trigger: &MessageId) -> (bool, Spent) {
-        let (mut after, mut ended) = (0, (false, Spent::default()));
+    fn ended(&self, place: &Place, trigger: &MessageId) -> (bool, Effort) {
+        let (mut after, mut ended) = (0, (false, Effort::default()));
         while let Some(batch) = self.events.read(place, after).filter(|batch| !batch.events.is_empty()) {
             for event in batch.events {
                 after = event.number;
                 if event.turn.trigger() == *trigger {
                     match &event.update {
-                        TurnUpdate::Apology { spent, .. } => ended = (true, spent.clone()),
-                        TurnUpdate::Final { spent, .. } => ended = (false, spent.clone()),
+                        TurnUpdate::Apology { .. } => ended = (true, Effort::default()),
+                        TurnUpdate::Final { effort, .. } => ended = (false, effort.clone()),
                         _ => {}
                     }
                 }
@@ -169,9 +171,9 @@ impl Poster for ChatService {
             PostRequest::Create { place, piece, reply_to: Some(trigger), .. } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());
                 if let Some((_, inbox)) = trigger.id.split_once('.') {
-                    let (apology, spent) = self.ended(place, trigger);
+                    let (apology, effort) = self.ended(place, trigger);
                     let reply = if apology { Reply::refused(&text) } else { Reply::answer(&text) };
-                    self.reply(inbox, &reply.with(&spent)).await?;
+                    self.reply(inbox, &reply.with(&effort)).await?;
                 }
                 PostResult::Message(MessageId::new(DOOR, format!("{}.answer", trigger.id)))
             }

@@ -17,6 +17,10 @@ pub(crate) mod restriction;
 
 pub(crate) mod ending;
 
+pub(crate) mod given;
+
+pub(crate) mod api_key;
+
 pub(crate) mod turn;
 
 pub(crate) mod turn_event;

@@ -3,13 +3,15 @@
 //! [`service`] starts it and speaks for its members. A bot that is told `DISCORD_API_URL` talks to
 //! it over real sockets exactly as it would to Discord: `rest` answers version 10 of the REST
 //! interface, `gateway` the WebSocket one. Both look at one state ([`guild`]), are drawn as
-//! JSON by `wire`, are held to Discord's budgets by `limits`, and misbehave when [`faults`] says so.
+//! JSON by `wire`, are held to Discord's budgets by `limits`, and misbehave when [`faults`] says so. [`chaos`] lets the page do
+//! that, and break the bot's own actors.
 //!
 //! For trying tools it brings a small tool server along ([`example_server`]), which the bot starts as it does any other.
 //!
 //! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
 //! collection has a named bound.
 
+pub mod chaos;
 pub mod demo_model;
 pub mod example_server;
 pub mod faults;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
@@ -28,6 +28,7 @@ use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
+use crate::domain::api_key::ApiKey;
 use crate::domain::audit::Wanted;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
@@ -60,7 +61,21 @@ pub trait Dice: Send + Sync {
 pub trait Faults: Send + Sync {
     /// What the actor at this path shall do instead of handling its next message or event.
     fn before(&self, path: &str, input: Input) -> Option<Fault>;
+
+    /// Faults for the life that the actor at this path begins now, each handled as an event from outside, also while nothing else
+    /// reaches the actor. None when there never are any.
+    fn ordered(&self, _path: &str) -> Option<mpsc::Receiver<Fault>> {
+        None
+    }
+
+    /// Whether the backend of the store fails now; none when it never fails by order.
+    fn store(&self) -> Option<StoreFault> {
+        None
+    }
 }
+
+/// Says at each step whether the backend of the store shall fail.
+pub type StoreFault = Arc<dyn Fn() -> bool + Send + Sync>;
 
 // === Store ===
 
@@ -351,6 +366,23 @@ pub trait Renderer: Send + Sync {
 pub trait AuditLog: Send + Sync {
     /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
     async fn lines(&self, wanted: &Wanted) -> Vec<String>;
+}
+
+// === What is in force ===
+
+/// The keys that open doors for programs. Each call returns at once.
+pub trait Keys: Send + Sync {
+    /// There are none: this machine alone may ask.
+    fn are_none(&self) -> bool;
+
+    /// The key that somebody presents, while it is in force.
+    fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
+}
+
+/// The models that are configured at this moment.
+pub trait ModelsInForce: Send + Sync {
+    /// The models; a reload replaces them.
+    fn models(&self) -> Arc<dyn Models>;
 }
 
 // === Pages ===

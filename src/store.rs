@@ -20,6 +20,8 @@ pub mod embedded;
 
 pub mod redis;
 
+pub mod failing;
+
 #[cfg(test)]
 mod suite;
 

@@ -108,6 +108,9 @@ mod providers;
 #[path = "bot/tool_servers.rs"]
 mod tool_servers;
 
+#[path = "bot/model_api.rs"]
+mod model_api;
+
 #[path = "bot/counts.rs"]
 mod counts;
 

@@ -1,6 +1,9 @@
 //! The files in `deploy` cannot be run by every test, but they can be read: names, users, ports, secrets and times must be
 //! those of the program.
 
+#[path = "deploy/watching.rs"]
+mod watching;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -12,12 +15,13 @@ use staffai::config::defaults::entries;
 use staffai::config::env::{VARIABLES, general_name};
 
 const COMPOSE: [&str; 2] = ["deploy/compose.yaml", "deploy/compose.external.yaml"];
-const KUBERNETES: [&str; 5] = [
+const KUBERNETES: [&str; 6] = [
     "deploy/kubernetes/configmap.yaml",
     "deploy/kubernetes/deployment.yaml",
     "deploy/kubernetes/networkpolicy.yaml",
     "deploy/kubernetes/pvc.yaml",
     "deploy/kubernetes/service.yaml",
+    "deploy/kubernetes/servicemonitor.yaml",
 ];
 
 fn read(path: &str) -> String {

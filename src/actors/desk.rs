@@ -13,7 +13,8 @@ use crate::domain::command::Callback;
 use crate::domain::ids::{Place, TurnId};
 use crate::domain::outgoing::Piece;
 use crate::domain::restart::Backoff;
-use crate::domain::turn_event::{Spent, TurnUpdate};
+use crate::domain::turn::Effort;
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Dice, PostError, PostRequest, PostResult};
 
 /// How long the first word is tried. The platform gives up after three seconds.
@@ -116,7 +117,7 @@ impl<'a> Desk<'a> {
         let id = TurnId::of(&self.callback.id);
         self.events.publish(self.place, &id, || TurnUpdate::Final {
             parts: piece.into_parts().into(),
-            spent: Spent::default(),
+            effort: Effort::default(),
         });
         self.events.publish(self.place, &id, || TurnUpdate::Done);
     }

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 pub(super) use self::stats::{Hung, Next};
 pub use self::stats::{LifeState, Stats};
 use super::tree::{Row, Scope};
+use crate::ports::Fault;
 
 /// Where an answer goes. Dropping it answers "nobody".
 pub type Reply<T> = oneshot::Sender<T>;
@@ -48,6 +49,8 @@ pub(super) enum Envelope<M, E> {
     Message(M, Slot),
     /// An event of the actor's own timers and tasks, and its place in the depth count.
     Event(E, Slot),
+    /// A failure that was ordered for this actor, and its place in the depth count.
+    Fault(Fault, Slot),
     /// The supervisor's own timer: start the child of this name again.
     Revive(Arc<str>),
     /// The supervisor's own timer: look for children whose handlers hang.

@@ -63,7 +63,7 @@ use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
 use crate::domain::shed::Shed;
-use crate::domain::turn_event::{Spent, TurnUpdate};
+use crate::domain::turn_event::{NoAnswer, TurnUpdate};
 use crate::ports::{Dice, Origin, PostError, PostRequest, PostResult, Poster, Renderer, Subject};
 
 /// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
@@ -275,7 +275,7 @@ impl Outbox {
         let parts = vec![Part::Text { text }];
         let id = TurnId::of(about);
         self.events
-            .publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into(), spent: Spent::default() });
+            .publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into(), why: NoAnswer::NotTaken });
         self.events.publish(place, &id, || TurnUpdate::Done);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));

@@ -217,9 +217,11 @@ impl RateLimiter {
         let running = self.live.now();
         let step = match job {
             Job::Admit { offered, .. } => {
-                let attached = attachment::estimate(&offered.turn.attachments);
-                let reservation = Self::reservation(state, &running, &offered.turn);
-                Step::Reserve(Reservation { tokens: reservation.tokens + attached, ..reservation })
+                let turn = &offered.turn;
+                let attached = attachment::estimate(&turn.attachments);
+                let given = turn.given.as_ref().map_or(0, |given| given.tokens());
+                let reservation = Self::reservation(state, &running, turn);
+                Step::Reserve(Reservation { tokens: reservation.tokens + attached + given, ..reservation })
             }
             Job::Count(turn) => {
                 let reservation = Self::reservation(state, &running, turn);
@@ -235,7 +237,8 @@ impl RateLimiter {
 
     /// What a turn is expected to take, within the limits of its member.
     fn reservation(state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
-        let Applied { limits, exempt } = running.limits_in(&turn.place, turn.parent.as_ref(), &turn.roles);
+        let Applied { limits, exempt } =
+            running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
         let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
         let lease = running.settings.turn.queue + running.settings.turn.deadline;
         Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt }
@@ -297,7 +300,7 @@ impl RateLimiter {
         asker: &Asker,
         reply: Reply<Standing>,
     ) {
-        let applied = self.live.now().limits_in(&asker.place, asker.parent.as_ref(), &asker.roles);
+        let applied = self.live.now().limits_in(&asker.person, &asker.place, asker.parent.as_ref(), &asker.roles);
         let member = keys::limited(&asker.person, asker.guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {

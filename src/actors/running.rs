@@ -7,7 +7,8 @@ use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
-use crate::domain::ids::{Door, Place};
+use crate::domain::api_key::KeyRing;
+use crate::domain::ids::{Door, Person, Place};
 use crate::domain::limits;
 use crate::domain::limits::rules::Applied;
 use crate::domain::model::Price;
@@ -39,6 +40,8 @@ pub struct Running {
     pub fixed_prompt: u64,
     /// The models.
     pub models: Arc<dyn Models>,
+    /// The keys of programs: those that were set, and those of the file.
+    pub keys: Arc<KeyRing>,
     /// The tool servers.
     pub servers: Arc<ServerEntries>,
     /// Names this content: the same content has the same version.
@@ -61,6 +64,8 @@ pub enum LimitScope {
     Community,
     /// The limits of every member; those of roles and channels name ids of another door.
     Base,
+    /// The same, where the key of a program says nothing else: its name is the id of the person.
+    Keys,
 }
 
 impl Running {
@@ -76,12 +81,17 @@ impl Running {
         self.doors.get(door).map(|rules| &rules.triage)
     }
 
-    /// What is allowed to a holder of these roles in a place. A door of which nothing is known has the base limits.
+    /// What is allowed to a person with these roles in a place. A door of which nothing is known has the base limits.
     #[must_use]
-    pub fn limits_in(&self, place: &Place, parent: Option<&Place>, roles: &[String]) -> Applied {
+    pub fn limits_in(&self, person: &Person, place: &Place, parent: Option<&Place>, roles: &[String]) -> Applied {
+        let base = || self.limits.of(&[], "", None);
         match self.doors.get(&place.door).map(|rules| rules.limits) {
             Some(LimitScope::Community) => self.limits.of(roles, &place.id, parent.map(|parent| parent.id.as_str())),
-            Some(LimitScope::Base) | None => self.limits.of(&[], "", None),
+            Some(LimitScope::Keys) => match self.keys.limits_of(&person.id) {
+                Some(limits) => Applied { limits, exempt: false },
+                None => base(),
+            },
+            Some(LimitScope::Base) | None => base(),
         }
     }
 
@@ -138,7 +148,6 @@ impl Running {
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),
             ("http.health_addr", new.http.health_addr != old.http.health_addr),
-            ("http.api_keys", differ(&new.http.api_keys, &old.http.api_keys)),
             ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),

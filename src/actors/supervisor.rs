@@ -18,6 +18,7 @@
 //! blocks its thread cannot be ended, and the log says so.
 
 mod children;
+mod injected;
 mod watch;
 
 use std::future::Future;
@@ -39,7 +40,7 @@ use super::handle::{Address, Envelope, Handle, Next, Slot, Stats, Undelivered};
 use super::roster::Roster;
 use super::tree::Row;
 use crate::domain::panic;
-use crate::ports::{Dice, Fault, Faults, Input, Origin, Subject};
+use crate::ports::{Dice, Faults, Input, Origin, Subject};
 
 /// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
 pub type Crash = ActorProcessingErr;
@@ -231,11 +232,8 @@ impl<A: Actor> ActorContext<A> {
             metrics::counter!("staffai_poison_messages_total", "actor" => stats.label.to_string()).increment(1);
             return Ok(Next::GiveUp);
         }
-        match self.children.shared.faults.before(self.path(), input) {
-            None => {}
-            Some(Fault::Panic) => panic!("injected panic"),
-            Some(Fault::Error) => return Err("injected error".into()),
-            Some(Fault::Hang) => std::future::pending().await,
+        if let Some(fault) = self.children.shared.faults.before(self.path(), input) {
+            injected::fail(fault).await?;
         }
         stats.handled.fetch_add(1, Ordering::Relaxed);
         Ok(Next::Handle)
@@ -345,7 +343,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
         args.handle.connect(myself.clone());
         let events = EventSender { actor: myself.clone(), stats: Arc::clone(&stats) };
         let span = tracing::info_span!("actor", actor = %stats.path);
-        let cell = myself.get_cell();
+        let (cell, following) = (myself.get_cell(), myself.clone());
         let children = Children {
             row: args.row,
             own: Arc::clone(&stats),
@@ -361,7 +359,11 @@ impl<A: Actor> ractor::Actor for Node<A> {
             watch: Watch::default(),
             born: Instant::now(),
         };
+        let ordered = children.shared.faults.ordered(&stats.path);
         let mut ctx = ActorContext { handle: args.handle, events, tasks: JoinSet::new(), children, stop_self: false };
+        if let Some(ordered) = ordered {
+            ctx.background(injected::follow(following, stats, ordered));
+        }
         let state = span.in_scope(|| self.actor.start(&mut ctx))?;
         for spec in args.children {
             ctx.children.add(spec).await?;
@@ -382,6 +384,10 @@ impl<A: Actor> ractor::Actor for Node<A> {
                 ctx.children.look();
                 return Ok(());
             }
+            Envelope::Fault(fault, _slot) => match ctx.begin(Input::Event(Origin::Outside(None))).await? {
+                Next::Handle => injected::fail(fault).instrument(span.clone()).await?,
+                Next::GiveUp => {}
+            },
             Envelope::Message(message, _slot) => match ctx.begin(Input::Message(A::subject(&message))).await? {
                 Next::Handle => self.actor.handle(ctx, message, state).instrument(span.clone()).await?,
                 Next::GiveUp => span.in_scope(|| self.actor.give_up(ctx, message, state)),

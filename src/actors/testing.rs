@@ -252,6 +252,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
         schema: Arc::new(Schema::compile(&document).unwrap()),
         doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),
         models,
+        keys: Arc::default(),
         servers: Arc::default(),
         version: "1".to_owned(),
     }
@@ -321,6 +322,7 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         locale: None,
         at: BEGINNING,
         policy: policy(),
+        given: None,
     }
 }
 
@@ -352,5 +354,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         at: BEGINNING,
         draw: None,
         tools: true,
+        given: None,
     }
 }

@@ -47,7 +47,7 @@ use super::timeline::Timeline;
 use super::tool_use::ToolUse;
 use super::toolbox::Toolbox;
 use super::turn_events::TurnEvents;
-use crate::domain::completion::Completion;
+use crate::domain::completion::{Completion, ToolCall};
 use crate::domain::dialogue::{Dialogue, Event, Finished, Resumed, Step};
 use crate::domain::draft;
 use crate::domain::ending::{Dropped, Ending};
@@ -56,6 +56,7 @@ use crate::domain::history::History;
 use crate::domain::ids::Timestamp;
 use crate::domain::ledger;
 use crate::domain::notice::{self, Apology};
+use crate::domain::outgoing::Part;
 use crate::domain::prompt::{self, Question, Scene, Transcript};
 use crate::domain::reply::{self, Reply};
 use crate::domain::tool::round::Planned;
@@ -335,6 +336,10 @@ impl Thinking<'_> {
     /// What is known to answer a question.
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
+        if let Some(given) = &turn.given {
+            let transcript = prompt::given(&running.prompts, &scene(turn, parts.clock.now()), given);
+            return Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None };
+        }
         let recalled = memory::recall(parts, running, turn).await;
         let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
         let now = parts.clock.now();
@@ -379,6 +384,7 @@ impl Thinking<'_> {
         };
         let schema = Arc::clone(&running.schema);
         let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools());
+        let dialogue = dialogue.about(turn.given.clone());
         self.work(dialogue, Work::Asking, history).await
     }
 
@@ -413,18 +419,18 @@ impl Thinking<'_> {
                     self.tell_status(notice::tools_at_work(turn.locale()));
                     Work::Round(planned, Vec::new())
                 }
-                Step::Finish(Finished { reply, repairs }) => {
+                Step::Finish(Finished { reply, calls, repairs }) => {
                     if repairs > 0 {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
-                    return Thought::Answer(self.finish(&reply, history).await);
+                    return Thought::Answer(self.finish(&reply, calls, history).await);
                 }
                 Step::GiveUp(why) => return Thought::Answer(self.tally.apology(turn, why)),
             };
         }
     }
 
-    async fn finish(&self, reply: &Reply, history: (History, Moment)) -> Answer {
+    async fn finish(&self, reply: &Reply, calls: Vec<ToolCall>, history: (History, Moment)) -> Answer {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {
@@ -432,6 +438,7 @@ impl Thinking<'_> {
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);
+        outgoing.parts.extend((!calls.is_empty()).then_some(Part::Calls { calls }));
         outgoing.parts.extend(self.tools.pictures());
         Answer { outgoing, exchange: Some(exchange), outcome: Outcome::Replied, effort: Effort::default() }
     }

@@ -39,6 +39,8 @@ pub struct TurnEvents(Option<Arc<Log>>);
 struct Log {
     /// Doors whose places have streams.
     doors: Vec<Door>,
+    /// Those of them where a stream begins with its reader and not with what happens.
+    on_request: Vec<Door>,
     clock: Arc<dyn Clock>,
     streams: Mutex<HashMap<Place, Stream>>,
 }
@@ -59,7 +61,14 @@ impl TurnEvents {
     /// A log of the turns at these doors.
     #[must_use]
     pub fn new(doors: Vec<Door>, clock: Arc<dyn Clock>) -> Self {
-        Self(Some(Arc::new(Log { doors, clock, streams: Mutex::default() })))
+        Self::with_requested(doors, Vec::new(), clock)
+    }
+
+    /// The same, and of the turns at further doors, in whose places nothing is kept until somebody begins to read.
+    #[must_use]
+    pub fn with_requested(mut doors: Vec<Door>, on_request: Vec<Door>, clock: Arc<dyn Clock>) -> Self {
+        doors.extend(on_request.iter().cloned());
+        Self(Some(Arc::new(Log { doors, on_request, clock, streams: Mutex::default() })))
     }
 
     /// Whether places of this door have readers.
@@ -68,10 +77,19 @@ impl TurnEvents {
         self.0.as_ref().is_some_and(|log| log.doors.contains(door))
     }
 
+    /// Whether a place has a stream.
+    #[must_use]
+    pub fn has(&self, place: &Place) -> bool {
+        self.0.as_ref().is_some_and(|log| log.streams.lock().contains_key(place))
+    }
+
     /// Appends to the stream of a place, and begins it where there is none. Costs next to nothing for doors without readers:
     /// `update` is not asked then.
     pub fn publish(&self, place: &Place, turn: &TurnId, update: impl FnOnce() -> TurnUpdate) {
         let Some(log) = self.0.as_ref().filter(|log| log.doors.contains(&place.door)) else { return };
+        if log.on_request.contains(&place.door) && !self.has(place) {
+            return;
+        }
         let update = update();
         log.with(place, |stream| stream.append(turn, update));
     }
@@ -82,6 +100,11 @@ impl TurnEventLog for TurnEvents {
         if let Some(log) = self.0.as_ref().filter(|log| log.doors.contains(&place.door)) {
             log.with(place, |_| ());
         }
+    }
+
+    fn close(&self, place: &Place) {
+        let stream = self.0.as_ref().and_then(|log| log.streams.lock().remove(place));
+        drop(stream);
     }
 
     fn read(&self, place: &Place, after: u64) -> Option<Batch> {

@@ -178,6 +178,8 @@ fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>
         mailbox: count(|stats| stats.depth.load(Ordering::Relaxed) as u64),
         handled: count(|stats| stats.handled.load(Ordering::Relaxed)),
         uptime_s: running.map_or(0, |life| life.since.elapsed().as_secs()),
+        backoff_ms: life.as_ref().and_then(|life| life.backoff).map(ids::millis),
+        outage_ms: life.as_ref().and_then(|life| life.outage).map(ids::millis),
         last_error: life.and_then(|life| life.last_error),
         children: below,
     }

@@ -7,10 +7,10 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use secrecy::{ExposeSecret, SecretString};
-use subtle::ConstantTimeEq;
 
 use crate::api::places::Share;
+use crate::domain::api_key::{Caller, Right};
+use crate::ports::Keys;
 
 /// Headers that proxies, load balancers and content networks add to a request that they pass on.
 const FORWARDED: [&str; 18] = [
@@ -53,8 +53,8 @@ pub struct Link {
 pub enum Access {
     /// Health and metrics.
     Open,
-    /// Everything else.
-    Private,
+    /// What this right opens.
+    Needs(Right),
 }
 
 /// Why a request is refused.
@@ -68,6 +68,8 @@ pub enum Rejection {
     Key,
     /// A key would be needed, and none is configured.
     NoKeys,
+    /// The key does not open this.
+    NoRight,
     /// All places but those for health and metrics are busy.
     Busy,
 }
@@ -82,9 +84,14 @@ impl Rejection {
             ),
             Self::Origin => (StatusCode::FORBIDDEN, "pages of other sites may not ask"),
             Self::Key => {
-                (StatusCode::UNAUTHORIZED, "send a key of STAFFAI_API_KEYS as a bearer token or as the password")
+                (StatusCode::UNAUTHORIZED, "send a key as a bearer token or as the password; staffai key add makes one")
             }
-            Self::NoKeys => (StatusCode::FORBIDDEN, "only this machine may ask; set STAFFAI_API_KEYS to allow others"),
+            Self::NoKeys => {
+                (StatusCode::FORBIDDEN, "only this machine may ask; staffai key add makes a key for others")
+            }
+            Self::NoRight => {
+                (StatusCode::FORBIDDEN, "this key has not the right to ask for this; staffai key add gives rights")
+            }
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "all connections are busy; try again in a moment"),
         }
     }
@@ -94,13 +101,13 @@ impl Rejection {
 ///
 /// Health and metrics are open. All else needs a key once keys are configured, from this machine too: a proxy on it may send no
 /// header that gives it away. Without keys it is for this machine alone, and a request that was forwarded is not of it.
-pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Access) -> Result<(), Rejection> {
-    if access == Access::Private && link.share == Share::HealthOnly {
+pub fn admit(link: Link, headers: &HeaderMap, keys: &dyn Keys, access: Access) -> Result<Caller, Rejection> {
+    if access != Access::Open && link.share == Share::HealthOnly {
         return Err(Rejection::Busy);
     }
     // A browser adds a bearer key only for a page that knows it, so nothing else needs to be asked.
-    if bearer(headers).is_some_and(|key| known(key, keys)) {
-        return Ok(());
+    if let Some(key) = bearer(headers).and_then(|key| keys.holder(key)) {
+        return entitled(Caller::Key(key), access);
     }
     if link.own.is_loopback() && !names_this_machine(headers, link.own) {
         return Err(Rejection::Host);
@@ -108,11 +115,23 @@ pub fn admit(link: Link, headers: &HeaderMap, keys: &[SecretString], access: Acc
     if headers.contains_key(header::ORIGIN) && !same_origin(headers) {
         return Err(Rejection::Origin);
     }
-    let local = keys.is_empty() && link.peer.is_loopback() && link.own.is_loopback() && !forwarded(headers);
-    if access == Access::Open || local || basic(headers).is_some_and(|key| known(&key, keys)) {
-        return Ok(());
+    if let Some(key) = basic(headers).and_then(|key| keys.holder(&key)) {
+        return entitled(Caller::Key(key), access);
     }
-    Err(if keys.is_empty() { Rejection::NoKeys } else { Rejection::Key })
+    let alone = keys.are_none();
+    let local = alone && link.peer.is_loopback() && link.own.is_loopback() && !forwarded(headers);
+    if access == Access::Open || local {
+        return Ok(Caller::Local);
+    }
+    Err(if alone { Rejection::NoKeys } else { Rejection::Key })
+}
+
+/// Whether a caller may have what is asked for.
+fn entitled(caller: Caller, access: Access) -> Result<Caller, Rejection> {
+    match access {
+        Access::Needs(right) if !caller.may(right) => Err(Rejection::NoRight),
+        Access::Needs(_) | Access::Open => Ok(caller),
+    }
 }
 
 /// Whether the request came through a proxy.
@@ -163,19 +182,27 @@ fn basic(headers: &HeaderMap) -> Option<String> {
     text.split_once(':').map(|(_, password)| password.to_owned())
 }
 
-/// Compares with each key to its end, so that the time taken does not tell how much of a guess was right.
-fn known(guess: &str, keys: &[SecretString]) -> bool {
-    let mut found = subtle::Choice::from(0);
-    for key in keys {
-        let key = key.expose_secret().as_bytes();
-        found |= key.ct_eq(guess.as_bytes()) & subtle::Choice::from(u8::from(!key.is_empty()));
-    }
-    found.into()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::domain::api_key::{ApiKey, KeyRing};
+    use crate::domain::ids::Timestamp;
+
+    pub(in crate::api) struct Ring(pub KeyRing);
+
+    impl Keys for Ring {
+        fn are_none(&self) -> bool {
+            self.0.is_empty()
+        }
+
+        fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
+            self.0.find(presented, Timestamp(1_000))
+        }
+    }
+
+    const PRIVATE: Access = Access::Needs(Right::Operate);
 
     const LOCAL: &str = "127.0.0.1 127.0.0.1";
     const LOCAL6: &str = "::1 ::1";
@@ -188,8 +215,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
         }
-        let keys: Vec<SecretString> = keys.iter().map(|key| SecretString::from(*key)).collect();
-        admit(link, &headers, &keys, access)
+        admit(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access).map(drop)
     }
 
     #[test]
@@ -223,7 +249,7 @@ mod tests {
             ("null", Err(Rejection::Origin)),
         ] {
             let lines = [("host", "localhost:8420"), ("origin", origin)];
-            assert_eq!(ask(LOCAL, &lines, &[], Access::Private), wanted, "{origin}");
+            assert_eq!(ask(LOCAL, &lines, &[], PRIVATE), wanted, "{origin}");
         }
     }
 
@@ -241,22 +267,22 @@ mod tests {
             ("first-key", Err(Rejection::Key)),
         ] {
             let lines = [("host", "staffai.example"), ("authorization", authorization)];
-            assert_eq!(ask(REMOTE, &lines, &["first-key", "second-key"], Access::Private), wanted, "{authorization}");
+            assert_eq!(ask(REMOTE, &lines, &["first-key", "second-key"], PRIVATE), wanted, "{authorization}");
         }
     }
 
     #[test]
     fn an_empty_key_opens_nothing() {
         let lines = [("host", "staffai.example"), ("authorization", "Bearer ")];
-        assert_eq!(ask(REMOTE, &lines, &[""], Access::Private), Err(Rejection::Key));
+        assert_eq!(ask(REMOTE, &lines, &[""], PRIVATE), Err(Rejection::Key));
     }
 
     #[test]
     fn without_keys_only_this_machine_sees_more_than_health() {
         let host = [("host", "staffai.example")];
-        assert_eq!(ask(REMOTE, &host, &[], Access::Private), Err(Rejection::NoKeys));
+        assert_eq!(ask(REMOTE, &host, &[], PRIVATE), Err(Rejection::NoKeys));
         assert_eq!(ask(REMOTE, &host, &[], Access::Open), Ok(()));
-        assert_eq!(ask(LOCAL, &[("host", "localhost")], &[], Access::Private), Ok(()));
+        assert_eq!(ask(LOCAL, &[("host", "localhost")], &[], PRIVATE), Ok(()));
     }
 
     #[test]
@@ -264,21 +290,21 @@ mod tests {
         let more = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server", "x-forwarded"];
         for name in FORWARDED.into_iter().chain(more) {
             let lines = [("host", "localhost"), (name, "203.0.113.7")];
-            assert_eq!(ask(LOCAL, &lines, &[], Access::Private), Err(Rejection::NoKeys), "{name}");
-            assert_eq!(ask(LOCAL, &lines, &["first-key"], Access::Private), Err(Rejection::Key), "{name}");
+            assert_eq!(ask(LOCAL, &lines, &[], PRIVATE), Err(Rejection::NoKeys), "{name}");
+            assert_eq!(ask(LOCAL, &lines, &["first-key"], PRIVATE), Err(Rejection::Key), "{name}");
             assert_eq!(ask(LOCAL, &lines, &[], Access::Open), Ok(()), "{name}");
         }
         let proxied = [("host", "staffai.example"), ("via", "1.1 proxy"), ("authorization", "Bearer first-key")];
-        assert_eq!(ask(LOCAL, &proxied, &["first-key"], Access::Private), Ok(()));
+        assert_eq!(ask(LOCAL, &proxied, &["first-key"], PRIVATE), Ok(()));
     }
 
     #[test]
     fn with_keys_this_machine_needs_one_too() {
         let host = ("host", "localhost");
-        assert_eq!(ask(LOCAL, &[host], &["first-key"], Access::Private), Err(Rejection::Key));
+        assert_eq!(ask(LOCAL, &[host], &["first-key"], PRIVATE), Err(Rejection::Key));
         assert_eq!(ask(LOCAL, &[host], &["first-key"], Access::Open), Ok(()));
         let keyed = [host, ("authorization", "Bearer first-key")];
-        assert_eq!(ask(LOCAL, &keyed, &["first-key"], Access::Private), Ok(()));
+        assert_eq!(ask(LOCAL, &keyed, &["first-key"], PRIVATE), Ok(()));
     }
 
     #[test]
@@ -286,9 +312,9 @@ mod tests {
         let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 2].into(), share: Share::HealthOnly };
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, "Bearer first-key".parse().unwrap());
-        let keys = [SecretString::from("first-key")];
-        assert_eq!(admit(link, &headers, &keys, Access::Private), Err(Rejection::Busy));
-        assert_eq!(admit(link, &headers, &keys, Access::Open), Ok(()));
+        let keys = Ring(KeyRing::of_secrets(["first-key"]));
+        assert_eq!(admit(link, &headers, &keys, PRIVATE), Err(Rejection::Busy));
+        assert!(admit(link, &headers, &keys, Access::Open).is_ok());
     }
 
     #[test]
@@ -296,6 +322,6 @@ mod tests {
         let basic = format!("Basic {}", STANDARD.encode("a:first-key"));
         let lines =
             [("host", "staffai.example"), ("origin", "https://evil.example"), ("authorization", basic.as_str())];
-        assert_eq!(ask(REMOTE, &lines, &["first-key"], Access::Private), Err(Rejection::Origin));
+        assert_eq!(ask(REMOTE, &lines, &["first-key"], PRIVATE), Err(Rejection::Origin));
     }
 }

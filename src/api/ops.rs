@@ -9,23 +9,26 @@ use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::guard::{Access, Link, Rejection, admit};
-use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
-use crate::ports::Vitals;
+use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
+use crate::domain::api_key::Right;
 use crate::ports::vitals::{TreeNode, Turns};
+use crate::ports::{Keys, Vitals};
 
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All routes. Ours come first; the page gets what is left.
 pub fn router(options: ApiOptions) -> Router {
-    let keys: Arc<[SecretString]> = options.keys.into();
+    let keys = options.keys;
     let state = Pages { vitals: options.vitals, metrics: options.metrics };
-    let open = open(keys.clone());
+    let open = open(Arc::clone(&keys));
+    let Programs { routes, refused: refuse } = options.programs;
+    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), refuse };
+    let programs = routes.layer(from_fn_with_state(gate, guard));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -33,8 +36,9 @@ pub fn router(options: ApiOptions) -> Router {
         .merge(dashboard::router())
         .merge(options.routes)
         .fallback_service(options.page.unwrap_or_else(dashboard::at_root))
-        .layer(from_fn_with_state((keys, Access::Private), guard));
+        .layer(from_fn_with_state(Gate { keys, access: Access::Needs(Right::Operate), refuse: told }, guard));
     open.with_state(state)
+        .merge(programs)
         .merge(private)
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
@@ -44,15 +48,15 @@ pub fn router(options: ApiOptions) -> Router {
 /// Health and metrics alone, for a listener of their own.
 pub fn health_router(options: &ApiOptions) -> Router {
     let state = Pages { vitals: Arc::clone(&options.vitals), metrics: Arc::clone(&options.metrics) };
-    open([].into()).with_state(state).layer(map_response(with_safe_headers))
+    open(Arc::clone(&options.keys)).with_state(state).layer(map_response(with_safe_headers))
 }
 
-fn open(keys: Arc<[SecretString]>) -> Router<Pages> {
+fn open(keys: Arc<dyn Keys>) -> Router<Pages> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .layer(from_fn_with_state((keys, Access::Open), guard))
+        .layer(from_fn_with_state(Gate { keys, access: Access::Open, refuse: told }, guard))
 }
 
 #[derive(Clone)]
@@ -98,21 +102,36 @@ async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRe
     Json(turns).into_response()
 }
 
+/// Who is let through, and how others are told.
+#[derive(Clone)]
+struct Gate {
+    keys: Arc<dyn Keys>,
+    access: Access,
+    refuse: fn(&str, StatusCode, &'static str) -> Response,
+}
+
 async fn guard(
-    State((keys, access)): State<(Arc<[SecretString]>, Access)>,
+    State(Gate { keys, access, refuse }): State<Gate>,
     link: axum::Extension<Link>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    match admit(*link, request.headers(), &keys, access) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refused(refusal),
+    match admit(*link, request.headers(), &*keys, access) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(refusal) => refused(refusal, request.uri().path(), refuse),
     }
 }
 
-fn refused(refusal: Rejection) -> Response {
+fn told(_path: &str, status: StatusCode, text: &'static str) -> Response {
+    (status, Json(json!({"error": text}))).into_response()
+}
+
+fn refused(refusal: Rejection, path: &str, refuse: fn(&str, StatusCode, &'static str) -> Response) -> Response {
     let (status, text) = refusal.answer();
-    let mut response = (status, Json(json!({"error": text}))).into_response();
+    let mut response = refuse(path, status, text);
     if refusal == Rejection::Key {
         // A browser asks its user for a password only when it sees this scheme.
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"staffai\""));

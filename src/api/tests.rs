@@ -1,6 +1,7 @@
 use parking_lot::Mutex;
 
 use axum::extract::ws::WebSocketUpgrade;
+use axum::response::IntoResponse;
 use axum::routing::get;
 use futures_util::{SinkExt, StreamExt};
 use reqwest::StatusCode;
@@ -10,7 +11,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::guard::tests::Ring;
 use super::*;
+use crate::domain::api_key::{ApiKey, Caller, KeyHash, KeyRing, Right};
 use crate::domain::ids::Timestamp;
 use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
 
@@ -54,6 +57,8 @@ impl Vitals for Known {
             mailbox: 2,
             handled: 3,
             uptime_s: 4,
+            backoff_ms: None,
+            outage_ms: None,
             last_error: None,
             children,
         };
@@ -79,6 +84,15 @@ impl Vitals for Known {
     }
 }
 
+/// Tells who asks.
+fn programs() -> Programs {
+    let who = async |caller: axum::Extension<Caller>| caller.name().to_owned();
+    Programs {
+        routes: Router::new().route("/v1/who", get(who)),
+        refused: |path, status, text| (status, format!("{path}: {text}")).into_response(),
+    }
+}
+
 /// A served API and a client of it.
 struct Served {
     url: String,
@@ -89,20 +103,29 @@ struct Served {
     task: JoinHandle<Result<(), String>>,
 }
 
+fn listener(known: &Arc<Known>, keys: Arc<Ring>, page: Option<Router>, limits: Limits) -> Api {
+    Api::new(ApiOptions {
+        routes: Router::new(),
+        address: "127.0.0.1:0".to_owned(),
+        health_address: None,
+        keys,
+        programs: programs(),
+        vitals: known.clone(),
+        metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
+        page,
+        limits,
+    })
+}
+
 impl Served {
     async fn new(keys: &[&str], page: Option<Router>, limits: Limits) -> Self {
+        Self::over(Arc::new(Ring(KeyRing::of_secrets(keys.iter().copied()))), page, limits).await
+    }
+
+    async fn over(keys: Arc<Ring>, page: Option<Router>, limits: Limits) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
-        let api = Api::new(ApiOptions {
-            routes: Router::new(),
-            address: "127.0.0.1:0".to_owned(),
-            health_address: None,
-            keys: keys.iter().map(|key| SecretString::from(*key)).collect(),
-            vitals: known.clone(),
-            metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
-            page,
-            limits,
-        });
+        let api = listener(&known, keys, page, limits);
         let mut bound = api.bound();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -169,6 +192,23 @@ async fn metrics_and_the_tree_are_served() {
     };
     let wanted = node("staffai", "staffai", json!([node("ops", "staffai/ops", json!([]))]));
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), wanted);
+}
+
+#[tokio::test]
+async fn pages_at_a_free_port_are_there_again_after_a_restart() {
+    let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
+    let listener = Arc::new(listener(&known, Arc::new(Ring(KeyRing::default())), None, Limits::default()));
+    let mut places = Vec::new();
+    for _ in 0..2 {
+        let (serving, stop) = (Arc::clone(&listener), CancellationToken::new());
+        let stopped = stop.clone();
+        let served = tokio::spawn(async move { serving.serve(stopped).await });
+        let mut bound = listener.bound();
+        places.push(bound.wait_for(Option::is_some).await.unwrap().unwrap());
+        stop.cancel();
+        served.await.unwrap().unwrap();
+    }
+    assert_eq!(places[0], places[1]);
 }
 
 #[tokio::test]
@@ -427,7 +467,8 @@ async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
         routes: Router::new(),
         address: "127.0.0.1:0".to_owned(),
         health_address: Some("127.0.0.1:0".to_owned()),
-        keys: vec!["long-enough-key".into()],
+        keys: Arc::new(Ring(KeyRing::of_secrets(["long-enough-key"]))),
+        programs: programs(),
         vitals: known,
         metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
         page: None,
@@ -466,4 +507,35 @@ async fn heads_and_bodies_that_are_too_large_are_refused() {
     assert_eq!(post(10).await.unwrap().status(), StatusCode::OK);
     assert_eq!(post(11).await.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(served.get("/healthz", &[("x-filler", &"y".repeat(20_000))]).await.0.as_u16(), 431);
+}
+
+#[tokio::test]
+async fn a_key_opens_what_it_has_rights_for_and_no_more() {
+    let chat = ApiKey {
+        name: "laptop".to_owned(),
+        sha256: KeyHash::of("sk-of-the-laptop"),
+        rights: vec![Right::Chat],
+        models: Vec::new(),
+        doors: Vec::new(),
+        limits: None,
+        made_at: 0,
+        expires_at: None,
+    };
+    let over = ApiKey { name: "old".to_owned(), sha256: KeyHash::of("sk-old"), expires_at: Some(900), ..chat.clone() };
+    let keys = KeyRing::of_secrets(["sk-of-the-house"]).with([chat, over]);
+    let served = Served::over(Arc::new(Ring(keys)), None, Limits::default()).await;
+    let bearer = |key: &str| format!("Bearer {key}");
+    for (path, key, status, text) in [
+        ("/v1/who", "sk-of-the-laptop", 200, "laptop"),
+        ("/v1/who", "sk-of-the-house", 200, "operator"),
+        ("/v1/who", "sk-old", 401, "/v1/who: send a key"),
+        ("/v1/who", "sk-guessed", 401, "/v1/who: send a key"),
+        ("/api/v1/tree", "sk-of-the-house", 200, "staffai"),
+        ("/api/v1/tree", "sk-of-the-laptop", 403, "has not the right"),
+        ("/healthz", "sk-guessed", 200, "ok"),
+    ] {
+        let (found, body) = served.get(path, &[("authorization", &bearer(key))]).await;
+        assert_eq!(found.as_u16(), status, "{path} {key}: {body}");
+        assert!(body.contains(text), "{path} {key}: {body}");
+    }
 }

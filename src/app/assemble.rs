@@ -12,23 +12,25 @@ use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::facts::FactKeeper;
+use crate::actors::in_force::InForce;
 use crate::actors::running::{Exit, Live};
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{self, Api, ApiOptions, Limits};
+use crate::api::{self, Api, ApiOptions, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
-use crate::ports::{Clock, Dice, Facts, Faults, Store, ToolProviders};
+use crate::model_api::{self, ModelApi};
+use crate::ports::{Clock, Dice, Facts, Faults, Store, StoreFault, ToolProviders};
 use crate::render;
 use crate::store::resilient::Resilient;
-use crate::store::{OpenError, embedded, redis};
+use crate::store::{OpenError, embedded, failing, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
@@ -92,8 +94,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let events = TurnEvents::new(doors::READ_ALONG.to_vec(), Arc::clone(&clock));
-    let mut records = vec![doors::terminal(&sessions)];
+    let (followed, requested) = (doors::READ_ALONG.to_vec(), doors::READ_ON_REQUEST.to_vec());
+    let events = TurnEvents::with_requested(followed, requested, Arc::clone(&clock));
+    let mut records = vec![doors::terminal(&sessions), doors::model_api()];
     if !alone {
         let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
         records.splice(0..0, platform);
@@ -108,17 +111,19 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
-    let store = store(&settings, &clock).await?;
+    let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
     let TreeVitals { roster, board, timeline, .. } = &*vitals;
     let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
     let facts = facts(&store, &clock, &live);
     let audit = audit(&store, &clock, &live, &facts);
+    let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
-        keys: settings.http.api_keys.clone(),
+        keys: Arc::clone(&in_force) as _,
+        programs: programs(&handles, &events, &in_force, (&clock, &dice)),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -173,7 +178,11 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
 /// to start.
-pub(super) async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, StartError> {
+pub(super) async fn store(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+    fault: Option<StoreFault>,
+) -> Result<Arc<dyn Store>, StartError> {
     let in_use = |error: OpenError| StartError::InUse(error.to_string());
     if let Some(address) = settings.redis.address() {
         let opener = redis::opener::Opener::new(&address)
@@ -182,6 +191,10 @@ pub(super) async fn store(settings: &Settings, clock: &Arc<dyn Clock>) -> Result
         return Ok(Arc::new(store.map_err(in_use)?));
     }
     let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
+    if let Some(fault) = fault {
+        let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
+        return Ok(Arc::new(store.map_err(in_use)?));
+    }
     let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
     Ok(Arc::new(store.map_err(in_use)?))
 }
@@ -196,6 +209,23 @@ fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<Na
 fn facts(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> Arc<FactKeeper> {
     let live = live.clone();
     Arc::new(FactKeeper::new(Arc::clone(store), Arc::clone(clock), move || live.now().settings.memory.bounds()))
+}
+
+/// Where programs ask as they ask providers of models.
+fn programs(
+    handles: &Handles,
+    events: &TurnEvents,
+    in_force: &Arc<InForce>,
+    (clock, dice): (&Arc<dyn Clock>, &Arc<dyn Dice>),
+) -> Programs {
+    let api = ModelApi::new(model_api::Parts {
+        intake: Arc::new(handles.intake()),
+        events: Arc::new(events.clone()),
+        models: Arc::clone(in_force) as _,
+        clock: Arc::clone(clock),
+        dice: Arc::clone(dice),
+    });
+    Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
 }
 
 /// The routes that need a key off this machine.

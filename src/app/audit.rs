@@ -84,7 +84,7 @@ async fn of_store(loaded: &Loaded, wanted: &Wanted) -> Result<String, (String, u
     if loaded.settings.redis.address().is_none() && !dir.join(FILE).exists() {
         return Err((format!("nothing is kept in {} yet, and no service answers", dir.display()), exit::NEGATIVE));
     }
-    let store = assemble::store(&loaded.settings, &(Arc::new(SystemClock) as _)).await;
+    let store = assemble::store(&loaded.settings, &(Arc::new(SystemClock) as _), None).await;
     let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
     let lines = audit::lines(&*store, wanted).await;
     store.close(STORE_WITHIN).await;

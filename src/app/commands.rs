@@ -1,5 +1,6 @@
 //! The commands of the program.
 
+use std::convert::Infallible;
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ pub fn run(cli: &Cli) -> u8 {
     let Ok(loaded) = reading.load_with(Settings::require_for_run) else { return exit::USAGE };
     super::on_threads(loaded.settings.runtime.threads, async {
         let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
-        let code = serve(launch(loaded, reading, None), || {}).await;
+        let code = serve(launch(loaded, reading, None), async |_| {}).await;
         log.close().await;
         code
     })
@@ -315,8 +316,8 @@ pub(super) fn not_started(error: &StartError) -> u8 {
     }
 }
 
-/// Starts, calls `started`, serves, drains; a second signal ends it at once.
-pub(super) async fn serve(launch: Launch, started: impl FnOnce()) -> u8 {
+/// Starts, calls `started` with the address of the pages once they can be reached, serves, drains; a second signal ends it at once.
+pub(super) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr)) -> u8 {
     let mut ends = match Ends::listen() {
         Ok(ends) => ends,
         Err(error) => {
@@ -332,9 +333,19 @@ pub(super) async fn serve(launch: Launch, started: impl FnOnce()) -> u8 {
             return not_started(&error);
         }
     };
-    started();
     let _hangups = hangups.each(app.reload());
-    match app.serve(ends.next()).await {
+    let address = app.address();
+    let begun = async {
+        if let Some(address) = address.await {
+            started(address).await;
+        }
+        std::future::pending::<Infallible>().await
+    };
+    let ended = tokio::select! {
+        ended = app.serve(ends.next()) => ended,
+        never = begun => match never {},
+    };
+    match ended {
         Ended::Told => {
             tokio::select! {
                 _ = app.drain() => {}

@@ -10,12 +10,13 @@ pub struct NoDemo(pub String, pub u8);
 
 #[cfg(feature = "playground")]
 mod with_playground {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::NoDemo;
     use crate::app::exit;
     use crate::config::Settings;
-    use crate::playground::demo_model::{DemoModel, MODEL};
+    use crate::playground::demo_model::{DemoModel, MODEL, ModelFault};
 
     /// A running demo model.
     pub struct Demo(DemoModel);
@@ -24,6 +25,18 @@ mod with_playground {
         /// Starts it; it pretends to think for about this long.
         pub async fn start(thinking: Duration) -> Result<Self, NoDemo> {
             let started = DemoModel::start(thinking).await;
+            Self::started(started)
+        }
+
+        /// The same; it asks what is wrong with it.
+        pub async fn start_with(
+            thinking: Duration,
+            fault: Arc<dyn Fn() -> ModelFault + Send + Sync>,
+        ) -> Result<Self, NoDemo> {
+            Self::started(DemoModel::start_with(thinking, fault).await)
+        }
+
+        fn started(started: std::io::Result<DemoModel>) -> Result<Self, NoDemo> {
             started.map(Self).map_err(|error| NoDemo(format!("the demo model cannot start: {error}"), exit::GAVE_UP))
         }
 

@@ -19,7 +19,8 @@ use crate::discord::{self, Access};
 use crate::domain::ids::Door;
 use crate::domain::restriction;
 use crate::domain::triage::Rules;
-use crate::domain::turn::{GatePolicy, Policy};
+use crate::domain::turn::{GatePolicy, HistoryScope, Lasts, Policy, ReplyContract};
+use crate::model_api::{self, Answers};
 use crate::ports::{Clock, Dice, NoFiles};
 use crate::terminal;
 use crate::terminal::sessions::Sessions;
@@ -30,11 +31,15 @@ const REFUSALS_MAX: u32 = 1_000;
 /// Doors whose clients read the events of turns: drafts are published there and not posted.
 pub(super) const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
 
+/// The same, for doors where only who asked reads.
+pub(super) const READ_ON_REQUEST: [Door; 1] = [model_api::DOOR];
+
 /// What the settings decide about each door.
 pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
         (chat_service::DOOR, DoorRules { triage: unasked(without_roles(triage(settings))), limits: LimitScope::Base }),
+        (model_api::DOOR, DoorRules { triage: programs(settings), limits: LimitScope::Keys }),
         (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Base }),
     ])
 }
@@ -65,6 +70,26 @@ fn without_roles(rules: Rules) -> Rules {
 fn unasked(rules: Rules) -> Rules {
     let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
     Rules { policy, ..rules }
+}
+
+/// Programs that bring their conversation along, and wait for its answer on their connection.
+fn programs(settings: &Settings) -> Rules {
+    let rules = unasked(without_roles(triage(settings)));
+    let (reply, history, lasts) = (ReplyContract::Verbatim, HistoryScope::Given, Lasts::WhileRead);
+    let policy = Policy { reply, history, lasts, ..rules.policy };
+    Rules { policy, ..rules }
+}
+
+/// Programs that ask over HTTP as they ask a model.
+pub(super) fn model_api() -> DoorRecord {
+    DoorRecord {
+        door: model_api::DOOR,
+        source: Source::Requests,
+        poster: Arc::new(Answers),
+        attachments: Arc::new(NoFiles),
+        pacing: Pacing::default(),
+        registers_commands: false,
+    }
 }
 
 /// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.

@@ -1,6 +1,9 @@
 //! The files that belong to the settings: prompts and the reply schema. Each has a default that is compiled in.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -133,6 +136,31 @@ pub fn schema(settings: &Settings) -> Result<Arc<Schema>, String> {
 /// Where the text of a file with a built-in default comes from, in words.
 pub fn origin(path: &Path) -> String {
     if path.exists() { format!("from {}", path.display()) } else { "built in".to_owned() }
+}
+
+/// Replaces a file as a whole, so that nobody ever reads half of it. It may hold keys, so others may not read it.
+///
+/// # Errors
+/// The file cannot be written; what was there stays.
+pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    // A link stays a link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let mode = fs::metadata(&path).ok();
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| match mode {
+        Some(before) => fs::set_permissions(&beside, before.permissions()),
+        None => Ok(()),
+    });
+    let saved = written.and_then(|()| fs::rename(&beside, &path));
+    if saved.is_err() {
+        // What is left of it is of no use; the error that matters is the first.
+        let _ = fs::remove_file(&beside);
+    }
+    saved
 }
 
 /// The text of a file; none when there is no such file.

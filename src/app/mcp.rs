@@ -3,10 +3,7 @@
 
 mod login;
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Subcommand;
@@ -158,7 +155,7 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         return wrong(&mistake, exit::USAGE);
     };
     let save = || {
-        let saved = save(&path, &document.with(name, &entry));
+        let saved = files::replace(&path, &document.with(name, &entry));
         saved.map_err(|error| wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE))
     };
     if logs_in {
@@ -203,26 +200,4 @@ pub(super) fn logins(settings: &Settings) -> Logins {
 fn wrong(mistake: &str, code: u8) -> u8 {
     eprintln!("{mistake}");
     code
-}
-
-/// Replaces the file as a whole, so that nobody ever reads half of it. It may hold keys, so others may not read it.
-fn save(path: &Path, text: &str) -> std::io::Result<()> {
-    // A link stays a link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
-    name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    let mode = fs::metadata(&path).ok();
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    let written = written.and_then(|()| match mode {
-        Some(before) => fs::set_permissions(&beside, before.permissions()),
-        None => Ok(()),
-    });
-    let saved = written.and_then(|()| fs::rename(&beside, &path));
-    if saved.is_err() {
-        // What is left of it is of no use; the error that matters is the first.
-        let _ = fs::remove_file(&beside);
-    }
-    saved
 }

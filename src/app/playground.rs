@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
+use super::assemble::Launch;
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
 use super::system::{self, SystemClock};
 use super::{Cli, exit};
 use crate::config::sources::Sources;
 use crate::domain::tool::ServerName;
+use crate::playground::chaos::{Chaos, Spells};
+use crate::playground::page::Breaking;
 use crate::playground::service::{Options, Service};
 use crate::playground::{example_server, page};
 use crate::ports::Clock;
@@ -20,6 +23,9 @@ use crate::ports::tools::{Command, ServerEntry, Transport};
 
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(400);
+
+/// How long the address waits for the bot to be connected before it is told.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs the playground.
 pub async fn run(cli: &Cli) -> u8 {
@@ -43,7 +49,13 @@ pub async fn run(cli: &Cli) -> u8 {
             return exit::GAVE_UP;
         }
     };
-    let demo = if loaded.llm_configured() { None } else { Some(Demo::start(THINKING).await) };
+    let spells = Spells::new(Arc::new(|| SystemClock.now().0));
+    let wrong = Arc::clone(&spells);
+    let demo = if loaded.llm_configured() {
+        None
+    } else {
+        Some(Demo::start_with(THINKING, Arc::new(move || wrong.model())).await)
+    };
     let demo = match demo.transpose() {
         Ok(demo) => demo,
         Err(NoDemo(why, code)) => {
@@ -71,16 +83,22 @@ pub async fn run(cli: &Cli) -> u8 {
         }
     });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let address = loaded.settings.http.addr;
     let answers = if demo.is_some() {
         "answers come from a demo model; everything stays on this machine"
     } else {
         "answers come from the configured model; everything else stays on this machine"
     };
-    // Standard output is the log's alone.
-    let say = || eprintln!("playground: http://{address}/\n{answers}; stop with Ctrl-C");
-    let page = page::router(service.clone());
-    let code = commands::serve(commands::launch(loaded, reading, Some(page)), say).await;
+    // Standard output is the log's alone. Whoever reads along in a terminal finds the address below the lines of the start.
+    let connected = service.clone();
+    let say = async move |address| {
+        let _ = tokio::time::timeout(CONNECTS_WITHIN, connected.connected(0)).await;
+        eprintln!("{answers}; stop with Ctrl-C\nplayground: http://{address}/");
+    };
+    let chaos = Chaos::new(service.faults().clone(), spells, demo.is_some());
+    let breaking = Breaking { chaos: Arc::clone(&chaos), token: system::random_token() };
+    let page = page::router(service.clone(), breaking);
+    let launch = Launch { faults: chaos, ..commands::launch(loaded, reading, Some(page)) };
+    let code = commands::serve(launch, say).await;
     service.stop().await;
     if let Some(demo) = demo {
         demo.stop().await;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
-use super::{built_ins, doors, files};
+use super::{built_ins, doors, files, keys};
 use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
 use crate::config::Settings;
@@ -96,6 +96,7 @@ fn named(settings: &Settings) -> BTreeSet<PathBuf> {
     ])
     .into_iter()
     .chain(settings.tools.mcp_config.clone())
+    .chain([keys::file(settings)])
     .collect()
 }
 
@@ -121,8 +122,9 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
     let models = models(&settings, &lookup, &redaction).map_err(|more| mistakes.extend(more)).ok();
     let servers = servers(&settings, &lookup).map_err(|mistake| mistakes.push(mistake)).ok();
-    let (Some(prompts), Some(schema), Some((models, rows)), Some((servers, entries))) =
-        (prompts, schema, models, servers)
+    let keys = keys::ring(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
+    let (Some(prompts), Some(schema), Some((models, rows)), Some((servers, entries)), Some(keys)) =
+        (prompts, schema, models, servers, keys)
     else {
         return Err(mistakes);
     };
@@ -130,7 +132,8 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
-    (format!("{settings:?}"), &prompts, format!("{:?}", schema.form()), rows, entries).hash(&mut hasher);
+    (format!("{settings:?}"), &prompts, format!("{:?}", schema.form()), rows, entries, format!("{keys:?}"))
+        .hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
     let limits = limits(&settings);
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
@@ -147,6 +150,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
         tool_limits,
         fixed_prompt,
         models,
+        keys: Arc::new(keys),
         servers,
         version,
     })
@@ -159,6 +163,7 @@ pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     mistakes.extend(files::schema(settings).err());
     mistakes.extend(servers(settings, lookup).err());
     mistakes.extend(built_ins::mistakes(settings, lookup));
+    mistakes.extend(keys::ring(settings).err());
     // Without a model it is not known which rows are needed.
     if settings.llm.model.is_some() {
         mistakes.extend(rows(settings, lookup).err().unwrap_or_default());

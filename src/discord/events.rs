@@ -350,6 +350,7 @@ impl WireMessage<'_> {
             at,
             draw: None,
             tools: true,
+            given: None,
         }
     }
 

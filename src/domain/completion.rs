@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Number, Value};
 
 /// One completion request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -17,6 +17,40 @@ pub struct Request {
     pub form: Option<Arc<AnswerForm>>,
     /// The tools that the model may call, in a stable order; none offers none.
     pub tools: Vec<Arc<ToolSpec>>,
+    /// Whether it has to call one of them.
+    pub choice: ToolChoice,
+    /// How the answer is sampled, where that differs from the row.
+    pub sampling: Sampling,
+}
+
+/// Whether a model has to call one of the tools that it is offered.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    /// As it sees fit.
+    #[default]
+    Auto,
+    /// Any one.
+    Required,
+    /// This one.
+    Named(String),
+}
+
+/// How an answer is sampled. What is not said here is left to the row.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Sampling {
+    /// The temperature; rows that send none go on to send none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<Number>,
+    /// The share of the most likely tokens that is sampled from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<Number>,
+    /// The most tokens of the answer, within the bound of the row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Texts at which the answer ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
 }
 
 impl Request {
@@ -34,7 +68,7 @@ impl Request {
 }
 
 /// The structured form of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerForm {
     /// Its name; never empty.
     pub name: String,
@@ -140,6 +174,8 @@ pub struct Item {
     pub raw: Option<Value>,
     /// Pictures that belong to the text, for models that can see; others are told of them in words.
     pub pictures: Vec<Picture>,
+    /// The calls that were made in it, where it is no echo.
+    pub calls: Vec<ToolCall>,
     /// The call that this is the result of.
     pub result_of: Option<String>,
 }
@@ -147,7 +183,7 @@ pub struct Item {
 impl Item {
     /// An item of our own making.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), raw: None, pictures: Vec::new(), result_of: None }
+        Self { role, content: content.into(), raw: None, pictures: Vec::new(), calls: Vec::new(), result_of: None }
     }
 
     /// The result of a tool call.

@@ -20,6 +20,7 @@ use self::rounds::Round;
 pub use self::saved::{Resumed, Saved};
 use super::completion::{Completion, Finish, Item, Role, ToolCall};
 use super::ending::{Ending, ModelErrorKind};
+use super::given::Given;
 use super::prompt::Transcript;
 use super::reply::{Invalid, MAX_CONTENT_BYTES, Reply, Schema, salvage};
 use super::tool::round::Planned;
@@ -39,6 +40,10 @@ pub struct Dialogue {
     transcript: Transcript,
     /// The form that the answer must have; none takes text as it comes.
     schema: Option<Arc<Schema>>,
+    /// What the model wrote is the answer, and no more is done about it.
+    verbatim: bool,
+    /// What the asker wants of the answer, and the tools that it runs itself.
+    given: Option<Given>,
     /// The tools that may be offered; none when there are none for this turn, or no more.
     tools: Option<TurnTools>,
     /// What was called so far, and what came of it.
@@ -93,8 +98,10 @@ pub enum Step {
 /// A reply, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// The reply; never blank.
+    /// The reply; never blank unless there are calls.
     pub reply: Reply,
+    /// Calls of tools that the asker runs itself.
+    pub calls: Vec<ToolCall>,
     /// How many repair calls were made.
     pub repairs: u32,
 }
@@ -105,11 +112,13 @@ impl Dialogue {
     pub fn new(transcript: Transcript, contract: ReplyContract, schema: Arc<Schema>, tools: Option<TurnTools>) -> Self {
         let schema = match contract {
             ReplyContract::Typed => Some(schema),
-            ReplyContract::Plain => None,
+            ReplyContract::Plain | ReplyContract::Verbatim => None,
         };
         Self {
             transcript,
             schema,
+            verbatim: contract == ReplyContract::Verbatim,
+            given: None,
             tools,
             rounds: Vec::new(),
             repair: Vec::new(),
@@ -117,6 +126,12 @@ impl Dialogue {
             fallback: None,
             repairs: 0,
         }
+    }
+
+    /// The same about a conversation that its asker gave.
+    #[must_use]
+    pub fn about(self, given: Option<Given>) -> Self {
+        Self { given, ..self }
     }
 
     /// Takes in what happened and says what to do next. After [`Step::Finish`] and [`Step::GiveUp`] nothing may follow.
@@ -148,7 +163,8 @@ impl Dialogue {
     /// Leaves out the older half of what stands between our instructions and the question, and when there is nothing of that
     /// any more, the later half of long results; false when there is nothing at all. What is remembered stays as it is.
     fn shorten(&mut self) -> bool {
-        if self.repairs > 0 {
+        // What its asker gave is theirs to shorten.
+        if self.repairs > 0 || self.given.is_some() {
             return false;
         }
         self.transcript.shorten()
@@ -158,6 +174,10 @@ impl Dialogue {
     /// Takes in an answer of a model that may have been offered tools.
     fn completed(&mut self, completion: &Completion, asked: &Asked) -> Step {
         let over = completion.refusal.is_some() || completion.finish == Finish::Filtered;
+        let handed_back = if over { Vec::new() } else { self.handed_back(completion, asked) };
+        if !handed_back.is_empty() {
+            return self.hand_back(completion, handed_back);
+        }
         if over || asked.offered == Offered::Nothing || self.tools.is_none() {
             return self.answered(completion);
         }
@@ -173,7 +193,9 @@ impl Dialogue {
         }
         match (&asked.offered, read) {
             (Offered::Nothing | Offered::Beside { .. }, _) => self.answered(completion),
-            (Offered::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() => self.finish(reply),
+            (Offered::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() && !self.verbatim => {
+                self.finish(reply)
+            }
             // Whatever it said is no answer in the form that is wanted, or it did not know all that was said.
             (Offered::Before { .. }, read) => {
                 let words = read.ok().map(|reply| reply.response).or_else(|| self.words_of(&completion.content));
@@ -196,6 +218,23 @@ impl Dialogue {
         // Whoever was told to write calls hears what is wrong with them; of others it is not sure that they are any.
         let meant = !asked.offered.is_native() || written.iter().all(|call| tools.fits(call));
         if meant { written } else { Vec::new() }
+    }
+
+    /// The calls in an answer that the asker runs itself, to whose tools no others are added.
+    fn handed_back(&self, completion: &Completion, asked: &Asked) -> Vec<ToolCall> {
+        let Some(given) = self.given.as_ref().filter(|given| !given.tools.is_empty()) else { return Vec::new() };
+        match asked.offered {
+            Offered::Nothing => Vec::new(),
+            offered if offered.is_native() => completion.calls.clone(),
+            _ => spoken::calls(&completion.content, |name| given.runs(name)),
+        }
+    }
+
+    fn hand_back(&self, completion: &Completion, calls: Vec<ToolCall>) -> Step {
+        // Calls that were written into the text are no text.
+        let said = if completion.calls.is_empty() { "" } else { completion.content.as_str() };
+        let reply = Reply::text(salvage::without_leading_thoughts(said).trim_end());
+        Step::Finish(Finished { reply, calls, repairs: self.repairs })
     }
 
     /// The calls of a round ended.
@@ -231,6 +270,10 @@ impl Dialogue {
     fn read(&self, content: &str) -> Result<Reply, Invalid> {
         match &self.schema {
             Some(schema) => schema.read(content),
+            None if self.verbatim => {
+                let words = salvage::without_leading_thoughts(content).trim_end();
+                if words.is_empty() { Err(Invalid::Empty) } else { Ok(Reply::text(words)) }
+            }
             None if content.len() > MAX_CONTENT_BYTES => Err(Invalid::TooLong),
             None => salvage::spoken(content).map(Reply::text).ok_or(Invalid::Empty),
         }
@@ -268,7 +311,7 @@ impl Dialogue {
     }
 
     fn finish(&self, reply: Reply) -> Step {
-        Step::Finish(Finished { reply, repairs: self.repairs })
+        Step::Finish(Finished { reply, calls: Vec::new(), repairs: self.repairs })
     }
 }
 

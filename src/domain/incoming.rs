@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::{Command, Typing};
 use super::gate::Click;
+use super::given::Given;
 use super::ids::{MessageId, Person, Place, Timestamp};
 use super::manners::Draw;
 
@@ -68,6 +69,8 @@ pub struct Posted {
     pub draw: Option<Draw>,
     /// Tools may be used for the answer; false where the asker does not want that.
     pub tools: bool,
+    /// The conversation that came with it, in place of what is remembered; none where that is ours to know.
+    pub given: Option<Given>,
 }
 
 /// Who wrote a message.

@@ -54,7 +54,7 @@ impl Layout<'_> {
             }
             Part::Text { text } => self.say(text),
             Part::Buttons { buttons } => self.extras.buttons.extend(buttons.iter().take(self.door.buttons).cloned()),
-            Part::Card(_) | Part::File(_) => self.tell(&part.text(), "\n\n"),
+            Part::Card(_) | Part::File(_) | Part::Calls { .. } => self.tell(&part.text(), "\n\n"),
         }
     }
 

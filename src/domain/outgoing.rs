@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::code::fence;
+use super::completion::ToolCall;
 use super::ids::{MessageId, Place};
 use super::notice;
 use super::split::is_blank;
@@ -63,6 +64,11 @@ pub enum Part {
         /// The buttons, in order.
         buttons: Vec<Button>,
     },
+    /// Calls of tools that the asker runs itself.
+    Calls {
+        /// The calls, in order.
+        calls: Vec<ToolCall>,
+    },
 }
 
 impl Part {
@@ -76,6 +82,7 @@ impl Part {
             Self::Card(card) => card.text(),
             Self::File(file) => file.text(),
             Self::Buttons { .. } => String::new(),
+            Self::Calls { calls } => fence("json", &serde_json::to_string(calls).unwrap_or_default()),
         }
     }
 }

@@ -6,6 +6,10 @@
 
 use super::reply::{MAX_CONTENT_BYTES, salvage};
 
+mod plain;
+
+pub use plain::Plain;
+
 /// The field that members read.
 const FIELD: &str = "response";
 

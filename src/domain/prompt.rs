@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::attachment::Enclosed;
 use super::completion::{Item, Role};
+use super::given::{Conversation, Message};
 use super::history::Entry;
 use super::ids::{Place, Timestamp};
 use super::incoming::{AuthorKind, Posted, Quoted, Seen};
@@ -139,6 +140,14 @@ pub fn transcript(prompts: &Prompts, question: &Question<'_>) -> Transcript {
     Transcript { items, remembered }
 }
 
+/// The transcript of a conversation that its asker gave. Instructions of the asker's own stand in the place of ours.
+#[must_use]
+pub fn given(prompts: &Prompts, scene: &Scene<'_>, conversation: &Conversation) -> Transcript {
+    let ours = || Item::new(Role::System, system(prompts, ReplyContract::Verbatim, scene));
+    let first = (!conversation.has_instructions()).then(ours);
+    first.into_iter().chain(conversation.messages.iter().map(Message::item)).collect::<Vec<_>>().into()
+}
+
 /// Our instructions. Providers cache what begins alike, so what is the same for every question stands first: a persona that
 /// speaks of the person or the time comes last.
 #[must_use]
@@ -163,7 +172,7 @@ pub fn usual_chars(prompts: &Prompts, contract: ReplyContract) -> usize {
 fn form(prompts: &Prompts, contract: ReplyContract) -> String {
     match contract {
         ReplyContract::Typed => typed_form(prompts.words),
-        ReplyContract::Plain => String::new(),
+        ReplyContract::Plain | ReplyContract::Verbatim => String::new(),
     }
 }
 

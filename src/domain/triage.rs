@@ -144,7 +144,10 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
         return TriageDecision::Ignore(Reason::NoPermission);
     }
     let text = own_words(&fold(&posted.text, &us.id));
-    let bare = posted.reply_to.is_none() && posted.attachments.is_empty() && says_nothing(&text, &rules.aliases);
+    let bare = posted.given.is_none()
+        && posted.reply_to.is_none()
+        && posted.attachments.is_empty()
+        && says_nothing(&text, &rules.aliases);
     let turn = Turn {
         id: TurnId::of(&posted.id),
         place: posted.place.clone(),
@@ -159,7 +162,8 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
         attachments: posted.attachments.clone(),
         locale: posted.locale.clone(),
         at: posted.at,
-        policy: Policy { tools: rules.policy.tools && posted.tools, ..rules.policy.clone() },
+        policy: policy(posted, &rules.policy),
+        given: posted.given.clone(),
     };
     if !rules.serves(turn.guild.as_deref()) {
         return if trigger.is_asked() {
@@ -180,6 +184,12 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
     } else {
         TriageDecision::Turn(turn)
     }
+}
+
+/// What the door wants of an answer, with what this message asks for.
+fn policy(posted: &Posted, door: &Policy) -> Policy {
+    let model = posted.given.as_ref().and_then(|given| given.model.clone()).or_else(|| door.model.clone());
+    Policy { tools: door.tools && posted.tools, model, ..door.clone() }
 }
 
 /// Whether the author is restricted and this is not the place where they are answered.

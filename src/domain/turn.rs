@@ -6,6 +6,7 @@ use super::attachment;
 use super::completion::Usage;
 use super::ending::{Ending, OverLimit};
 use super::gate::Parked;
+use super::given::Given;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::incoming::{Attachment, Quoted};
 use super::locale::Locale;
@@ -45,6 +46,9 @@ pub struct Turn {
     pub at: Timestamp,
     /// What the door wants of the answer.
     pub policy: Policy,
+    /// The conversation that came with it, in place of what is remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<Given>,
 }
 
 impl Turn {
@@ -151,6 +155,9 @@ pub struct Policy {
     /// What becomes of a call that a person has to approve.
     #[serde(default, skip_serializing_if = "GatePolicy::denies")]
     pub gates: GatePolicy,
+    /// How long the question is worth an answer.
+    #[serde(default, skip_serializing_if = "Lasts::is_always")]
+    pub lasts: Lasts,
 }
 
 /// What a door of members wants, unless its row says otherwise.
@@ -163,6 +170,7 @@ impl Default for Policy {
             model: None,
             tools: true,
             gates: GatePolicy::Deny,
+            lasts: Lasts::default(),
         }
     }
 }
@@ -194,6 +202,24 @@ impl GatePolicy {
     }
 }
 
+/// How long a question is worth an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lasts {
+    /// Whenever it comes.
+    #[default]
+    Always,
+    /// While somebody reads along: nobody who asked over a connection of an earlier life of the process does.
+    WhileRead,
+}
+
+impl Lasts {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    const fn is_always(&self) -> bool {
+        matches!(self, Self::Always)
+    }
+}
+
 /// The form of the answer that the model is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -202,6 +228,8 @@ pub enum ReplyContract {
     Typed,
     /// Plain text, as it comes.
     Plain,
+    /// What the model wrote, behind its thoughts, in the form that came with the question.
+    Verbatim,
 }
 
 /// Whose history goes into the prompt and is added to.
@@ -212,6 +240,8 @@ pub enum HistoryScope {
     PersonInPlace,
     /// Nothing is remembered.
     Nothing,
+    /// What came with the question is all that there is, and nothing is added to memory.
+    Given,
     /// The person asked to be forgotten after they asked this: nothing is recalled, and nothing is kept of it, not even which
     /// message answered it.
     Forgotten,
@@ -274,6 +304,9 @@ pub struct Effort {
     /// Some of it was shown while it was being found.
     #[serde(default)]
     pub drafted: bool,
+    /// The last call ended at its limit of tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_off: bool,
 }
 
 impl Effort {

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ending::{Ending, OverLimit};
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
+use super::turn::{Effort, Outcome};
 
 /// One event of a place's stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,27 +68,41 @@ pub enum TurnUpdate {
     Final {
         /// Its parts, in order.
         parts: Arc<[Part]>,
-        /// What it took.
-        spent: Spent,
+        /// What it took to find it.
+        effort: Effort,
     },
     /// A word that there will be no answer, or no better one. Text that was drafted stands before it.
     Apology {
         /// Its parts, in order.
         parts: Arc<[Part]>,
-        /// What was spent all the same.
-        spent: Spent,
+        /// Why.
+        why: NoAnswer,
     },
     /// Nothing more follows on this turn. Without an answer before it, there is none.
     Done,
 }
 
-/// What an answer took.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Tokens in and out.
-    pub tokens: u64,
-    /// The model row that answered; none when no model was asked.
-    pub row: Option<String>,
+/// Why there is no answer, or no better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// This limit refused it.
+    OverLimit(OverLimit),
+    /// The turn ended like this.
+    Ended(Ending),
+    /// It was never taken: there is too much to do, or its asker is not served.
+    NotTaken,
+}
+
+impl TurnUpdate {
+    /// What those who read along are told of an answer.
+    #[must_use]
+    pub fn answer(parts: Arc<[Part]>, outcome: &Outcome, effort: &Effort) -> Self {
+        match outcome {
+            Outcome::Replied | Outcome::Hinted => Self::Final { parts, effort: effort.clone() },
+            Outcome::Apologised(why) => Self::Apology { parts, why: NoAnswer::Ended(*why) },
+            Outcome::Refused(limit) => Self::Apology { parts, why: NoAnswer::OverLimit(*limit) },
+        }
+    }
 }
 
 /// How a call of a tool is.
@@ -130,8 +146,11 @@ impl TurnUpdate {
 fn part_size(part: &Part) -> usize {
     match part {
         Part::File(file) => file.bytes.len(),
-        Part::Text { .. } | Part::Code { .. } | Part::Formula { .. } | Part::Card(_) | Part::Buttons { .. } => {
-            part.text().len()
-        }
+        Part::Text { .. }
+        | Part::Code { .. }
+        | Part::Formula { .. }
+        | Part::Card(_)
+        | Part::Buttons { .. }
+        | Part::Calls { .. } => part.text().len(),
     }
 }

@@ -192,7 +192,7 @@ impl ModelClient {
             };
             let refused = |extra: &OptionalFeature| {
                 let sent = match extra {
-                    OptionalFeature::MaxTokens => self.row.max_tokens.is_some(),
+                    OptionalFeature::MaxTokens => self.max_tokens(request).is_some(),
                     OptionalFeature::Tools => !request.tools.is_empty(),
                     OptionalFeature::Stream | OptionalFeature::Format | OptionalFeature::Temperature => true,
                 };
@@ -231,14 +231,19 @@ impl ModelClient {
         let call = self.transport.call(self.wire, heard);
         let openai =
             async_openai::Client::build(self.transport.client(), self.account.clone()).with_http_service(call.clone());
-        self.wire.post(&openai, &self.model(without), request, stream).await.map_err(named)?;
+        self.wire.post(&openai, &self.model(request, without), request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
         self.wire.read(answer, &|| request.chars(self.row.vision))
     }
 
+    /// The lower one of the row's limit of tokens and the request's own.
+    fn max_tokens(&self, request: &Request) -> Option<u32> {
+        self.row.max_tokens.into_iter().chain(request.sampling.max_tokens).min()
+    }
+
     /// The model as a request sees it.
-    fn model(&self, without: PerFeature<bool>) -> Model<'_> {
+    fn model(&self, request: &Request, without: PerFeature<bool>) -> Model<'_> {
         let has = |feature: OptionalFeature| !without[feature as usize];
         let limit =
             if has(OptionalFeature::MaxTokens) { TokenLimit::MaxTokens } else { TokenLimit::MaxCompletionTokens };
@@ -247,7 +252,7 @@ impl ModelClient {
             temperature: self.row.temperature.filter(|_| has(OptionalFeature::Temperature)),
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
-            max_tokens: self.row.max_tokens.map(limit),
+            max_tokens: self.max_tokens(request).map(limit),
             cache_marks: self.row.cache_control,
         }
     }

@@ -4,7 +4,6 @@
 //! keywords (`answers.rs`), from what the request itself says, and from nothing else. It never
 //! pretends to understand more, keeps nothing between requests, and never leaves this machine.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -63,11 +62,19 @@ impl DemoModel {
     /// # Errors
     /// When no loopback port can be opened.
     pub async fn start(thinking: Duration) -> io::Result<Self> {
+        Self::start_with(thinking, Arc::new(|| ModelFault::None)).await
+    }
+
+    /// The same, and it asks at each request and before each word what is wrong with it.
+    ///
+    /// # Errors
+    /// When no loopback port can be opened.
+    pub async fn start_with(thinking: Duration, fault: Arc<dyn Fn() -> ModelFault + Send + Sync>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
         let closing = CancellationToken::new();
         let closed = closing.clone();
-        let app = router(thinking);
+        let app = router(thinking, fault);
         let serving = tokio::spawn(async move {
             let served = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned()).await;
             if let Err(error) = served {
@@ -93,15 +100,39 @@ impl DemoModel {
     }
 }
 
+/// What is wrong with the demo model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelFault {
+    /// Nothing.
+    None,
+    /// It refuses requests, and breaks off what it says.
+    Down,
+    /// It takes [`SLOWER`] times as long.
+    Slow,
+}
+
+/// How much longer everything takes while it is slow.
+pub const SLOWER: u32 = 6;
+
+impl ModelFault {
+    fn stretch(self, time: Duration) -> Duration {
+        match self {
+            Self::None | Self::Down => time,
+            Self::Slow => time * SLOWER,
+        }
+    }
+}
+
 /// What each request needs.
 #[derive(Clone)]
 struct Desk {
     thinking: Duration,
     permits: Arc<Semaphore>,
+    fault: Arc<dyn Fn() -> ModelFault + Send + Sync>,
 }
 
-fn router(thinking: Duration) -> Router {
-    let desk = Desk { thinking, permits: Arc::new(Semaphore::new(REQUESTS)) };
+fn router(thinking: Duration, fault: Arc<dyn Fn() -> ModelFault + Send + Sync>) -> Router {
+    let desk = Desk { thinking, permits: Arc::new(Semaphore::new(REQUESTS)), fault };
     // Clients differ on whether the version belongs to the base address.
     Router::new()
         .route("/v1/chat/completions", post(complete))
@@ -131,15 +162,18 @@ async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>)
         Ok(asked) => asked,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
     };
+    if (desk.fault)() == ModelFault::Down {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "the demo model was told to be down");
+    }
     let Ok(permit) = desk.permits.try_acquire_owned() else {
         let busy = refuse(StatusCode::TOO_MANY_REQUESTS, "too many requests at the same time");
         return ([(header::RETRY_AFTER, "1")], busy).into_response();
     };
     let reply = Reply::to(&asked);
-    tokio::time::sleep(desk.thinking.mul_f64(pace(&asked))).await;
+    tokio::time::sleep((desk.fault)().stretch(desk.thinking.mul_f64(pace(&asked)))).await;
     if asked.stream {
         let pause = WORD_PAUSE.min(desk.thinking / 10);
-        return words(reply.chunks(asked.stream_usage), pause, permit);
+        return words(reply.chunks(asked.stream_usage), pause, desk.fault, permit);
     }
     Json(reply.whole()).into_response()
 }
@@ -152,13 +186,22 @@ fn pace(asked: &Asked) -> f64 {
 }
 
 /// Sends the chunks one by one. The permit lives as long as the stream does.
-fn words(chunks: Vec<Value>, pause: Duration, permit: OwnedSemaphorePermit) -> Response {
+fn words(
+    chunks: Vec<Value>,
+    pause: Duration,
+    fault: Arc<dyn Fn() -> ModelFault + Send + Sync>,
+    permit: OwnedSemaphorePermit,
+) -> Response {
     let frames = chunks.into_iter().map(|chunk| chunk.to_string()).chain(["[DONE]".to_owned()]);
     let frames = stream::iter(frames).then(move |frame| {
         let _held = &permit;
+        let fault = Arc::clone(&fault);
         async move {
-            tokio::time::sleep(pause).await;
-            Ok::<_, Infallible>(Event::default().data(frame))
+            tokio::time::sleep(fault().stretch(pause)).await;
+            if fault() == ModelFault::Down {
+                return Err(io::Error::other("the demo model was told to be down"));
+            }
+            Ok(Event::default().data(frame))
         }
     });
     Sse::new(frames).into_response()

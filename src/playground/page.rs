@@ -12,13 +12,16 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
+use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
+use super::chaos::Chaos;
 use super::programs;
 use super::service::Service;
 
 mod actions;
 mod api;
+mod chaos;
 mod events;
 
 #[cfg(test)]
@@ -37,7 +40,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: where it is, its media type, its text.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
@@ -46,6 +49,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ("/playground/files.js", SCRIPT, include_str!("page/files.js")),
     ("/playground/commands.js", SCRIPT, include_str!("page/commands.js")),
     ("/playground/roles.js", SCRIPT, include_str!("page/roles.js")),
+    ("/playground/chaos.js", SCRIPT, include_str!("page/chaos.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
 ];
 /// Everything but the page itself is below this.
@@ -57,13 +61,23 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 struct Desk {
     service: Service,
     streams: Arc<Semaphore>,
+    breaking: Breaking,
+}
+
+/// The way to break things, and the token that the page has to show for it; a new one at each start.
+#[derive(Clone)]
+pub struct Breaking {
+    /// Takes the orders.
+    pub chaos: Arc<Chaos>,
+    /// What the page is told with its state, and shows with each order.
+    pub token: SecretString,
 }
 
 /// The page at `/`, its parts and its interface under `/playground/`. The page also shows the dashboard, which is served
 /// by somebody else. A stream of events stays open until its reader leaves, or until the listener stops: it tells so by a
 /// [`tokio_util::sync::CancellationToken`] among the request's extensions.
-pub fn router(service: Service) -> Router {
-    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)) };
+pub fn router(service: Service, breaking: Breaking) -> Router {
+    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), breaking };
     let mut router = Router::new();
     for (path, kind, text) in FILES {
         router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
@@ -81,6 +95,7 @@ pub fn router(service: Service) -> Router {
         .route("/playground/threads", post(actions::thread))
         .route("/playground/roles", post(actions::role))
         .route("/playground/files/{id}/{name}", get(actions::file))
+        .route("/playground/chaos", get(chaos::caused).post(chaos::order))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))
         .with_state(desk)

@@ -25,7 +25,7 @@ mod draft;
 mod guilds;
 mod interactions;
 mod messages;
-mod routes;
+pub(super) mod routes;
 
 use answer::{ApiError, RestReply};
 use routes::{Call, Lookup, Route};

@@ -1,6 +1,7 @@
 //! Failure that is injected on purpose, and what it takes the place of.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use super::Faults;
 
@@ -13,6 +14,8 @@ pub enum Fault {
     Error,
     /// Never come back from the handler.
     Hang,
+    /// Take so long in the handler, and go on.
+    Delay(Duration),
 }
 
 /// What an actor is about to handle.

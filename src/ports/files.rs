@@ -4,16 +4,6 @@ use async_trait::async_trait;
 
 use super::Attachments;
 
-/// The files of a door that takes none.
-pub struct NoFiles;
-
-#[async_trait]
-impl Attachments for NoFiles {
-    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
-        Err(FetchError::Foreign)
-    }
-}
-
 /// Why a file cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
@@ -29,6 +19,16 @@ pub enum FetchError {
     /// No connection, or it broke, or it took too long.
     #[error("{0}")]
     Lost(String),
+}
+
+/// A door that takes no files.
+pub struct NoFiles;
+
+#[async_trait]
+impl Attachments for NoFiles {
+    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
+        Err(FetchError::Foreign)
+    }
 }
 
 /// Why there is no picture.

@@ -14,6 +14,9 @@ pub trait TurnEventLog: Send + Sync {
     /// one, or where its door has no readers.
     fn open(&self, place: &Place);
 
+    /// Ends the stream of a place: nobody reads it any more. What happens there later begins another one.
+    fn close(&self, place: &Place);
+
     /// The next events after this number, at most a few dozen; 0 reads from the oldest that is kept. None where the place
     /// has no stream.
     fn read(&self, place: &Place, after: u64) -> Option<Batch>;

@@ -119,6 +119,12 @@ pub struct TreeNode {
     pub handled: u64,
     /// Seconds since its last start.
     pub uptime_s: u64,
+    /// The backoff of its last restart, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_ms: Option<u64>,
+    /// How long it was away at its last restart, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage_ms: Option<u64>,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
     /// Those it supervises, in start order.

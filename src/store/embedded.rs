@@ -4,9 +4,9 @@
 //! holds is also in memory, where reads look first, and moves into the tables together, at the latest after `CHECKPOINT_AFTER`, and
 //! when the file is closed or opened. The tables know the number of the last record that they have, in the same transaction.
 //!
-//! Two tables: values by key, each with the moment its life ends, and an index by that moment for the sweep. A life that gets
-//! longer, which most do with each write, stays in the index at its earlier end; the sweep finds it there and moves it. One
-//! process at a time may hold the file. Nothing is ever deleted when the file is damaged: it is put aside under another name.
+//! One table holds values by key, each with the moment its life ends. What is over is not read any more; a cursor that goes round the
+//! table removes it (`tables::Sweep`), so that no write has to keep an index of ends. One process at a time may hold the file.
+//! Nothing is ever deleted when the file is damaged: it is put aside under another name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,11 +24,14 @@ use tokio::sync::Semaphore;
 use crate::domain::ids::Timestamp;
 use crate::ports::{Clock, Write};
 use crate::store::{Backend, BackendError, Batch, Steps, Ticket, counted};
+use absent::Absent;
 use memtable::{Memtable, Row};
-use tables::Known;
+use tables::{Known, Sweep};
 use wal::Wal;
 
 pub mod opener;
+
+mod absent;
 
 mod memtable;
 
@@ -48,9 +51,6 @@ pub const LOG_FILE: &str = "staffai.wal";
 /// How long what is in the log alone waits for company before it moves into the tables.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(1);
 
-/// How many keys one sweep removes, so that no sweep holds up the commits behind it.
-const SWEEP_ROWS: usize = 1_000;
-
 /// How many reads are under way at once. Each takes a thread, and a disk does not get faster by more of them.
 const READS: usize = 8;
 
@@ -63,8 +63,8 @@ const COMPACT_FACTOR: u64 = 2;
 /// Key to the moment its life ends, in milliseconds since the epoch (0: never), and its text.
 const VALUES: TableDefinition<&str, (u64, &str)> = TableDefinition::new("values");
 
-/// The keys that have an end, by that end or an earlier one.
-const EXPIRY: TableDefinition<(u64, &str), ()> = TableDefinition::new("expiry");
+/// What files have that an earlier version made: keys by their ends.
+const ENDS: TableDefinition<(u64, &str), ()> = TableDefinition::new("expiry");
 
 /// The store that counted here last, and the number of its last batch of increments; and by [`LOGGED`] how far the log is in the
 /// tables.
@@ -72,10 +72,6 @@ const APPLIED: TableDefinition<&str, u64> = TableDefinition::new("applied");
 
 /// Beside the number of the last record of the log that the tables have. No store has this name.
 const LOGGED: &str = "log";
-
-/// A counter's life is only changed when its end moves by more than this part of it: the index of ends would otherwise be
-/// written with each increment.
-const LIFE_SLACK: u64 = 16;
 
 /// An open file. Every call runs on a thread for blocking work.
 pub struct Embedded {
@@ -94,8 +90,12 @@ struct Inner {
     wal: Mutex<Wal>,
     /// What is in the log and not in the tables.
     memtable: RwLock<Memtable>,
+    /// What neither memory nor the tables have.
+    absent: Mutex<Absent>,
     /// A checkpoint is on its way.
     checkpointing: AtomicBool,
+    /// How far the round is that removes what is over.
+    sweep: Mutex<Sweep>,
     /// One permit for each read under way.
     reads: Arc<Semaphore>,
     /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
@@ -106,7 +106,9 @@ impl Embedded {
     fn new(database: Database, wal: Wal, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
         let (database, reads) = (RwLock::new(Some(database)), Arc::new(Semaphore::new(READS)));
         let (wal, memtable, checkpointing) = (Mutex::new(wal), RwLock::default(), AtomicBool::default());
-        Self { inner: Arc::new(Inner { database, path, clock, wal, memtable, checkpointing, reads, suspect }) }
+        let (absent, sweep) = (Mutex::default(), Mutex::default());
+        let inner = Inner { database, path, clock, wal, memtable, absent, checkpointing, sweep, reads, suspect };
+        Self { inner: Arc::new(inner) }
     }
 
     async fn read<T: Send + 'static>(
@@ -186,14 +188,19 @@ impl Backend for Embedded {
         if let Some(row) = self.inner.memtable.read().get(key) {
             return Ok(row.living(self.inner.clock.now()).map(|(_, text)| text.to_owned()));
         }
-        let key = key.to_owned();
-        self.read(move |database, now| {
+        let Some(since) = self.inner.absent.lock().look(key) else { return Ok(None) };
+        let wanted = key.to_owned();
+        let found = self.read(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
-            let Some(row) = values.get(key.as_str())? else { return Ok(None) };
+            let Some(row) = values.get(wanted.as_str())? else { return Ok(None) };
             let (end, text) = row.value();
             Ok(alive(end, now).then(|| text.to_owned()))
-        })
-        .await
+        });
+        let found = found.await?;
+        if found.is_none() {
+            self.inner.absent.lock().learn(key.to_owned(), since);
+        }
+        Ok(found)
     }
 
     async fn scan(&self, prefix: &str, limit: usize, _steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
@@ -241,7 +248,8 @@ impl Backend for Embedded {
     }
 
     async fn sweep(&self) -> Result<bool, BackendError> {
-        self.call(tables::sweep).await
+        let inner = Arc::clone(&self.inner);
+        self.call(move |database, now| inner.sweep.lock().go_on(database, now)).await
     }
 
     async fn close(&self) {
@@ -299,7 +307,7 @@ impl Inner {
                 Write::Add { .. } if counted_before => {}
                 Write::Add { key, by, ttl } => {
                     let sum = |before: Option<(u64, &str)>| {
-                        let end = counter_end(before.map(|(end, _)| end), ttl, now);
+                        let end = ttl.map_or_else(|| before.map_or(0, |(end, _)| end), |ttl| end_of(now, ttl));
                         Row { end, text: Some(counted(before.map(|(_, text)| text), by).to_string()) }
                     };
                     let row = match rows.get(&key).or_else(|| memtable.get(&key)) {
@@ -321,6 +329,7 @@ impl Inner {
                 return Ok(());
             }
             tables::take(database, &memtable)?;
+            self.absent.lock().moved(&memtable);
         }
         self.memtable.write().clear();
         wal.rewind();
@@ -329,6 +338,7 @@ impl Inner {
 
     fn close(&self) {
         let Some(mut database) = self.take() else { return };
+        self.absent.lock().forget();
         let emptied = {
             let mut wal = self.wal.lock();
             self.checkpoint(&database, &mut wal).and_then(|()| Ok(wal.clear()?))
@@ -364,14 +374,6 @@ impl Inner {
         transaction.abort()?;
         Ok(size / COMPACT_FACTOR > stats.stored_bytes() + stats.metadata_bytes())
     }
-}
-
-/// When a counter's life ends after an increment.
-fn counter_end(before: Option<u64>, ttl: Option<Duration>, now: Timestamp) -> u64 {
-    let Some(ttl) = ttl else { return before.unwrap_or(0) };
-    let end = end_of(now, ttl);
-    let near = |before: &u64| end.abs_diff(*before) <= (end - now.0.min(end)) / LIFE_SLACK;
-    before.filter(near).unwrap_or(end)
 }
 
 /// Whether the content of the file is at fault, rather than the disk or the way to it.

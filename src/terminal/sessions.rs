@@ -152,6 +152,7 @@ impl Sessions {
             at: self.clock.now(),
             draw: None,
             tools: true,
+            given: None,
         }
     }
 

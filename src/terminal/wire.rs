@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::domain::ids::{Door, MessageId, TurnId};
     use crate::domain::outgoing::{Card, File, Piece};
-    use crate::domain::turn_event::Spent;
+    use crate::domain::turn::Effort;
 
     const NOW: Timestamp = Timestamp(1_000);
 
@@ -147,7 +147,7 @@ mod tests {
             (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
             (TurnUpdate::Queued { ahead: 2 }, r#"{"number":3,"turn":"9","event":"queued","ahead":2}"#),
             (
-                TurnUpdate::Final { parts, spent: Spent::default() },
+                TurnUpdate::Final { parts, effort: Effort::default() },
                 r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#,
             ),
             (

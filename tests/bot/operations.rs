@@ -1,5 +1,7 @@
 //! What operators see, and how much the bot bears.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use staffai::playground::guild::seed::Seed;
@@ -37,6 +39,25 @@ fn the_pages_say_how_the_bot_is() {
             assert!(child.get("last_error").is_some() && child["children"].is_array());
         }
     });
+}
+
+/// Metrics that are there from the event on that they tell of: a price in a row, a call of a tool.
+const LATER: [&str; 2] = ["staffai_llm_cost_dollars", "gen_ai_execute_tool_duration_seconds"];
+
+/// The metrics that the dashboard and the alert rules of `deploy` name, but for those that begin later.
+fn watched() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in ["deploy/grafana/staffai.json", "deploy/prometheus/staffai.rules.yaml"] {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        // Labels of models begin with `gen_ai_` too.
+        let starts = ["staffai_", "gen_ai_client_", "gen_ai_execute_"];
+        let metrics = words.filter(|word| starts.iter().any(|start| word.starts_with(start)));
+        names.extend(metrics.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_sum").to_owned()));
+    }
+    assert!(names.len() > 25, "{names:?}");
+    names.retain(|name| !LATER.contains(&name.as_str()));
+    names
 }
 
 #[test]
@@ -90,6 +111,9 @@ fn the_counts_say_that_nothing_was_lost_and_nothing_doubled() {
                 assert_eq!(found.join(" "), labels, "{name}");
             }
             assert!(page.contains(&format!("\n{name}{{")), "{name} has no labels:\n{page}");
+        }
+        for name in watched() {
+            assert!(page.contains(&format!("# TYPE {name} ")), "{name} is watched and is not there:\n{page}");
         }
         for id in [world.channel("help").to_string(), world.member("Ada").to_string()] {
             assert!(!page.contains(&id), "an id is in the metrics");

@@ -97,6 +97,11 @@ impl Browser {
         self.call("POST", "/execute/sync", &json!({"script": script, "args": []}))
     }
 
+    /// Runs a script that calls its first argument with what it gives.
+    pub fn run_async(&self, script: &str) -> Value {
+        self.call("POST", "/execute/async", &json!({"script": script, "args": []}))
+    }
+
     /// Waits until an expression is true in the page, and gives its value.
     pub fn until(&self, expression: &str) -> Value {
         let script = format!(

@@ -1,6 +1,7 @@
 //! The playground as people meet it: the real program, a real browser, and somebody who clicks and types.
 
 mod browser;
+mod chaos;
 
 use std::path::Path;
 use std::process::Command;
@@ -17,9 +18,15 @@ const PICTURE: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\x00\x00\x00\x00\
 
 /// Starts the playground on a free port and tells its address.
 fn playground(home: &Path) -> (Running, String) {
+    playground_with(home, &[])
+}
+
+/// The same with these further variables.
+fn playground_with(home: &Path, variables: &[(&str, &str)]) -> (Running, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
     command.args(["--log-format", "json", "playground"]).current_dir(home).env_clear();
     command.env("RESPONSE_CHANCE", "0").env("HOME", home).env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
+    command.envs(variables.iter().copied());
     start(&mut command, |line| {
         let line: Value = serde_json::from_str(line).ok()?;
         (line["event"] == "api.listening").then(|| format!("http://{}", line["address"].as_str().unwrap_or_default()))

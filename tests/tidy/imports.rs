@@ -3,8 +3,20 @@
 use crate::source::{File, Finding, Token, behind_group, tokens};
 
 /// Rooms that speak with the outside. None knows another, and none knows the actors.
-const EDGES: [&str; 11] =
-    ["discord", "slack", "chat_service", "terminal", "api", "llm", "mcp", "tools", "render", "store", "playground"];
+const EDGES: [&str; 12] = [
+    "discord",
+    "slack",
+    "chat_service",
+    "model_api",
+    "terminal",
+    "api",
+    "llm",
+    "mcp",
+    "tools",
+    "render",
+    "store",
+    "playground",
+];
 
 /// The other rooms, and the rooms that each may use besides itself.
 const ROOMS: [(&str, &[&str]); 8] = [

@@ -100,6 +100,10 @@ pub struct Life {
     pub since: Instant,
     /// The last failure, if there was one.
     pub last_error: Option<String>,
+    /// The backoff of its last restart.
+    pub backoff: Option<Duration>,
+    /// How long it was away at its last restart.
+    pub outage: Option<Duration>,
 }
 
 /// The states of an actor's life.
@@ -130,7 +134,8 @@ impl LifeState {
 
 impl Stats {
     pub(super) fn new(row: &Row, above: &str, scope: Scope) -> Self {
-        let life = Life { state: LifeState::Starting, since: Instant::now(), last_error: None };
+        let life =
+            Life { state: LifeState::Starting, since: Instant::now(), last_error: None, backoff: None, outage: None };
         Self {
             path: row.path(above, &scope).into(),
             kind: row.kind,
@@ -153,8 +158,17 @@ impl Stats {
 
     pub(in crate::actors) fn enter(&self, state: LifeState) {
         let mut life = self.life.lock();
+        if state == LifeState::Running && life.state == LifeState::Restarting {
+            life.outage = Some(life.since.elapsed());
+        }
         life.state = state;
         life.since = Instant::now();
+    }
+
+    /// It failed, and is started again after this time.
+    pub(in crate::actors) fn restarts_after(&self, backoff: Duration) {
+        self.enter(LifeState::Restarting);
+        self.life.lock().backoff = Some(backoff);
     }
 
     pub(in crate::actors) fn failed(&self, error: &str) {

@@ -13,7 +13,7 @@ use crate::domain::ending::Ending;
 use crate::domain::ids::TurnId;
 use crate::domain::keys;
 use crate::domain::notice;
-use crate::domain::turn::Custody;
+use crate::domain::turn::{Custody, Lasts, Turn};
 use crate::domain::unquoted::unquoted;
 
 /// The most records read at start.
@@ -47,7 +47,9 @@ impl Journal {
                 Ok(Custody::Open { turn, .. }) if !self.outboxes.has(&turn.id.door) => {
                     tracing::error!(event = "turn.no_door", turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
                 }
-                Ok(Custody::Open { turn, answer, .. }) if !turn.trigger.is_asked() => self.abandon(state, turn, answer),
+                Ok(Custody::Open { turn, answer, .. }) if !turn.trigger.is_asked() || self.is_unread(&turn) => {
+                    self.abandon(state, turn, answer);
+                }
                 Ok(Custody::Open { turn, answer: None, acted, parked: Some(parked) }) => {
                     resumed.extend(self.take_up_waiting(state, Entry::that_waits(turn, acted, parked)));
                 }
@@ -92,6 +94,11 @@ impl Journal {
         for id in resumed {
             self.offer(state, &id);
         }
+    }
+
+    /// Whoever asked this read along, and does no more.
+    fn is_unread(&self, turn: &Turn) -> bool {
+        turn.policy.lasts == Lasts::WhileRead && !self.events.has(&turn.place)
     }
 
     /// Takes up a turn that waits for a decision, or goes on with one. Gives its id when there is something to do about it now.

@@ -44,5 +44,7 @@ pub(super) fn keep(turn: &Turn, answer: Answer) -> Answer {
     match turn.policy.history {
         HistoryScope::Forgotten => Answer { exchange: None, ..answer },
         HistoryScope::PersonInPlace | HistoryScope::Nothing => answer,
+        // Each of these has its own place, in which nothing is replied to.
+        HistoryScope::Given => Answer { exchange: None, ..answer },
     }
 }

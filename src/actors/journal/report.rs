@@ -8,17 +8,13 @@ use crate::actors::messages::outbox::Delivery;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::ids;
 use crate::domain::turn::{Answer, Outcome, Turn};
-use crate::domain::turn_event::{Spent, TurnUpdate};
+use crate::domain::turn_event::TurnUpdate;
 
 /// Tells those who read along what the answer is.
 pub(super) fn publish_answer(events: &TurnEvents, turn: &Turn, answer: &Answer) {
     events.publish(&turn.place, &turn.id, || {
         let parts = answer.outgoing.parts.as_slice().into();
-        let spent = Spent { tokens: answer.effort.usage.total(), row: answer.effort.model.clone() };
-        match &answer.outcome {
-            Outcome::Replied | Outcome::Hinted => TurnUpdate::Final { parts, spent },
-            Outcome::Apologised(_) | Outcome::Refused(_) => TurnUpdate::Apology { parts, spent },
-        }
+        TurnUpdate::answer(parts, &answer.outcome, &answer.effort)
     });
 }
 

@@ -30,7 +30,7 @@ use crate::domain::rejection::Rejection;
 use crate::domain::turn::Answer;
 use crate::domain::turn::Turn;
 use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
-use crate::domain::turn_event::{Spent, TurnUpdate};
+use crate::domain::turn_event::{NoAnswer, TurnUpdate};
 use crate::ports::{Fault, TurnEventLog as _};
 
 mod acting;
@@ -210,11 +210,11 @@ async fn those_who_read_along_learn_of_each_step_once() {
     let told = |id: &str, update| (id.to_owned(), update);
     let expected = [
         told("9", TurnUpdate::Accepted),
-        told("9", TurnUpdate::Final { parts: parts("from before"), spent: Spent::default() }),
+        told("9", TurnUpdate::Final { parts: parts("from before"), effort: Effort::default() }),
         told("10", TurnUpdate::Accepted),
         told("11", TurnUpdate::Accepted),
-        told("10", TurnUpdate::Final { parts: parts("hello"), spent: Spent::default() }),
-        told("11", TurnUpdate::Apology { parts: parts("sorry"), spent: Spent::default() }),
+        told("10", TurnUpdate::Final { parts: parts("hello"), effort: Effort::default() }),
+        told("11", TurnUpdate::Apology { parts: parts("sorry"), why: NoAnswer::Ended(Ending::Deadline) }),
         told("9", TurnUpdate::Done),
         told("10", TurnUpdate::Done),
         told("11", TurnUpdate::Done),

@@ -31,7 +31,7 @@ pub(super) async fn write(
 ) -> (Written, Effort) {
     let mut effort = Effort::default();
     let messages = presence::transcript(&running.prompts, kind, earlier);
-    let request = Request { messages, form: Some(running.schema.form()), tools: Vec::new() };
+    let request = Request { messages, form: Some(running.schema.form()), ..Request::default() };
     let mut tried: Vec<String> = Vec::new();
     while tried.len() < ROWS_MAX {
         let lease = match permit(dispatcher, &tried).await {

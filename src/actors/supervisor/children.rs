@@ -121,8 +121,9 @@ impl Children {
             return Ok(());
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
-        // There from the start, so that the first restart is a rise.
+        // There from the start, so that the first one is a rise.
         metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
+        metrics::counter!("staffai_actor_hung_total", "actor" => spec.stats().label.to_string()).increment(0);
         let index = self.list.push(Child::new(spec));
         self.watch.begin(&self.timer);
         self.spawn(index).await
@@ -207,7 +208,7 @@ impl Children {
                 Ok(())
             }
             RestartDecision::RestartAfter(delay) => {
-                stats.enter(LifeState::Restarting);
+                stats.restarts_after(delay);
                 (self.timer)(delay, Timer::Revive(Arc::clone(&stats.path)));
                 Ok(())
             }

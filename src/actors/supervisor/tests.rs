@@ -1,6 +1,7 @@
 //! The law of supervision, met by real actors on paused time.
 
 mod escalation;
+mod ordered;
 mod templates;
 mod watchdog;
 
@@ -14,6 +15,7 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::{LEAF, Stage, at, below, row, settle};
 use crate::actors::tree::{ActorKind, OnHang};
 use crate::domain::restart::{Backoff, Intensity, Restart};
+use crate::ports::Fault;
 
 /// What a worker is told to do.
 enum Do {

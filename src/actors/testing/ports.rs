@@ -65,18 +65,39 @@ impl Dice for FixedDice {
 
 /// Failures for actors by path, each met once.
 #[derive(Default)]
-pub struct ScriptedFaults(Mutex<HashMap<String, VecDeque<Fault>>>);
+pub struct ScriptedFaults {
+    planned: Mutex<HashMap<String, VecDeque<Fault>>>,
+    /// Ways to the actors that take orders; none take any unless this is set.
+    orders: Mutex<Option<HashMap<String, mpsc::Sender<Fault>>>>,
+}
 
 impl ScriptedFaults {
     /// The next message of the actor at this path meets this fault.
     pub fn inject(&self, path: &str, fault: Fault) {
-        self.0.lock().entry(path.to_owned()).or_default().push_back(fault);
+        self.planned.lock().entry(path.to_owned()).or_default().push_back(fault);
+    }
+
+    /// Actors that start from now on take orders.
+    pub fn take_orders(&self) {
+        *self.orders.lock() = Some(HashMap::new());
+    }
+
+    /// Orders a fault of the actor at this path; false when no life of it takes any.
+    pub fn order(&self, path: &str, fault: Fault) -> bool {
+        let orders = self.orders.lock();
+        orders.as_ref().and_then(|orders| orders.get(path)).is_some_and(|order| order.try_send(fault).is_ok())
     }
 }
 
 impl Faults for ScriptedFaults {
     fn before(&self, path: &str, _input: Input) -> Option<Fault> {
-        self.0.lock().get_mut(path).and_then(VecDeque::pop_front)
+        self.planned.lock().get_mut(path).and_then(VecDeque::pop_front)
+    }
+
+    fn ordered(&self, path: &str) -> Option<mpsc::Receiver<Fault>> {
+        let (order, ordered) = mpsc::channel(2_000);
+        self.orders.lock().as_mut()?.insert(path.to_owned(), order);
+        Some(ordered)
     }
 }
 
@@ -460,6 +481,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         at: BEGINNING,
         draw: None,
         tools: true,
+        given: None,
     }
 }
 

@@ -23,6 +23,7 @@ fn turn(number: usize) -> Turn {
         locale: None,
         at: Timestamp(0),
         policy: Policy::default(),
+        given: None,
     }
 }
 

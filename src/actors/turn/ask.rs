@@ -17,7 +17,7 @@ use crate::domain::completion::{Completion, Request, Usage};
 use crate::domain::dialogue::{Asked, Dialogue};
 use crate::domain::ending::Ending;
 use crate::domain::model::Row;
-use crate::domain::partial::Partial;
+use crate::domain::partial::{Partial, Plain};
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
 use crate::domain::turn_event::TurnUpdate;
@@ -69,7 +69,7 @@ impl Thinking<'_> {
             let (begun, over) = (Instant::now(), false);
             let call =
                 Underway { thinking: self, row: &row, request: &request, tries, begun, flow: flow.clone(), over };
-            let result = self.complete(&row.key, &request, asked.may_answer(), flow).await;
+            let result = self.complete(&row.key, &request, asked.may_answer(turn.policy.reply), flow).await;
             drop(lease);
             call.ended(&result);
             let error = match result {
@@ -110,8 +110,10 @@ impl Thinking<'_> {
         }
         let unseen = self.slot.withdraw();
         let heard = match self.turn.policy.reply {
-            ReplyContract::Typed if unseen && may_answer => self.reader(flow),
-            ReplyContract::Typed | ReplyContract::Plain => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
+            ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer => self.reader(flow),
+            ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => {
+                Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
+            }
         };
         models.stream(row, request, heard).await
     }
@@ -139,7 +141,7 @@ impl Thinking<'_> {
         }
         let (slot, outbox) = (self.slot.clone(), self.parts.outboxes.of(&self.turn.place.door).clone());
         let draft = self.draft();
-        let reading: Mutex<(Growing, Option<Instant>)> = Mutex::default();
+        let reading: Mutex<(Growing, Option<Instant>)> = Mutex::new((Growing::of(self.turn.policy.reply), None));
         Arc::new(move |delta: Delta<'_>| {
             flow.add(delta.chars());
             let Delta::Text(more) = delta else { return };
@@ -156,7 +158,7 @@ impl Thinking<'_> {
     /// Reads along, and publishes what can be shown to those who read along at the door.
     fn publisher(&self, flow: Flow) -> DeltaSink {
         let (events, slot, turn) = (self.parts.events.clone(), self.slot.clone(), self.turn.clone());
-        let reading: Mutex<Growing> = Mutex::default();
+        let reading = Mutex::new(Growing::of(self.turn.policy.reply));
         Arc::new(move |delta: Delta<'_>| {
             flow.add(delta.chars());
             let Delta::Text(more) = delta else { return };
@@ -170,18 +172,47 @@ impl Thinking<'_> {
 }
 
 /// A draft that grows, and how much of it stands in its slot.
-#[derive(Default)]
 struct Growing {
-    partial: Partial,
+    read: Read,
     written: usize,
     written_at: Option<Instant>,
 }
 
+/// As far as it was read.
+enum Read {
+    Typed(Partial),
+    Plain(Plain),
+}
+
+impl Read {
+    fn push(&mut self, more: &str) {
+        match self {
+            Self::Typed(partial) => partial.push(more),
+            Self::Plain(plain) => plain.push(more),
+        }
+    }
+
+    fn visible(&self) -> &str {
+        match self {
+            Self::Typed(partial) => partial.visible(),
+            Self::Plain(plain) => plain.visible(),
+        }
+    }
+}
+
 impl Growing {
+    fn of(contract: ReplyContract) -> Self {
+        let read = match contract {
+            ReplyContract::Typed => Read::Typed(Partial::default()),
+            ReplyContract::Plain | ReplyContract::Verbatim => Read::Plain(Plain::default()),
+        };
+        Self { read, written: 0, written_at: None }
+    }
+
     /// Takes in what came next. Gives what was added to the text in the slot; none while that stays as it is.
     fn push(&mut self, more: &str, slot: &Slot) -> Option<&str> {
-        self.partial.push(more);
-        let visible = self.partial.visible();
+        self.read.push(more);
+        let visible = self.read.visible();
         let before = self.written;
         let grown = visible.len().saturating_sub(before);
         let due = grown >= before / GROWTH || self.written_at.is_none_or(|at| at.elapsed() >= WRITE_EVERY);
@@ -212,7 +243,7 @@ impl Underway<'_> {
         self.over = true;
         let streamed = match result {
             Ok(completion) => {
-                self.thinking.tally.completed(self.row, completion.usage, self.begun.elapsed());
+                self.thinking.tally.completed(self.row, completion, self.begun.elapsed());
                 None
             }
             Err(_) => self.cut_off(),

@@ -50,7 +50,7 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
     let read = parts.forgotten.now();
     let mut history = match turn.policy.history {
         HistoryScope::PersonInPlace => load(parts, turn).await,
-        HistoryScope::Nothing | HistoryScope::Forgotten => History::default(),
+        HistoryScope::Nothing | HistoryScope::Given | HistoryScope::Forgotten => History::default(),
     };
     // A turn that is resumed may have got as far as its memory in an earlier life.
     history.forget(&turn.asked(), turn.at);

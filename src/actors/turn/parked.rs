@@ -133,6 +133,7 @@ impl Thinking<'_> {
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
         let schema = Arc::clone(&running.schema);
         let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available());
+        let resumed = Resumed { dialogue: resumed.dialogue.about(turn.given.clone()), ..resumed };
         tools.begin_at(resumed.done.len());
         let read = parts.forgotten.now();
         let history = super::memory::load(parts, turn).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::domain::completion::Usage;
+use crate::domain::completion::{Completion, Finish, Usage};
 use crate::domain::ending::Ending;
 use crate::domain::ids;
 use crate::domain::ledger;
@@ -60,9 +60,10 @@ impl Tally {
     }
 
     /// A call to this row gave a completion.
-    pub(super) fn completed(&self, row: &Row, usage: Usage, took: Duration) {
+    pub(super) fn completed(&self, row: &Row, completion: &Completion, took: Duration) {
         let effort = &mut *self.0.effort.lock();
-        add(effort, row, usage);
+        add(effort, row, completion.usage);
+        effort.cut_off = completion.finish == Finish::Length;
         effort.model = Some(row.key.clone());
         effort.waited_ms += ids::millis(took);
     }

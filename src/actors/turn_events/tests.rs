@@ -2,7 +2,6 @@ use super::*;
 use crate::actors::testing::ports::ManualClock;
 use crate::actors::testing::{BEGINNING, DOOR, message, place, settle};
 use crate::domain::ids::MessageId;
-use crate::domain::turn_event::Spent;
 use crate::ports::{Reading, TurnEventReader};
 
 const FIRST: u64 = BEGINNING.0 * NUMBERS_A_MS + 1;
@@ -84,7 +83,7 @@ fn a_stream_keeps_so_many_events_and_bytes_and_the_last_answer_whatever_its_size
     let text = "x".repeat(BYTES_MAX + 1);
     log.publish(&place("42"), &turn("1"), || TurnUpdate::Final {
         parts: [crate::domain::outgoing::Part::Text { text }].as_slice().into(),
-        spent: Spent::default(),
+        effort: crate::domain::turn::Effort::default(),
     });
     log.publish(&place("42"), &turn("1"), || TurnUpdate::Done);
     let kept: Vec<u64> = read(&log, 0).0.iter().map(|(number, _)| *number).collect();

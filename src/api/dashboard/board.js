@@ -6,6 +6,10 @@ import { treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
 
 const PERIOD = 1000;
+/** After a strike the tree is looked at so often, for so long; each sixth look is at everything. */
+const HASTE = 150;
+const HASTE_MS = 7000;
+const WHOLE = 6;
 /** Counters and parts change seldom. */
 const SELDOM = 4;
 const PATIENCE = 4000;
@@ -16,24 +20,38 @@ const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starti
 
 /**
  * Builds the board in `root` and keeps it up to date. `nameOf(id)` may name what an id stands for, `told(readiness)` hears
- * how the program is, `summed(total)` what the tree sums up to; none is needed.
+ * how the program is, `summed(total)` what the tree sums up to, `counted(sums)` the counters; `menu(node)` may give what opens
+ * below an actor. None is needed. What it returns can show that an actor was struck.
  */
-export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {} } = {}) {
+export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, counted = () => {}, menu } = {}) {
   const board = build(root);
-  board.tree = treeView(board.treeList, nameOf);
+  board.tree = treeView(board.treeList, nameOf, menu);
   board.turns = turnsView(board.turnList, board.axis);
-  Object.assign(board, { told, summed, many: false, round: 0, last: null });
+  Object.assign(board, { told, summed, counted, many: false, round: 0, last: null, haste: 0, quick: 0 });
   board.all.addEventListener("click", () => {
     board.many = !board.many;
     board.all.textContent = board.many ? "Show fewer" : "Show all";
     look(board);
   });
   const again = async () => {
-    if (!document.hidden) await look(board);
-    setTimeout(again, PERIOD);
+    board.timer = null;
+    const hurry = performance.now() < board.haste;
+    board.quick = hurry ? (board.quick + 1) % WHOLE : 0;
+    if (!document.hidden) await (board.quick ? lookAtTree(board) : look(board));
+    board.timer = setTimeout(again, performance.now() < board.haste ? HASTE : PERIOD);
   };
   document.addEventListener("visibilitychange", () => document.hidden || look(board));
   again();
+  return {
+    wound: (node, word) => {
+      board.tree.wound(node, word);
+      board.haste = performance.now() + HASTE_MS;
+      // A look that is under way goes on by itself.
+      if (board.timer === null) return;
+      clearTimeout(board.timer);
+      again();
+    },
+  };
 }
 
 function section(title, note, ...children) {
@@ -97,7 +115,9 @@ async function look(board) {
     showState(board, readiness);
     showTree(board, tree);
     showTurns(board, turns);
-    showTiles(board, turns, counters(metrics));
+    const counted = counters(metrics);
+    showTiles(board, turns, counted);
+    board.counted(counted);
     showMoney(board, turns);
   } catch (error) {
     board.round = 0;
@@ -106,6 +126,12 @@ async function look(board) {
     set(board.stateNote, "trying again");
     board.summed({ bad: 1 });
   }
+}
+
+/** Between two looks at everything. What cannot be read now is the next look's matter. */
+async function lookAtTree(board) {
+  const tree = await read("/api/v1/tree").catch(() => null);
+  if (tree) showTree(board, tree);
 }
 
 async function read(path) {

@@ -1,19 +1,33 @@
 // The living supervision tree, marked where it changed.
 
-import { ago, make, mark, set, short } from "./dom.js";
+import { ago, duration, make, mark, set, short } from "./dom.js";
 
 /** From so many on, children of one kind are shown as one sum until somebody unfolds them. */
 const FOLD = 6;
 /** Children of one node that are drawn; the others are counted. */
 const CHILDREN = 60;
 const MAX_DEPTH = 12;
+/** How long an actor that was struck stays red at least, and how long it tells what became of it. */
+const RED_MS = 1500;
+const TOLD_MS = 8000;
 const GOOD = new Set(["running"]);
 const BAD = new Set(["failed", "stopped"]);
 
-/** Makes a tree in `list`. `nameOf` gives the name of what an id stands for, so that people need not read numbers. */
-export function treeView(list, nameOf) {
-  const view = { list, nameOf, rows: new Map(), open: new Set(), last: null };
+/**
+ * Makes a tree in `list`. `nameOf` gives the name of what an id stands for, so that people need not read numbers. `menu(node)`
+ * may give what opens below an actor that is clicked.
+ */
+export function treeView(list, nameOf, menu) {
+  const view = { list, nameOf, menu, rows: new Map(), open: new Set(), wounds: new Map(), asked: null, last: null };
   return {
+    /** An actor was struck: it is red for a moment, and tells what becomes of it. */
+    wound: (node, word) => {
+      const now = performance.now();
+      view.wounds.set(node.path, { word, node, red: now + RED_MS, until: now + TOLD_MS });
+      view.open.add(`${above(node.path)}/${kindOf(node)}:*`);
+      view.asked = null;
+      if (view.last) show(view);
+    },
     /** Draws the tree and tells what it sums up to. */
     show: (root) => {
       view.last = root;
@@ -22,7 +36,13 @@ export function treeView(list, nameOf) {
   };
 }
 
+function above(path) {
+  return path.slice(0, path.lastIndexOf("/"));
+}
+
 function show(view) {
+  const now = performance.now();
+  for (const [path, wound] of view.wounds) if (wound.until < now) view.wounds.delete(path);
   const flat = [];
   const total = { nodes: 0, restarts: 0, mailbox: 0, bad: 0 };
   const count = (node) => {
@@ -53,7 +73,10 @@ function walk(view, flat, node, { guides, last, depth }) {
 /** The children as they are drawn: single ones, sums of one kind, and how many more there are. */
 function groups(view, node) {
   const kinds = new Map();
-  for (const child of node.children) {
+  // An actor that is not started again is shown a while longer.
+  const gone = [...view.wounds.values()].filter((wound) => above(wound.node.path) === node.path && !node.children.some((child) => child.path === wound.node.path));
+  const ghosts = gone.map(({ node: last }) => ({ ...last, state: "gone", mailbox: 0, last_error: null, children: [] }));
+  for (const child of [...node.children, ...ghosts]) {
     const kind = kindOf(child);
     if (kinds.has(kind)) kinds.get(kind).push(child);
     else kinds.set(kind, [child]);
@@ -118,10 +141,11 @@ function place(view, flat) {
 
 function newRow(view, entry) {
   const parts = {
-    branch: make("span", "branch"), dot: make("i", "dot"), name: make(entry.fold ? "button" : "span", "name"), state: make("span", "state"),
+    branch: make("span", "branch"), dot: make("i", "dot"), name: make(pressable(view, entry) ? "button" : "span", "name"), state: make("span", "state"),
     depth: make("span", "chip depth"), again: make("span", "chip again"), handled: make("span", "handled"),
-    error: make("span", "error"),
+    error: make("span", "error"), menu: make("div", "strike"),
   };
+  parts.menu.hidden = true;
   parts.branch.setAttribute("aria-hidden", "true");
   parts.dot.setAttribute("aria-hidden", "true");
   if (entry.fold) {
@@ -130,9 +154,41 @@ function newRow(view, entry) {
       if (!view.open.delete(entry.key)) view.open.add(entry.key);
       show(view);
     });
+  } else if (pressable(view, entry)) {
+    parts.name.type = "button";
+    parts.name.classList.add("actor");
+    parts.name.addEventListener("click", () => {
+      view.asked = view.asked === entry.key ? null : entry.key;
+      show(view);
+      parts.menu.querySelector("button")?.focus();
+    });
   }
   const line = make("div", "node", parts.branch, parts.dot, parts.name, parts.state, parts.depth, parts.again, parts.handled);
-  return { element: make("li", "", line, parts.error), line, parts, seen: null };
+  return { element: make("li", "", line, parts.menu, parts.error), line, parts, seen: null };
+}
+
+/** Sums unfold; what has a menu and is not the root opens it. */
+function pressable(view, { fold, node, key }) {
+  return fold || Boolean(view.menu && node && key.includes("/"));
+}
+
+function fillMenu(view, parts, node, key) {
+  const open = view.asked === key;
+  if (parts.name.classList.contains("actor")) parts.name.setAttribute("aria-expanded", String(open));
+  if (open === !parts.menu.hidden) return;
+  parts.menu.hidden = !open;
+  parts.menu.replaceChildren(...(open ? [view.menu(node)] : []));
+}
+
+/** What became of an actor that was struck. */
+function story({ word, node: before }, told) {
+  if (told.state === "restarting") return `${word}, back-off ${duration(told.backoff_ms ?? 0)}`;
+  if (told.state === "hung") return `${word}, the watchdog ends it`;
+  if (told.state === "gone") return `${word}; its work is offered again`;
+  if (told.state !== "running") return `${word}, ${told.state}`;
+  if (told.restarts > before.restarts) return `${word}, back after ${duration(told.outage_ms ?? 0)}`;
+  if (told.handled < before.handled) return `${word}, made anew`;
+  return told.mailbox > 0 ? `${word}, ${told.mailbox} wait` : word;
 }
 
 function fill(view, row, { node, sum, branch, more, open }) {
@@ -144,12 +200,17 @@ function fill(view, row, { node, sum, branch, more, open }) {
     return;
   }
   const told = node ?? sum;
-  const colour = mood(told.state);
+  const wound = node && view.wounds.get(node.path);
+  const hurt = wound && (performance.now() < wound.red || told.state !== "running");
+  const colour = hurt ? "bad" : mood(told.state);
+  row.element.classList.toggle("hurt", Boolean(hurt));
   parts.dot.className = `dot ${colour}`;
   row.element.style.setProperty("--indent", branch.length);
   set(parts.name, node ? readable(node.name, view.nameOf) : sum.name);
   if (sum) parts.name.setAttribute("aria-expanded", String(open));
-  set(parts.state, colour === "good" ? "" : told.state.replaceAll("_", " "));
+  if (node) fillMenu(view, parts, node, node.path);
+  set(parts.state, wound ? story(wound, told) : colour === "good" ? "" : told.state.replaceAll("_", " "));
+  parts.state.classList.toggle("healed", Boolean(wound) && !hurt);
   set(parts.depth, told.mailbox > 0 ? String(told.mailbox) : "");
   set(parts.again, told.restarts > 0 ? `↻ ${told.restarts}` : "");
   set(parts.handled, told.handled > 0 ? short(told.handled) : "");

@@ -150,7 +150,8 @@ impl Trial<'_> {
 
     fn request(&self, messages: Vec<Item>, typed: bool, offered: bool) -> Request {
         let form = typed.then(|| self.schema.form());
-        Request { messages, form, tools: if offered { vec![Arc::new(tool())] } else { Vec::new() } }
+        let tools = if offered { vec![Arc::new(tool())] } else { Vec::new() };
+        Request { messages, form, tools, ..Request::default() }
     }
 }
 

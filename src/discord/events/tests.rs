@@ -53,6 +53,7 @@ fn a_usual_message_is_told_whole() {
         at: Timestamp(1_795_199_880_123),
         draw: None,
         tools: true,
+        given: None,
     };
     assert_eq!(read(&plain()), expected);
 }

@@ -1,10 +1,13 @@
 //! The request for the row that is asked.
 
+use std::sync::Arc;
+
 use super::{Dialogue, Stage};
 use crate::domain::completion::{Item, Request};
 use crate::domain::model::{Row, ToolMode};
 use crate::domain::prompt::TOOL_MANNERS;
 use crate::domain::tool::spoken;
+use crate::domain::turn::ReplyContract;
 
 /// What was asked, as far as it matters for the reading of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +47,14 @@ impl Offered {
 }
 
 impl Asked {
-    /// What is written may be the answer, so people may read along.
+    /// What is written may be the answer, so people may read along. Text that is shown as it comes must not hold calls either.
     #[must_use]
-    pub const fn may_answer(&self) -> bool {
+    pub const fn may_answer(&self, contract: ReplyContract) -> bool {
+        let sorted = !matches!(contract, ReplyContract::Verbatim);
         match self.offered {
-            Offered::Nothing | Offered::Beside { .. } => true,
-            Offered::Before { missed, .. } => !missed,
+            Offered::Nothing | Offered::Beside { native: true } => true,
+            Offered::Beside { native: false } => sorted,
+            Offered::Before { missed, .. } => !missed && sorted,
         }
     }
 }
@@ -59,7 +64,13 @@ impl Dialogue {
     #[must_use]
     pub fn request(&self, row: &Row, takes_tools: bool) -> (Request, Asked) {
         let native = row.tools == ToolMode::Native && takes_tools;
-        let together = self.schema.is_none() || row.schema_with_tools;
+        let form = match &self.given {
+            Some(given) => given.form.clone().map(Arc::new),
+            None => self.schema.as_ref().map(|schema| schema.form()),
+        };
+        let brought = self.given.as_ref().filter(|given| !given.tools.is_empty());
+        // What its asker put together stays together.
+        let together = form.is_none() || row.schema_with_tools || brought.is_some();
         let tools = self
             .tools
             .as_ref()
@@ -68,9 +79,12 @@ impl Dialogue {
         let specs = match row.tools {
             ToolMode::Off => Vec::new(),
             ToolMode::Native if !takes_tools => Vec::new(),
-            ToolMode::Native | ToolMode::Prompt => tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default(),
+            ToolMode::Native | ToolMode::Prompt => match brought {
+                Some(given) if matches!(self.stage, Stage::Asking) => given.specs(),
+                Some(_) => Vec::new(),
+                None => tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default(),
+            },
         };
-        let form = self.schema.as_ref().map(|schema| schema.form());
         let (offered, mut messages) = if specs.is_empty() {
             (Offered::Nothing, self.transcript.items.clone())
         } else if together {
@@ -79,7 +93,7 @@ impl Dialogue {
             let (brief, missed) = self.transcript.brief(row.tool_history);
             (Offered::Before { native, missed: missed || !self.rounds.is_empty() }, brief)
         };
-        if offered != Offered::Nothing || !self.rounds.is_empty() {
+        if (offered != Offered::Nothing && brought.is_none()) || !self.rounds.is_empty() {
             add_to_first(&mut messages, TOOL_MANNERS);
         }
         for round in &self.rounds {
@@ -96,7 +110,9 @@ impl Dialogue {
                 (None, Vec::new())
             }
         };
-        (Request { messages, form, tools }, Asked { row: row.key.clone(), offered })
+        let (choice, sampling) =
+            self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
+        (Request { messages, form, tools, choice, sampling }, Asked { row: row.key.clone(), offered })
     }
 }
 

@@ -35,6 +35,8 @@ struct SavedItem {
     content: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     raw: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<ToolCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result_of: Option<String>,
 }
@@ -127,12 +129,13 @@ impl SavedItem {
             role: item.role,
             content: item.text_for(false).into_owned(),
             raw: item.raw.clone(),
+            calls: item.calls.clone(),
             result_of: item.result_of.clone(),
         }
     }
 
     fn item(self) -> Item {
-        Item { raw: self.raw, result_of: self.result_of, ..Item::new(self.role, self.content) }
+        Item { raw: self.raw, calls: self.calls, result_of: self.result_of, ..Item::new(self.role, self.content) }
     }
 }
 

@@ -64,7 +64,7 @@ fn answers(contents: &[&str]) -> Vec<Event> {
 }
 
 fn finished(reply: Reply, calls: u64) -> Step {
-    Step::Finish(Finished { reply, repairs: u32::try_from(calls).unwrap() - 1 })
+    Step::Finish(Finished { reply, calls: Vec::new(), repairs: u32::try_from(calls).unwrap() - 1 })
 }
 
 #[test]

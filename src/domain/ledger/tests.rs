@@ -25,6 +25,7 @@ fn turn(guild: Option<&str>) -> Turn {
         locale: None,
         at: NOW,
         policy: Policy::default(),
+        given: None,
     }
 }
 

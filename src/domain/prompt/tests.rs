@@ -172,6 +172,7 @@ fn said(name: &str, kind: AuthorKind, text: &str, at: u64) -> Posted {
         at: Timestamp(at),
         draw: None,
         tools: true,
+        given: None,
     }
 }
 

@@ -45,6 +45,7 @@ fn posted(text: &str) -> Posted {
         at: Timestamp(1_700_000_000_000),
         draw: None,
         tools: true,
+        given: None,
     }
 }
 
@@ -100,6 +101,7 @@ fn a_mention_becomes_a_whole_turn() {
             locale: Some("de".into()),
             at: Timestamp(1_700_000_000_000),
             policy: rules().policy,
+            given: None,
         }
     );
 }

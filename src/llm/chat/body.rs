@@ -8,9 +8,11 @@ use std::fmt;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use crate::domain::completion::{AnswerForm, Item, Picture, Request, Role, ToolSpec, WrittenJson};
+use crate::domain::completion::{
+    AnswerForm, Item, Picture, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
+};
 use crate::llm::wire::{Model, TokenLimit};
 
 /// Stands between the texts of messages that become one.
@@ -22,7 +24,11 @@ pub(super) struct Body<'a> {
     model: &'a str,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
+    temperature: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<&'a Number>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +38,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<&'static str>,
+    tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +47,9 @@ pub(super) struct Body<'a> {
 
 impl<'a> Body<'a> {
     pub fn new(model: &Model<'a>, request: &'a Request, stream: bool) -> Self {
+        let sampling = &request.sampling;
+        // A row that sends none has its reason: its provider refuses one.
+        let temperature = model.temperature.and_then(|own| sampling.temperature.clone().or(Number::from_f64(own)));
         let (max_tokens, max_completion_tokens) = match model.max_tokens {
             Some(TokenLimit::MaxTokens(most)) => (Some(most), None),
             Some(TokenLimit::MaxCompletionTokens(most)) => (None, Some(most)),
@@ -49,15 +58,43 @@ impl<'a> Body<'a> {
         Self {
             model: model.name,
             messages: messages(&request.messages, model),
-            temperature: model.temperature,
+            temperature,
+            top_p: sampling.top_p.as_ref(),
+            stop: &sampling.stop,
             response_format: request.form.as_deref().filter(|_| model.takes_form).map(ResponseFormat::of),
             max_tokens,
             max_completion_tokens,
             tools: request.tools.iter().map(|spec| Tool::of(spec)).collect(),
             // Said aloud: some providers take a missing choice for none.
-            tool_choice: (!request.tools.is_empty()).then_some("auto"),
+            tool_choice: (!request.tools.is_empty()).then(|| Choice::of(&request.choice)),
             stream: stream.then_some(true),
             stream_options: stream.then_some(StreamOptions { include_usage: true }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Word(&'static str),
+    Named {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        function: Chosen<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct Chosen<'a> {
+    name: &'a str,
+}
+
+impl<'a> Choice<'a> {
+    fn of(choice: &'a ToolChoice) -> Self {
+        match choice {
+            ToolChoice::Auto => Self::Word("auto"),
+            ToolChoice::Required => Self::Word("required"),
+            ToolChoice::Named(name) => Self::Named { kind: "function", function: Chosen { name } },
         }
     }
 }
@@ -104,8 +141,32 @@ enum Message<'a> {
 struct Ours<'a> {
     role: &'static str,
     content: Content<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
+}
+
+/// A call that a model made.
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Called<'a>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> Call<'a> {
+    fn of(call: &'a ToolCall) -> Self {
+        let ToolCall { id, name, arguments } = call;
+        Self { id, kind: "function", function: Called { name, arguments } }
+    }
 }
 
 impl<'a> Message<'a> {
@@ -120,7 +181,8 @@ impl<'a> Message<'a> {
         } else {
             Content::Text(text)
         };
-        Self::Ours(Ours { role: item.role.as_str(), content, tool_call_id: item.result_of.as_deref() })
+        let tool_calls = item.calls.iter().map(Call::of).collect();
+        Self::Ours(Ours { role: item.role.as_str(), content, tool_calls, tool_call_id: item.result_of.as_deref() })
     }
 
     fn is_system(&self) -> bool {
@@ -131,7 +193,8 @@ impl<'a> Message<'a> {
 impl Ours<'_> {
     /// The next message is more of the same: of one role, and neither is the result of a call.
     fn goes_on_in(&self, next: &Self) -> bool {
-        self.role == next.role && self.tool_call_id.is_none() && next.tool_call_id.is_none()
+        let plain = |message: &Self| message.tool_call_id.is_none() && message.tool_calls.is_empty();
+        self.role == next.role && plain(self) && plain(next)
     }
 }
 

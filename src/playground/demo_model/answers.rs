@@ -123,6 +123,9 @@ fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<DemoAnswer> {
     if has(&["link", "url", "address"]) {
         return Some(says("url", "A link, as a card.", LINK));
     }
+    if has(&["tale"]) {
+        return Some(text(TALE));
+    }
     if has(&["long", "story", "stream"]) {
         return Some(text(long()));
     }
@@ -335,9 +338,15 @@ fn long() -> String {
     format!("{told}\n\nThe end. I made that long on purpose: it shows how an answer streams and is split.")
 }
 
+/// Long enough to be interrupted.
+const TALE: &str = "A sailor wrote a long letter in a storm. Halfway down the page a wave took the pen, the ink and the table.\n\n\
+The lighthouse keeper had copied every word that left the harbour, so another sailor sat down, read what was there, and \
+wrote on. The letter arrived once, whole, and nobody who read it could tell where the wave had been.\n\n\
+That is all a supervision tree does: it lets things break where they break, and finishes the letter. The end.";
+
 const HELP: &str = "I am the demo model. Try one of these words:\n\
 - **code**, **run**, **output**, **formula**, **matrix**, **link**, **gif**: kinds of answers\n\
-- **list**, **long**, **file**: lists, and what is too long for one message\n\
+- **list**, **tale**, **long**, **file**: lists, a short story, and what is too long for one message\n\
 - **my name is …**, then **what is my name?**, or **remember**: history\n\
 - **playground**: what this is\n\
 - **connect**: how to use a real model";

@@ -1,5 +1,6 @@
 // The chat: what there is, what happens, and who is looking.
 
+import { startChaos } from "./chaos.js";
 import { complain, editMessage, forget, invite, replyTo, sayNow, startComposer } from "./composer.js";
 import { avatar, dayLine, dots, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
 import { openRoles } from "./roles.js";
@@ -29,6 +30,8 @@ let here = recall("channel");
 let loads = 0;
 /** Changes that happened while the state was being read; none when it is not. */
 let waiting = null;
+/** What breaks things on purpose. */
+let chaos = null;
 /** Whether the reader is at the end of the messages. */
 let pinned = true;
 
@@ -341,6 +344,7 @@ function created(message) {
     edited(message);
     return;
   }
+  chaos?.created(message);
   const previous = messagesHere().at(-1);
   messages.push(message);
   endTyping(message.channel, message.author);
@@ -571,7 +575,20 @@ function watchTreePanel() {
     toggle.focus();
   });
   document.addEventListener("keydown", (event) => event.key === "Escape" && panel.classList.contains("open") && close.click());
-  mountBoard(at("board"), {
+  let board = null;
+  chaos = startChaos(at("chaos"), {
+    bot: () => world.bot,
+    complain,
+    say: async (text) => {
+      const channel = here;
+      const said = await ask("POST", "/playground/messages", { member: view.me, channel, text });
+      return { id: said.id, channel };
+    },
+    wound: (node, word) => board?.wound(node, word),
+  });
+  board = mountBoard(at("board"), {
+    menu: chaos.menu,
+    counted: chaos.counted,
     nameOf: (id) => {
       const channel = world.channels.find((channel) => channel.id === id);
       return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::playground::chaos::Spells;
 use crate::playground::service::Options;
 
 /// Patience of the tests.
@@ -18,6 +19,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 struct Place {
     service: Service,
+    chaos: Arc<Chaos>,
     closing: CancellationToken,
     addr: SocketAddr,
     client: Client,
@@ -29,7 +31,10 @@ impl Place {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let service = Service::start(Options::new(Arc::new(|| 1_760_000_000_000))).await.expect("a loopback port");
         let closing = CancellationToken::new();
-        let app = router(service.clone()).layer(axum::Extension(closing.clone()));
+        let spells = Spells::new(Arc::new(|| 1_760_000_000_000));
+        let chaos = Chaos::new(service.faults().clone(), spells, true);
+        let breaking = Breaking { chaos: Arc::clone(&chaos), token: "token-of-the-page".into() };
+        let app = router(service.clone(), breaking).layer(axum::Extension(closing.clone()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let addr = listener.local_addr().expect("an address");
         let closed = closing.clone();
@@ -37,7 +42,7 @@ impl Place {
             let served = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned());
             served.await.expect("serving");
         });
-        Self { service, closing, addr, client: Client::new(), serving }
+        Self { service, chaos, closing, addr, client: Client::new(), serving }
     }
 
     fn url(&self, path: &str) -> String {
@@ -325,3 +330,4 @@ async fn streams_are_bounded() {
 }
 
 mod actions;
+mod chaos;

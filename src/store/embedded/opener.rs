@@ -11,7 +11,7 @@ use redb::Database;
 
 use super::memtable::Memtable;
 use super::wal::Wal;
-use super::{APPLIED, EXPIRY, Embedded, FILE, LOG_FILE, LOGGED, VALUES, damaged, tables};
+use super::{APPLIED, ENDS, Embedded, FILE, LOG_FILE, LOGGED, VALUES, damaged, tables};
 use crate::ports::Clock;
 use crate::store::OpenError;
 
@@ -160,8 +160,8 @@ fn replay(database: &Database, path: &Path) -> Result<Wal, redb::Error> {
 fn make_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(VALUES)?;
-    transaction.open_table(EXPIRY)?;
     transaction.open_table(APPLIED)?;
+    transaction.delete_table(ENDS)?;
     transaction.commit()?;
     Ok(())
 }

@@ -1,13 +1,18 @@
 //! What is in the tables of the file.
 
-use std::ops::Bound;
+use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable};
 
-use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, StorageError, Table};
-
-use super::memtable::{Memtable, Row};
-use super::{APPLIED, EXPIRY, LOGGED, SWEEP_ROWS, VALUES, alive};
+use super::memtable::Memtable;
+use super::{APPLIED, LOGGED, VALUES, alive};
 use crate::domain::ids::Timestamp;
 use crate::store::Ticket;
+
+/// How many rows one sweep removes at most, so that it does not hold up the commits behind it.
+pub(super) const SWEEP_REMOVES: usize = 1_000;
+
+/// How many rows it looks at, and how many bytes of texts. Where a tenth of the rows was over, the next sweep follows at once.
+const SWEEP_LOOKS: usize = 10_000;
+const SWEEP_BYTES: usize = 8 * 1024 * 1024;
 
 /// The tables, opened when they are first asked.
 pub(super) struct Known<'a> {
@@ -60,62 +65,59 @@ pub(super) fn take(database: &Database, memtable: &Memtable) -> Result<(), redb:
             applied.insert(&*ticket.writer, ticket.number)?;
         }
         let mut values = transaction.open_table(VALUES)?;
-        let mut expiry = transaction.open_table(EXPIRY)?;
         for (key, row) in memtable.with_prefix("") {
-            take_row(key, row, &mut values, &mut expiry)?;
-        }
-    }
-    transaction.commit()?;
-    Ok(())
-}
-
-fn take_row(
-    key: &str,
-    row: &Row,
-    values: &mut Table<'_, &'static str, (u64, &'static str)>,
-    expiry: &mut Table<'_, (u64, &'static str), ()>,
-) -> Result<(), StorageError> {
-    let (old, end) = match &row.text {
-        Some(text) => (values.insert(key, (row.end, text.as_str()))?.map(|old| old.value().0), row.end),
-        None => (values.remove(key)?.map(|old| old.value().0), 0),
-    };
-    if old.is_some_and(|old| old == end || (old != 0 && old < end)) {
-        return Ok(());
-    }
-    if end != 0 {
-        expiry.insert((end, key), ())?;
-    }
-    if let Some(old) = old.filter(|old| *old != 0) {
-        expiry.remove((old, key))?;
-    }
-    Ok(())
-}
-
-/// Removes a bounded number of rows whose life is over; true when more are left.
-pub(super) fn sweep(database: &Database, now: Timestamp) -> Result<bool, redb::Error> {
-    let over: Vec<(u64, String)> = {
-        let expiry = database.begin_read()?.open_table(EXPIRY)?;
-        let until = (Bound::Unbounded, Bound::Excluded((now.0.saturating_add(1), "")));
-        let rows = expiry.range::<(u64, &str)>(until)?.take(SWEEP_ROWS);
-        rows.map(|row| row.map(|(at, _)| (at.value().0, at.value().1.to_owned()))).collect::<Result<_, _>>()?
-    };
-    if over.is_empty() {
-        return Ok(false);
-    }
-    let transaction = database.begin_write()?;
-    {
-        let mut values = transaction.open_table(VALUES)?;
-        let mut expiry = transaction.open_table(EXPIRY)?;
-        for (at, key) in &over {
-            expiry.remove((*at, key.as_str()))?;
-            let end = values.get(key.as_str())?.map(|row| row.value().0);
-            if end.is_some_and(|end| !alive(end, now)) {
-                values.remove(key.as_str())?;
-            } else if let Some(end) = end.filter(|end| *end != 0) {
-                expiry.insert((end, key.as_str()), ())?;
+            match &row.text {
+                Some(text) => drop(values.insert(key.as_str(), (row.end, text.as_str()))?),
+                None => drop(values.remove(key.as_str())?),
             }
         }
     }
     transaction.commit()?;
-    Ok(over.len() == SWEEP_ROWS)
+    Ok(())
+}
+
+/// The cursor that goes round the values and removes what is over, a bounded number of rows at a time.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// The first key that was not looked at; empty at the beginning of a round.
+    next: String,
+}
+
+impl Sweep {
+    /// Looks at the next rows; true when the ones behind them should not wait.
+    pub fn go_on(&mut self, database: &Database, now: Timestamp) -> Result<bool, redb::Error> {
+        let (mut rows, mut bytes, mut over, mut next) = (0, 0, Vec::new(), String::new());
+        {
+            let values = database.begin_read()?.open_table(VALUES)?;
+            for row in values.range(self.next.as_str()..)? {
+                let (key, value) = row?;
+                if over.len() == SWEEP_REMOVES || rows == SWEEP_LOOKS || bytes >= SWEEP_BYTES {
+                    key.value().clone_into(&mut next);
+                    break;
+                }
+                let (end, text) = value.value();
+                rows += 1;
+                bytes += text.len();
+                if !alive(end, now) {
+                    over.push(key.value().to_owned());
+                }
+            }
+        }
+        if !over.is_empty() {
+            let transaction = database.begin_write()?;
+            {
+                let mut values = transaction.open_table(VALUES)?;
+                for key in &over {
+                    // It may have been written again meanwhile.
+                    let end = values.get(key.as_str())?.map(|row| row.value().0);
+                    if end.is_some_and(|end| !alive(end, now)) {
+                        values.remove(key.as_str())?;
+                    }
+                }
+            }
+            transaction.commit()?;
+        }
+        self.next = next;
+        Ok(!self.next.is_empty() && over.len() * 10 >= rows)
+    }
 }

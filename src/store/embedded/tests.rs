@@ -7,6 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::opener::Opener;
+use super::tables::SWEEP_REMOVES;
 use super::*;
 use crate::ports::{Store, StoreStatus};
 use crate::store::OpenError;
@@ -55,15 +56,12 @@ fn opener(dir: &Path) -> (Opener, Arc<TestClock>) {
     (Opener::new(dir, clock.clone()), clock)
 }
 
-async fn rows(store: &Embedded) -> (u64, u64) {
+async fn rows(store: &Embedded) -> usize {
     use redb::ReadableTableMetadata;
-    let count = |database: &Database, _| {
-        let transaction = database.begin_read()?;
-        Ok((transaction.open_table(VALUES)?.len()?, transaction.open_table(EXPIRY)?.len()?))
-    };
+    let count = |database: &Database, _| Ok(database.begin_read()?.open_table(VALUES)?.len()?);
     let inner = Arc::clone(&store.inner);
     store.call(move |database, _| inner.checkpoint(database, &mut inner.wal.lock())).await.unwrap();
-    store.call(count).await.unwrap()
+    usize::try_from(store.call(count).await.unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -71,7 +69,7 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
     let dir = TempDir::new().unwrap();
     let (opener, clock) = opener(dir.path());
     let store = opener.open().unwrap();
-    let mut writes: Vec<_> = (0..SWEEP_ROWS + 5).map(|n| put_for(&format!("k{n}"), "x", 10)).collect();
+    let mut writes: Vec<_> = (0..SWEEP_REMOVES).map(|n| put_for(&format!("k{n:05}"), "x", 10)).collect();
     writes.extend([
         put_for("later", "x", 11),
         put("never", "x"),
@@ -79,23 +77,28 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
         put_for("gone", "x", 10),
     ]);
     store.apply(writes.into()).await.unwrap();
-    assert_eq!(rows(&store).await.0, SWEEP_ROWS as u64 + 9);
     store.apply(vec![put_for("changed", "y", 20), delete("gone")].into()).await.unwrap();
-    let all = SWEEP_ROWS as u64 + 5;
-    assert!(!store.sweep().await.unwrap());
-    assert_eq!(rows(&store).await, (all + 3, all + 2));
+    assert_eq!(rows(&store).await, SWEEP_REMOVES + 3);
+    assert!(!store.sweep().await.unwrap(), "nothing is over");
+    assert!(!store.sweep().await.unwrap(), "the round is done");
+    assert_eq!(rows(&store).await, SWEEP_REMOVES + 3);
 
     clock.advance(Duration::from_secs(10));
-    assert!(store.sweep().await.unwrap());
-    assert_eq!(rows(&store).await, (9, 8), "one of the first rows lives longer than it was found at");
+    store.apply(vec![put_for("k00007", "again", 20)].into()).await.unwrap();
+    assert!(store.sweep().await.unwrap(), "so much was over that the rest is looked at at once");
+    assert_eq!(rows(&store).await, 4, "one was written again, and the last ones are not looked at yet");
     assert!(!store.sweep().await.unwrap());
-    assert_eq!(rows(&store).await, (3, 2));
+    assert_eq!(rows(&store).await, 4);
+    store.apply(vec![delete("k00007")].into()).await.unwrap();
     assert_eq!(
         store.scan("", 10, &Steps::default()).await.unwrap(),
         [row("changed", "y"), row("later", "x"), row("never", "x")]
     );
+    assert_eq!(store.get("gone").await, Ok(None));
     store.close().await;
-    assert!(matches!(store.get("never").await, Err(BackendError::Broken(_))));
+    for key in ["never", "gone"] {
+        assert!(matches!(store.get(key).await, Err(BackendError::Broken(_))));
+    }
 }
 
 #[tokio::test]
@@ -459,7 +462,7 @@ async fn a_file_of_the_version_before_is_read_and_a_log_that_is_not_its_own_is_n
         let database = Database::create(dir.path().join(FILE)).unwrap();
         let transaction = database.begin_write().unwrap();
         transaction.open_table(VALUES).unwrap().insert("a", (0, "1")).unwrap();
-        transaction.open_table(EXPIRY).unwrap();
+        transaction.open_table(ENDS).unwrap().insert((7, "a"), ()).unwrap();
         transaction.open_table(APPLIED).unwrap().insert("before", 3).unwrap();
         transaction.commit().unwrap();
     }

@@ -45,7 +45,7 @@ impl Breaks {
         match self.fault {
             Fault::Panic => "injected panic",
             Fault::Error => "injected error",
-            Fault::Hang => "none",
+            Fault::Hang | Fault::Delay(_) => "none",
         }
     }
 }

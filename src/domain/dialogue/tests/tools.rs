@@ -198,7 +198,7 @@ fn what_does_not_fit_or_missed_something_is_asked_for_with_everything() {
         [(short(), "Hello!", "2 false user:hi"), (long(), GOOD, "2 false user:quoted|user:hi")]
     {
         let whole =
-            sent(&Request { messages: transcript.items.clone(), form: Some(schema().form()), tools: Vec::new() });
+            sent(&Request { messages: transcript.items.clone(), form: Some(schema().form()), ..Request::default() });
         let (step, requests) = tell(transcript, tools(5, 10), Takes::Before, vec![Do::Says(content), Do::Says(GOOD)]);
         assert_eq!(reply(&step), "Here");
         assert_eq!((sent(&requests[0]).as_str(), sent(&requests[1])), (first, whole));
@@ -212,9 +212,9 @@ fn a_row_may_want_some_of_the_history_along_with_tools() {
     dialogue.next(Event::Begin);
     let request = |most| dialogue.request(&Row { tool_history: most, ..row_that(Takes::Before) }, true);
     assert_eq!(sent(&request(1).0), "2 false assistant:older|user:quoted|user:hi");
-    assert!(!request(1).1.may_answer(), "nobody reads along with what will be asked again");
+    assert!(!request(1).1.may_answer(ReplyContract::Typed), "nobody reads along with what will be asked again");
     assert_eq!(sent(&request(2).0), "2 false user:old|assistant:older|user:quoted|user:hi");
-    assert!(request(2).1.may_answer());
+    assert!(request(2).1.may_answer(ReplyContract::Typed));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn tools_are_told_in_the_prompt_of_a_row_that_wants_it_so() {
 #[test]
 fn a_row_without_tools_is_asked_as_ever() {
     let (_, requests) = tell(long(), tools(5, 10), Takes::Nothing, vec![Do::Says(GOOD)]);
-    assert_eq!(requests, [Request { messages: long().items, form: Some(schema().form()), tools: Vec::new() }]);
+    assert_eq!(requests, [Request { messages: long().items, form: Some(schema().form()), ..Request::default() }]);
     let mut dialogue = Dialogue::new(long(), ReplyContract::Typed, schema(), tools(5, 10));
     dialogue.next(Event::Begin);
     let (request, asked) = dialogue.request(&row_that(Takes::Before), false);

@@ -15,6 +15,7 @@ fn shown(kind: ReplyKind, response: &str, data: &str) -> String {
         }
         Part::File(file) => format!("file: {}", file.name),
         Part::Buttons { buttons } => format!("buttons: {}", buttons.len()),
+        Part::Calls { calls } => format!("calls: {}", calls.len()),
     };
     parts(kind, response, data).into_iter().map(short).collect::<Vec<_>>().join("\n")
 }

@@ -1,0 +1,31 @@
+//! What is in force, for edges that serve programs.
+
+use std::sync::Arc;
+
+use super::running::Live;
+use crate::domain::api_key::ApiKey;
+use crate::ports::{Clock, Keys, Models, ModelsInForce};
+
+/// Asks what runs now, each time anew.
+pub struct InForce {
+    /// What this process runs with.
+    pub live: Live,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Keys for InForce {
+    fn are_none(&self) -> bool {
+        self.live.now().keys.is_empty()
+    }
+
+    fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
+        self.live.now().keys.find(presented, self.clock.now())
+    }
+}
+
+impl ModelsInForce for InForce {
+    fn models(&self) -> Arc<dyn Models> {
+        Arc::clone(&self.live.now().models)
+    }
+}

@@ -1,0 +1,283 @@
+//! The file of keys in the data directory, and `staffai key`, which changes it. The running service reads it again by itself.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clap::{Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use super::commands::Reading;
+use super::system::{SystemClock, random_bits};
+use super::{Cli, Options, exit, files};
+use crate::config::Settings;
+use crate::domain::api_key::{ApiKey, KEYS_MAX, KeyHash, KeyLimits, KeyRing, NAME_MAX, PREFIX, Right, is_name};
+use crate::domain::ids::Timestamp;
+use crate::ports::Clock;
+use secrecy::ExposeSecret;
+
+/// The file in the data directory.
+const FILE: &str = "keys.json";
+/// Held while the file is changed.
+const LOCK: &str = "keys.lock";
+/// How the names of those begin who have no key of the file.
+const RESERVED: [&str; 2] = ["local", "operator"];
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Action {
+    /// Makes a key and prints it, once: only its hash is kept.
+    Add {
+        /// Whose it is: 1 to 64 letters, digits, - _ . @
+        name: String,
+        /// What it opens; may be given more than once. Without this it may chat.
+        #[arg(long = "right", value_name = "RIGHT")]
+        rights: Vec<RightName>,
+        /// The key of a model row that it may ask; may be given more than once. Without this it may ask all.
+        #[arg(long = "model", value_name = "ROW")]
+        models: Vec<String>,
+        /// The name of a door that it opens; may be given more than once. Without this it opens all.
+        #[arg(long = "door", value_name = "NAME")]
+        doors: Vec<String>,
+        /// Requests within the window of the limits, in place of those of every member; 0 for any number.
+        #[arg(long, value_name = "NUMBER", requires = "tokens")]
+        messages: Option<u32>,
+        /// Tokens within the window of the limits; 0 for any number.
+        #[arg(long, value_name = "NUMBER", requires = "messages")]
+        tokens: Option<u64>,
+        /// Days until it ends. Without this it does not.
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=36_500))]
+        days: Option<u64>,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// All keys, one a line.
+    List {
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Ends a key.
+    Revoke {
+        /// Whose it is.
+        name: String,
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+impl Action {
+    pub(super) fn options(&self) -> &Options {
+        match self {
+            Self::Add { options, .. } | Self::List { options } | Self::Revoke { options, .. } => options,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum RightName {
+    /// Asking.
+    Chat,
+    /// Our tools may be used for its answers.
+    Tools,
+    /// Dashboard, tree, sessions of the terminal.
+    Operate,
+}
+
+impl From<RightName> for Right {
+    fn from(name: RightName) -> Self {
+        match name {
+            RightName::Chat => Self::Chat,
+            RightName::Tools => Self::Tools,
+            RightName::Operate => Self::Operate,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyFile {
+    version: u32,
+    keys: Vec<ApiKey>,
+}
+
+/// The file of keys that belongs to these settings.
+pub(super) fn file(settings: &Settings) -> PathBuf {
+    settings.store.dir.join(FILE)
+}
+
+/// All keys: those that are set, and those of the file.
+///
+/// # Errors
+/// A sentence that names the file and what is wrong with it.
+pub(super) fn ring(settings: &Settings) -> Result<KeyRing, String> {
+    let set = KeyRing::of_secrets(settings.http.api_keys.iter().map(ExposeSecret::expose_secret));
+    Ok(set.with(read(&file(settings))?))
+}
+
+fn read(path: &Path) -> Result<Vec<ApiKey>, String> {
+    let Some(text) = files::read(path)? else { return Ok(Vec::new()) };
+    let shown = path.display();
+    let KeyFile { version, keys } = serde_json::from_str(&text).map_err(|error| {
+        format!("{shown}: {error}; mend the file, or move it away and make keys with staffai key add")
+    })?;
+    if version != 1 {
+        return Err(format!("{shown}: is of version {version}, and this program reads version 1"));
+    }
+    if keys.len() > KEYS_MAX {
+        return Err(format!("{shown}: has more than the {KEYS_MAX} keys that are read"));
+    }
+    for (at, key) in keys.iter().enumerate() {
+        check_name(&key.name).map_err(|mistake| format!("{shown}: {mistake}"))?;
+        if keys[..at].iter().any(|other| other.name == key.name) {
+            return Err(format!("{shown}: the name {} is there twice; rename one", key.name));
+        }
+    }
+    Ok(keys)
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if !is_name(name) {
+        return Err(format!("{name:?} is no name of a key; use 1 to {NAME_MAX} letters, digits, - _ . @"));
+    }
+    if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
+        return Err(format!("names that begin with {} are taken; choose another one", RESERVED.join(" or ")));
+    }
+    Ok(())
+}
+
+/// Does it.
+pub(super) fn run(cli: &Cli, action: &Action) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    let done = match action {
+        Action::Add { .. } => add(&loaded.settings, action),
+        Action::List { .. } => list(&loaded.settings),
+        Action::Revoke { name, .. } => revoke(&loaded.settings, name),
+    };
+    match done {
+        Ok(()) => exit::FINE,
+        Err(mistake) => {
+            eprintln!("{mistake}");
+            exit::USAGE
+        }
+    }
+}
+
+fn add(settings: &Settings, action: &Action) -> Result<(), String> {
+    let Action::Add { name, rights, models, doors, messages, tokens, days, .. } = action else { return Ok(()) };
+    check_name(name)?;
+    let now = SystemClock.now().0;
+    let key = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bits::<32>()));
+    let mut rights = rights.clone();
+    rights.sort_unstable();
+    rights.dedup();
+    let rights = if rights.is_empty() { vec![Right::Chat] } else { rights.into_iter().map(Right::from).collect() };
+    let made = ApiKey {
+        name: name.clone(),
+        sha256: KeyHash::of(&key),
+        rights,
+        models: models.clone(),
+        doors: doors.clone(),
+        limits: messages.zip(*tokens).map(|(messages, tokens)| KeyLimits { messages, tokens }),
+        made_at: now,
+        expires_at: days.map(|days| now + days * DAY_MS),
+    };
+    change(settings, |keys| {
+        if keys.iter().any(|key| key.name == *name) {
+            return Err(format!("there is a key of {name} already; choose another name, or revoke it first"));
+        }
+        if keys.len() >= KEYS_MAX {
+            return Err(format!("there are {KEYS_MAX} keys already; revoke one first"));
+        }
+        keys.push(made);
+        Ok(())
+    })?;
+    eprintln!("the key of {name}, which is shown this once:");
+    println!("{key}");
+    Ok(())
+}
+
+fn list(settings: &Settings) -> Result<(), String> {
+    let now = SystemClock.now();
+    for key in read(&file(settings))? {
+        let rights: Vec<&str> = key.rights.iter().map(|right| right.as_str()).collect();
+        let all = |names: &[String]| if names.is_empty() { "all".to_owned() } else { names.join(",") };
+        let limits = key.limits.map_or_else(
+            || "of every member".to_owned(),
+            |KeyLimits { messages, tokens }| format!("{messages} requests, {tokens} tokens"),
+        );
+        let until = match key.expires_at {
+            None => "no end".to_owned(),
+            Some(_) if key.is_over(now) => "ended".to_owned(),
+            Some(at) => format!("until {}", day(Timestamp(at))),
+        };
+        println!(
+            "{}  rights: {}  models: {}  doors: {}  limits: {limits}  made {}  {until}",
+            key.name,
+            rights.join(","),
+            all(&key.models),
+            all(&key.doors),
+            day(Timestamp(key.made_at)),
+        );
+    }
+    Ok(())
+}
+
+fn day(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
+}
+
+fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
+    change(settings, |keys| {
+        let before = keys.len();
+        keys.retain(|key| key.name != name);
+        if keys.len() < before { Ok(()) } else { Err(format!("there is no key of {name}; staffai key list shows all")) }
+    })?;
+    println!(
+        "the key of {name} opens nothing any more once the running service has read its files again, which takes seconds"
+    );
+    Ok(())
+}
+
+/// Changes the file. Others that want to wait meanwhile.
+fn change(settings: &Settings, change: impl FnOnce(&mut Vec<ApiKey>) -> Result<(), String>) -> Result<(), String> {
+    let path = file(settings);
+    let shown = path.display();
+    let failed = |error: std::io::Error| format!("{shown}: {error}");
+    std::fs::create_dir_all(&settings.store.dir).map_err(failed)?;
+    let lock = File::create(settings.store.dir.join(LOCK)).map_err(failed)?;
+    lock.lock().map_err(failed)?;
+    let mut keys = read(&path)?;
+    change(&mut keys)?;
+    let text = serde_json::to_string_pretty(&KeyFile { version: 1, keys }).map_err(|error| error.to_string())?;
+    files::replace(&path, &format!("{text}\n")).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_wrong_names_the_place_and_the_fix() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        assert!(read(&path).unwrap().is_empty(), "no file, no keys");
+        let key =
+            |name: &str| format!("{{\"name\":\"{name}\",\"sha256\":\"{}\",\"rights\":[\"chat\"]}}", "0".repeat(64));
+        let whole = |keys: &[String]| format!("{{\"version\":1,\"keys\":[{}]}}", keys.join(","));
+        std::fs::write(&path, whole(&[key("laptop"), key("ci")])).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 2);
+        for (text, expected) in [
+            ("{".to_owned(), "mend the file"),
+            (whole(&[key("laptop"), key("laptop")]), "is there twice"),
+            (whole(&[key("a b")]), "is no name of a key"),
+            (whole(&[key("operator")]), "are taken"),
+            ("{\"version\":2,\"keys\":[]}".to_owned(), "is of version 2"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let mistake = read(&path).unwrap_err();
+            assert!(mistake.contains(expected) && mistake.contains(FILE), "{text}: {mistake}");
+        }
+    }
+}

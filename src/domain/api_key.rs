@@ -1,0 +1,290 @@
+//! Keys of programs: who holds one, what it opens, and until when. Of the key itself only a hash is known.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::ids::{Door, Timestamp};
+use super::limits::Limits;
+
+/// How keys begin that this program makes.
+pub const PREFIX: &str = "sk-staffai-";
+/// The longest name of a key.
+pub const NAME_MAX: usize = 64;
+/// The most keys.
+pub const KEYS_MAX: usize = 1_000;
+
+/// The SHA-256 of a key. Keys are long and drawn at random, so no slower hash is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyHash([u8; 32]);
+
+impl KeyHash {
+    /// The hash of a key.
+    #[must_use]
+    pub fn of(key: &str) -> Self {
+        Self(Sha256::digest(key.as_bytes()).into())
+    }
+
+    /// Takes as long whatever differs.
+    fn is(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+    }
+}
+
+impl Serialize for KeyHash {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0.map(|byte| format!("{byte:02x}")).concat())
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyHash {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
+        let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        bytes.map(Self).ok_or_else(|| serde::de::Error::custom("must be a SHA-256 of 64 hexadecimal digits"))
+    }
+}
+
+/// What a key opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Right {
+    /// Asking.
+    Chat,
+    /// Our tools may be used for its answers, as the rules of tools say.
+    Tools,
+    /// Dashboard, tree, sessions of the terminal: what the operator sees and does.
+    Operate,
+}
+
+impl Right {
+    /// Every right.
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Tools, Self::Operate];
+
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Tools => "tools",
+            Self::Operate => "operate",
+        }
+    }
+}
+
+/// One key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKey {
+    /// Whose it is: the person in the ledger, in limits and in logs.
+    pub name: String,
+    /// Its hash.
+    pub sha256: KeyHash,
+    /// What it opens.
+    pub rights: Vec<Right>,
+    /// Keys of the model rows that it may ask; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// Names of the doors that it opens; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doors: Vec<String>,
+    /// What it may use within the window of all limits; none: what every member may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<KeyLimits>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub made_at: u64,
+    /// When it ends, in milliseconds since the Unix epoch; none for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
+}
+
+/// What a key may use within the window of the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyLimits {
+    /// Requests; 0 for any number.
+    pub messages: u32,
+    /// Tokens; 0 for any number.
+    pub tokens: u64,
+}
+
+impl From<KeyLimits> for Limits {
+    fn from(KeyLimits { messages, tokens }: KeyLimits) -> Self {
+        Self { messages, tokens }
+    }
+}
+
+impl ApiKey {
+    /// Whether it opens this.
+    #[must_use]
+    pub fn may(&self, right: Right) -> bool {
+        self.rights.contains(&right)
+    }
+
+    /// Whether it opens this door.
+    #[must_use]
+    pub fn opens(&self, door: &Door) -> bool {
+        self.doors.is_empty() || self.doors.iter().any(|name| name == door.as_str())
+    }
+
+    /// Whether it may ask this row.
+    #[must_use]
+    pub fn may_ask(&self, row: &str) -> bool {
+        self.models.is_empty() || self.models.iter().any(|key| key == row)
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now.0)
+    }
+}
+
+/// Whether this may be the name of a key. It stands in ids and in the keys of the store.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
+    !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(usable)
+}
+
+/// Who asks: the holder of a key or, while there are no keys, somebody on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// Somebody on this machine, who may do everything.
+    Local,
+    /// The holder of this key.
+    Key(Arc<ApiKey>),
+}
+
+impl Caller {
+    /// Their name among persons.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Local => "local",
+            Self::Key(key) => &key.name,
+        }
+    }
+
+    /// Whether they may do this.
+    #[must_use]
+    pub fn may(&self, right: Right) -> bool {
+        match self {
+            Self::Local => true,
+            Self::Key(key) => key.may(right),
+        }
+    }
+
+    /// Whether they may come through this door.
+    #[must_use]
+    pub fn opens(&self, door: &Door) -> bool {
+        match self {
+            Self::Local => true,
+            Self::Key(key) => key.opens(door),
+        }
+    }
+
+    /// Whether they may ask this row.
+    #[must_use]
+    pub fn may_ask(&self, row: &str) -> bool {
+        match self {
+            Self::Local => true,
+            Self::Key(key) => key.may_ask(row),
+        }
+    }
+}
+
+/// All keys that are in force.
+#[derive(Debug, Clone, Default)]
+pub struct KeyRing(Vec<Arc<ApiKey>>);
+
+impl KeyRing {
+    /// A ring of these keys.
+    #[must_use]
+    pub fn new(keys: impl IntoIterator<Item = ApiKey>) -> Self {
+        Self(keys.into_iter().map(Arc::new).collect())
+    }
+
+    /// A ring of keys that were set as they are and open everything.
+    #[must_use]
+    pub fn of_secrets<'a>(keys: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(keys.into_iter().enumerate().map(|(at, key)| ApiKey {
+            name: if at == 0 { "operator".to_owned() } else { format!("operator-{}", at + 1) },
+            sha256: KeyHash::of(key),
+            rights: Right::ALL.to_vec(),
+            models: Vec::new(),
+            doors: Vec::new(),
+            limits: None,
+            made_at: 0,
+            expires_at: None,
+        }))
+    }
+
+    /// The same with further keys.
+    #[must_use]
+    pub fn with(mut self, keys: impl IntoIterator<Item = ApiKey>) -> Self {
+        self.0.extend(keys.into_iter().map(Arc::new));
+        self
+    }
+
+    /// There are none, so this machine alone may ask.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The key that somebody presents, while it is in force; one that was set and left empty opens nothing. Takes as long whichever it is.
+    #[must_use]
+    pub fn find(&self, presented: &str, now: Timestamp) -> Option<Arc<ApiKey>> {
+        if presented.is_empty() {
+            return None;
+        }
+        let hash = KeyHash::of(presented);
+        let matching = self.0.iter().filter(|key| key.sha256.is(&hash)).fold(None, |_, key| Some(key));
+        matching.filter(|key| !key.is_over(now)).cloned()
+    }
+
+    /// What the holder of this name may use; none where nothing of their own is set.
+    #[must_use]
+    pub fn limits_of(&self, name: &str) -> Option<Limits> {
+        self.0.iter().find(|key| key.name == name)?.limits.map(Limits::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_by_itself_until_it_ends() {
+        let mut kept = (*KeyRing::of_secrets(["first"]).0[0]).clone();
+        kept.name = "laptop".to_owned();
+        kept.sha256 = KeyHash::of("second");
+        kept.expires_at = Some(1_000);
+        kept.rights = vec![Right::Chat];
+        kept.models = vec!["fast".to_owned()];
+        let text = serde_json::to_string(&kept).unwrap();
+        assert_eq!(serde_json::from_str::<ApiKey>(&text).unwrap(), kept);
+        assert!(!text.contains("second"), "the key itself stands nowhere");
+        let ring = KeyRing::of_secrets(["first", ""]).with([kept]);
+        let name = |key: &str, now: u64| ring.find(key, Timestamp(now)).map(|key| key.name.clone());
+        assert_eq!(name("first", 5_000).as_deref(), Some("operator"));
+        assert_eq!(name("second", 999).as_deref(), Some("laptop"));
+        assert_eq!(name("second", 1_000), None);
+        assert_eq!(name("", 0), None, "a key that was left empty opens nothing");
+        let caller = Caller::Key(ring.find("second", Timestamp(0)).unwrap());
+        assert!(caller.may(Right::Chat) && !caller.may(Right::Operate));
+        assert!(caller.may_ask("fast") && !caller.may_ask("slow"));
+    }
+
+    #[test]
+    fn a_hash_that_is_none_is_refused() {
+        for bad in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
+            assert!(serde_json::from_str::<KeyHash>(&format!("\"{bad}\"")).is_err(), "{bad}");
+        }
+    }
+}

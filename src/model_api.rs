@@ -1,0 +1,136 @@
+//! The door of programs that ask over HTTP as they ask a model: endpoints that clients of OpenAI and of Ollama know.
+//!
+//! The messages that a client sends are the whole conversation. Each request is a turn in a place of its own, below that of the key's
+//! holder, so requests of one key run side by side; limits, the ledger and the journal know the holder as a person. The answer comes
+//! back as the events of the turn. Nobody waits for it elsewhere: what is posted here is gone, a client that goes away cancels its
+//! turn, and what an earlier life of the process left is dropped.
+
+mod asking;
+mod body;
+mod failure;
+mod ollama;
+mod openai;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Response;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use self::failure::Failure;
+use crate::domain::api_key::Caller;
+use crate::domain::ids::{Door, MessageId, Person};
+use crate::domain::model::Row;
+use crate::domain::outgoing::Capabilities;
+use crate::ports::{
+    Clock, Dice, Intake, ModelsInForce, PostError, PostReply, PostRequest, PostResult, Poster, TurnEventLog,
+};
+
+/// The name of this door in ids and keys.
+pub const DOOR: Door = Door::new("api");
+/// Our own account at this door.
+const US: &str = "staffai";
+/// The name under which clients ask for whichever model the bot answers with.
+const OWN_MODEL: &str = "staffai";
+/// KiB of conversations that all requests under way may hold together; each is held a few times over while it is read and sent.
+const ROOM_KIB: usize = 32 << 10;
+/// The most requests of one holder at once.
+const AT_ONCE: usize = 32;
+/// The longest answer in one piece, in Unicode scalar values: more than any model writes.
+const TEXT_LIMIT: usize = 2_000_000;
+
+/// What the door is made of.
+pub struct Parts {
+    /// The way in.
+    pub intake: Arc<dyn Intake>,
+    /// Where answers are read.
+    pub events: Arc<dyn TurnEventLog>,
+    /// The models that clients may name.
+    pub models: Arc<dyn ModelsInForce>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Tells this process from others on the same store.
+    pub dice: Arc<dyn Dice>,
+}
+
+/// The door.
+pub struct ModelApi {
+    parts: Parts,
+    /// One permit for each KiB.
+    room: Arc<Semaphore>,
+    /// How many requests of each holder are under way.
+    under_way: Mutex<HashMap<String, usize>>,
+    last_id: Mutex<u64>,
+    /// Stands in each id.
+    tag: u32,
+}
+
+/// All routes. The caller that mounts them authorises requests and says who asks.
+pub fn router(api: Arc<ModelApi>) -> Router {
+    openai::routes().merge(ollama::routes()).with_state(api)
+}
+
+/// The answer to a request that was not let in.
+pub fn refused(path: &str, status: StatusCode, why: &'static str) -> Response {
+    let failure = Failure::NotLetIn(status, why);
+    if openai::speaks(path) { openai::failed(&failure) } else { ollama::failed(&failure) }
+}
+
+impl ModelApi {
+    /// A door of these parts.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a draw is in [0, 1)")]
+    pub fn new(parts: Parts) -> Self {
+        let tag = (parts.dice.roll() * f64::from(u32::MAX)) as u32;
+        let room = Arc::new(Semaphore::new(ROOM_KIB));
+        Self { parts, room, under_way: Mutex::default(), last_id: Mutex::new(0), tag }
+    }
+
+    /// Rises over restarts too, and differs between processes: the journal remembers ids.
+    fn next_id(&self) -> String {
+        let mut last = self.last_id.lock();
+        *last = (self.parts.clock.now().0 << 12).max(*last + 1);
+        format!("{last}-{:08x}", self.tag)
+    }
+
+    /// The rows that a caller may name, the default one first.
+    fn rows(&self, caller: &Caller) -> Vec<Row> {
+        self.parts.models.models().rows().iter().filter(|row| caller.may_ask(&row.key)).cloned().collect()
+    }
+
+    /// The row for the name that a client asks for.
+    fn row(&self, caller: &Caller, name: Option<&str>) -> Result<Row, Failure> {
+        let own = name.is_none_or(|name| name.is_empty() || name == OWN_MODEL);
+        let found = self.rows(caller).into_iter().find(|row| own || Some(row.key.as_str()) == name);
+        found.ok_or_else(|| Failure::NoModel(name.unwrap_or(OWN_MODEL).to_owned()))
+    }
+}
+
+fn us() -> Person {
+    Person::new(DOOR, US)
+}
+
+/// The way out: answers are read as events, so there is nothing to be done.
+pub struct Answers;
+
+#[async_trait]
+impl Poster for Answers {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::text_only(TEXT_LIMIT)
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        let result = match request {
+            PostRequest::Create { nonce, .. } => PostResult::Message(MessageId::new(DOOR, format!("{nonce}.answer"))),
+            PostRequest::Edit { message, .. } => PostResult::Message(message.clone()),
+            PostRequest::History { .. } | PostRequest::Fetch { .. } => PostResult::Messages(Vec::new()),
+            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
+            _ => PostResult::Done,
+        };
+        Ok(PostReply { result, bucket: None })
+    }
+}

@@ -1,0 +1,368 @@
+//! One request under way: a turn that is handed in, and its events as they come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use super::failure::Failure;
+use super::{AT_ONCE, DOOR, ModelApi, TEXT_LIMIT, us};
+use crate::domain::api_key::{Caller, Right};
+use crate::domain::completion::{ToolCall, Usage};
+use crate::domain::given::{Conversation, Given};
+use crate::domain::ids::{MessageId, Person, Place, Timestamp};
+use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
+use crate::domain::layout::lay_out;
+use crate::domain::notice::template;
+use crate::domain::outgoing::{Capabilities, Part};
+use crate::domain::turn::Effort;
+use crate::domain::turn_event::{TurnEvent, TurnUpdate};
+use crate::ports::{Reading, TurnEventReader};
+
+/// The longest that a request may take, whatever the deadlines of turns are; connections live no longer.
+const WITHIN: Duration = Duration::from_secs(590);
+
+/// The most of a question that is looked at besides the conversation itself, in Unicode scalar values: tools are chosen by it.
+const QUESTION_MAX: usize = 8_000;
+
+/// What comes of a request, in order. Nothing follows on the last two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// The answer grew by this.
+    Text(String),
+    /// The answer is whole.
+    Answered(Box<Answered>),
+    /// There is none.
+    Failed(Failure),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// The text that was not given yet.
+    pub rest: String,
+    /// All of the text.
+    pub text: String,
+    /// Calls of the asker's own tools.
+    pub calls: Vec<ToolCall>,
+    /// The tokens of all calls of models.
+    pub usage: Usage,
+    /// The row that answered.
+    pub model: Option<String>,
+    /// The model ran into its limit of tokens.
+    pub cut_off: bool,
+}
+
+/// A request under way. Dropping it cancels the turn, unless it is answered.
+pub(super) struct Asking {
+    reader: TurnEventReader,
+    under_way: UnderWay,
+    until: Instant,
+    written: Written,
+}
+
+/// What was given of the answer.
+#[derive(Debug, Default)]
+struct Written {
+    text: String,
+    /// What comes does not go on where that ended.
+    broken: bool,
+    /// The turn was taken up again after some of it was given.
+    again: bool,
+    accepted: bool,
+}
+
+/// What a request holds while it is under way.
+struct UnderWay {
+    api: Arc<ModelApi>,
+    holder: String,
+    place: Place,
+    message: MessageId,
+    over: bool,
+    _room: OwnedSemaphorePermit,
+}
+
+impl ModelApi {
+    /// Hands in a conversation. Its tools, where it brings none of its own, are ours as far as its asker may use them.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        caller: &Caller,
+        conversation: Conversation,
+        room: OwnedSemaphorePermit,
+    ) -> Result<Asking, Failure> {
+        if !caller.opens(&DOOR) {
+            let why = "this key does not open this door; staffai key add --door api makes one that does";
+            return Err(Failure::NotLetIn(axum::http::StatusCode::FORBIDDEN, why));
+        }
+        let under_way = self.begin(caller, room)?;
+        let posted = self.posted(caller, conversation, &under_way);
+        let events = Arc::clone(&self.parts.events);
+        events.open(&under_way.place);
+        let reader = TurnEventReader::new(events, under_way.place.clone(), 0);
+        let gone = || Failure::Busy("not now; try again in a moment".to_owned());
+        let reader = reader.ok_or_else(gone)?;
+        self.parts.intake.accept(Incoming::Posted(posted), us()).await.map_err(|_| gone())?;
+        Ok(Asking { reader, under_way, until: Instant::now() + WITHIN, written: Written::default() })
+    }
+
+    fn begin(self: &Arc<Self>, caller: &Caller, room: OwnedSemaphorePermit) -> Result<UnderWay, Failure> {
+        let holder = caller.name().to_owned();
+        {
+            let mut under_way = self.under_way.lock();
+            let many = under_way.entry(holder.clone()).or_default();
+            if *many >= AT_ONCE {
+                return Err(Failure::OverLimit(format!("this key has {AT_ONCE} requests under way; wait for one")));
+            }
+            *many += 1;
+        }
+        let id = self.next_id();
+        let (place, message) = (Place::new(DOOR, format!("{holder}.{id}")), MessageId::new(DOOR, id));
+        Ok(UnderWay { api: Arc::clone(self), holder, place, message, over: false, _room: room })
+    }
+
+    fn posted(&self, caller: &Caller, conversation: Conversation, under_way: &UnderWay) -> Posted {
+        let holder = &under_way.holder;
+        let author = Author {
+            person: Person::new(DOOR, holder.clone()),
+            name: holder.clone(),
+            roles: Vec::new(),
+            joined: None,
+            kind: AuthorKind::Member,
+        };
+        Posted {
+            id: under_way.message.clone(),
+            place: under_way.place.clone(),
+            // Rules that name the holder's place hold for all of their requests.
+            parent: Some(Place::new(DOOR, holder.clone())),
+            // No direct message: all who were let in are answered.
+            guild: Some(DOOR.as_str().to_owned()),
+            author,
+            text: conversation.question().chars().take(QUESTION_MAX).collect(),
+            mentions_us: true,
+            reply_to: None,
+            attachments: Vec::new(),
+            locale: None,
+            may_answer: true,
+            at: self.parts.clock.now(),
+            draw: None,
+            tools: conversation.tools.is_empty() && caller.may(Right::Tools),
+            given: Some(Given::new(conversation)),
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut under_way = self.api.under_way.lock();
+        if let Some(many) = under_way.get_mut(&self.holder) {
+            *many -= 1;
+            if *many == 0 {
+                under_way.remove(&self.holder);
+            }
+        }
+        drop(under_way);
+        self.api.parts.events.close(&self.place);
+        if !self.over {
+            let (intake, message) = (Arc::clone(&self.api.parts.intake), self.message.clone());
+            tokio::spawn(async move {
+                // A turn that is not cancelled is answered to nobody.
+                let _ = intake.accept(Incoming::Deleted(message), us()).await;
+            });
+        }
+    }
+}
+
+impl Asking {
+    /// The id of the request.
+    pub fn id(&self) -> &str {
+        &self.under_way.message.id
+    }
+
+    /// What comes next. Cancel safe.
+    pub async fn next(&mut self) -> Progress {
+        loop {
+            let reading = match timeout_at(self.until, self.reader.next()).await {
+                Ok(reading) => reading,
+                Err(_) => return Progress::Failed(Failure::Late("it took too long".to_owned())),
+            };
+            let progress = match reading {
+                Some(Reading::Event(event)) if event.turn.trigger() == self.under_way.message => {
+                    let now = self.under_way.api.parts.clock.now();
+                    self.written.take(&event, now)
+                }
+                Some(Reading::Event(_)) => None,
+                Some(Reading::Missed(number)) => {
+                    self.written.broken = true;
+                    let events = Arc::clone(&self.under_way.api.parts.events);
+                    match TurnEventReader::new(events, self.under_way.place.clone(), number) {
+                        Some(reader) => self.reader = reader,
+                        None => return Progress::Failed(lost()),
+                    }
+                    None
+                }
+                None => return Progress::Failed(lost()),
+            };
+            if let Some(progress) = progress {
+                self.under_way.over |= !matches!(progress, Progress::Text(_));
+                return progress;
+            }
+        }
+    }
+
+    /// The end, whatever comes before it.
+    pub async fn whole(&mut self) -> Result<Answered, Failure> {
+        loop {
+            match self.next().await {
+                Progress::Text(_) => {}
+                Progress::Answered(answered) => return Ok(*answered),
+                Progress::Failed(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+fn lost() -> Failure {
+    Failure::Busy("the answer was lost on its way; ask again".to_owned())
+}
+
+impl Written {
+    /// What an event means for whoever asked.
+    fn take(&mut self, event: &TurnEvent, now: Timestamp) -> Option<Progress> {
+        match &event.update {
+            TurnUpdate::Accepted => {
+                self.again |= self.accepted && !self.text.is_empty();
+                self.accepted = true;
+                None
+            }
+            TurnUpdate::Draft { text, anew } => {
+                self.broken |= *anew && !self.text.is_empty();
+                if self.broken {
+                    return None;
+                }
+                self.text.push_str(text);
+                Some(Progress::Text(text.clone()))
+            }
+            TurnUpdate::Final { parts, effort } => Some(self.end(parts, effort)),
+            TurnUpdate::Apology { parts, why } => {
+                Some(Progress::Failed(Failure::of(*why, template::spelled_out(&words(parts), now))))
+            }
+            TurnUpdate::Done => {
+                Some(Progress::Failed(Failure::Busy("there is too much to do; try again in a moment".to_owned())))
+            }
+            TurnUpdate::Queued { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } => None,
+        }
+    }
+
+    fn end(&self, parts: &[Part], effort: &Effort) -> Progress {
+        let said = |part: &&Part| !matches!(part, Part::Calls { .. });
+        let text = words(&parts.iter().filter(said).cloned().collect::<Vec<_>>());
+        let rest = match text.strip_prefix(self.text.as_str()) {
+            Some(rest) => rest.to_owned(),
+            None if self.again || self.broken => {
+                let why = "the answer was begun anew after some of it was sent; ask again";
+                return Progress::Failed(Failure::Internal(why.to_owned()));
+            }
+            // What was said before a tool was used stands before the answer.
+            None => format!("\n\n{text}"),
+        };
+        let calls = parts.iter().filter_map(|part| match part {
+            Part::Calls { calls } => Some(calls.clone()),
+            _ => None,
+        });
+        Progress::Answered(Box::new(Answered {
+            rest,
+            calls: calls.flatten().collect(),
+            text,
+            usage: effort.usage,
+            model: effort.model.clone(),
+            cut_off: effort.cut_off,
+        }))
+    }
+}
+
+/// Parts as text: one that is text alone stays as it is.
+fn words(parts: &[Part]) -> String {
+    match parts {
+        [] => String::new(),
+        [Part::Text { text }] => text.clone(),
+        parts => {
+            let pieces = lay_out(parts, &Capabilities::text_only(TEXT_LIMIT));
+            pieces.into_iter().map(|piece| piece.text).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ending::{Ending, OverLimit};
+    use crate::domain::ids::TurnId;
+    use crate::domain::turn_event::NoAnswer;
+
+    fn played(updates: Vec<TurnUpdate>) -> Vec<Progress> {
+        let (mut written, turn) = (Written::default(), TurnId::of(&MessageId::new(DOOR, "1")));
+        let event = |update| TurnEvent { number: 1, turn: turn.clone(), update };
+        updates.into_iter().filter_map(|update| written.take(&event(update), Timestamp(0))).collect()
+    }
+
+    fn draft(text: &str, anew: bool) -> TurnUpdate {
+        TurnUpdate::Draft { text: text.to_owned(), anew }
+    }
+
+    fn whole(text: &str) -> TurnUpdate {
+        let parts = [Part::Text { text: text.to_owned() }].as_slice().into();
+        TurnUpdate::Final { parts, effort: Effort::default() }
+    }
+
+    fn rest(progress: Option<&Progress>) -> Option<(&str, &str)> {
+        match progress {
+            Some(Progress::Answered(answered)) => Some((&answered.rest, &answered.text)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_is_given_is_the_answer_in_order_and_once() {
+        let told = played(vec![TurnUpdate::Accepted, draft("The ", true), draft("tide", false), whole("The tide.")]);
+        assert_eq!(told[..2], [Progress::Text("The ".to_owned()), Progress::Text("tide".to_owned())]);
+        assert_eq!(rest(told.last()), Some((".", "The tide.")));
+        // A tool was used after some words.
+        let told = played(vec![draft("Let me look.", true), whole("A boat.")]);
+        assert_eq!(rest(told.last()), Some(("\n\nA boat.", "A boat.")));
+    }
+
+    #[test]
+    fn a_turn_that_begins_anew_goes_on_where_it_may_and_else_says_so() {
+        let again = |end: &str| {
+            played(vec![
+                TurnUpdate::Accepted,
+                draft("The", true),
+                TurnUpdate::Accepted,
+                draft("The t", true),
+                whole(end),
+            ])
+        };
+        assert_eq!(again("The tide").len(), 2, "nothing is given twice");
+        assert_eq!(rest(again("The tide").last()), Some((" tide", "The tide")));
+        assert!(matches!(again("A tide").last(), Some(Progress::Failed(Failure::Internal(_)))));
+    }
+
+    #[test]
+    fn why_there_is_no_answer_decides_the_status() {
+        for (why, status) in [
+            (NoAnswer::OverLimit(OverLimit::Messages), 429),
+            (NoAnswer::NotTaken, 503),
+            (NoAnswer::Ended(Ending::Deadline), 504),
+            (NoAnswer::Ended(Ending::Unusable), 502),
+            (NoAnswer::Ended(Ending::Model(crate::domain::ending::ModelErrorKind::ContextOverflow)), 400),
+            (NoAnswer::Ended(Ending::Panicked), 500),
+        ] {
+            let parts = [Part::Text { text: "sorry".to_owned() }].as_slice().into();
+            match played(vec![TurnUpdate::Apology { parts, why }]).as_slice() {
+                [Progress::Failed(failure)] => assert_eq!(failure.status().as_u16(), status, "{why:?}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Why there is no answer, before it is told in the words of a wire.
+
+use axum::http::StatusCode;
+
+use crate::domain::ending::{Ending, ModelErrorKind};
+use crate::domain::turn_event::NoAnswer;
+
+/// Why a request has no answer. Texts are for whoever made the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It was not let in.
+    NotLetIn(StatusCode, &'static str),
+    /// It cannot be understood, or asks for what is not done here; what is wrong, and where.
+    Bad {
+        /// The place in the request.
+        place: Option<String>,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// The body is longer than what is taken.
+    TooLarge(usize),
+    /// There is no such model, or its asker may not ask it.
+    NoModel(String),
+    /// The conversation is longer than what the model takes.
+    ContextTooLong,
+    /// A content filter stopped it.
+    Filtered(String),
+    /// A limit of its asker.
+    OverLimit(String),
+    /// There is too much to do.
+    Busy(String),
+    /// It took too long.
+    Late(String),
+    /// The model failed.
+    Model(String),
+    /// Something here failed.
+    Internal(String),
+}
+
+impl Failure {
+    /// A request that cannot be understood.
+    pub fn bad(place: &str, why: impl Into<String>) -> Self {
+        Self::Bad { place: (!place.is_empty()).then(|| place.to_owned()), why: why.into() }
+    }
+
+    /// The end of a turn that was apologised for in these words.
+    pub fn of(why: NoAnswer, words: String) -> Self {
+        match why {
+            NoAnswer::OverLimit(_) => Self::OverLimit(words),
+            NoAnswer::NotTaken => Self::Busy(words),
+            NoAnswer::Ended(ending) => match ending {
+                Ending::Model(ModelErrorKind::ContextOverflow) => Self::ContextTooLong,
+                Ending::Model(ModelErrorKind::Filtered) | Ending::Filtered => Self::Filtered(words),
+                Ending::Model(ModelErrorKind::BadRequest) => {
+                    Self::bad("", "the model's provider refused the request; a parameter may not suit that model")
+                }
+                Ending::Model(ModelErrorKind::Timeout) | Ending::Deadline => Self::Late(words),
+                Ending::Model(_) | Ending::Unusable => Self::Model(words),
+                Ending::NoModel
+                | Ending::BreakersOpen
+                | Ending::NoPermit
+                | Ending::WaitedTooLong
+                | Ending::LaneFull
+                | Ending::LaneBusy
+                | Ending::PlaceClosed => Self::Busy(words),
+                _ => Self::Internal(words),
+            },
+        }
+    }
+
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::NotLetIn(status, _) => *status,
+            Self::Bad { .. } | Self::ContextTooLong | Self::Filtered(_) => StatusCode::BAD_REQUEST,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NoModel(_) => StatusCode::NOT_FOUND,
+            Self::OverLimit(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Late(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Model(_) => StatusCode::BAD_GATEWAY,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// What to tell whoever asked.
+    pub fn text(&self) -> String {
+        match self {
+            Self::NotLetIn(_, why) => (*why).to_owned(),
+            Self::Bad { place: Some(place), why } => format!("{place}: {why}"),
+            Self::TooLarge(most) => format!("the body is longer than the {most} bytes that are taken"),
+            Self::NoModel(name) => format!("the model {name:?} does not exist, or this key may not ask it"),
+            Self::ContextTooLong => "the conversation is longer than what the model takes; send less of it".to_owned(),
+            Self::Bad { place: None, why }
+            | Self::Filtered(why)
+            | Self::OverLimit(why)
+            | Self::Busy(why)
+            | Self::Late(why)
+            | Self::Model(why)
+            | Self::Internal(why) => why.clone(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The endpoints of Ollama, also below `/v1` for clients that put it before everything.
+
+mod reading;
+mod writing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use futures_util::stream::{self, Stream};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use self::reading::{Asked, ChatRequest, GenerateRequest, ShowRequest, Style};
+use self::writing::Writer;
+use super::asking::{Asking, Progress};
+use super::failure::Failure;
+use super::{ModelApi, OWN_MODEL, body};
+use crate::domain::api_key::Caller;
+
+/// How long the head of a stream waits for the first of it, so that a failure before that has a status of its own.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// The version of Ollama's protocol that is spoken: clients refuse to talk to one that is too old for them.
+const PROTOCOL: &str = "0.12.0";
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<ModelApi>> {
+    let below = |prefix: &str| {
+        let at = |path: &str| format!("{prefix}/api/{path}");
+        Router::new()
+            .route(&at("chat"), post(answer::<ChatRequest>))
+            .route(&at("generate"), post(answer::<GenerateRequest>))
+            .route(&at("tags"), get(tags))
+            .route(&at("ps"), get(running))
+            .route(&at("show"), post(show))
+            .route(&at("version"), get(version))
+    };
+    below("").merge(below("/v1"))
+}
+
+/// A failure in the form that clients know.
+pub(super) fn failed(failure: &Failure) -> Response {
+    (failure.status(), Json(writing::error(failure))).into_response()
+}
+
+async fn version() -> Json<Value> {
+    Json(json!({"version": PROTOCOL}))
+}
+
+async fn tags(State(api): State<Arc<ModelApi>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+    Json(writing::models(&names(&api, &caller), api.parts.clock.now(), false))
+}
+
+/// All models answer at once, as loaded ones do.
+async fn running(State(api): State<Arc<ModelApi>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+    Json(writing::models(&names(&api, &caller), api.parts.clock.now(), true))
+}
+
+fn names(api: &ModelApi, caller: &Caller) -> Vec<String> {
+    let rows = api.rows(caller);
+    let own = (!rows.is_empty()).then(|| OWN_MODEL.to_owned());
+    own.into_iter().chain(rows.into_iter().map(|row| row.key).filter(|key| key != OWN_MODEL)).collect()
+}
+
+async fn show(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let shown = async {
+        let (request, _room) = body::read::<ShowRequest>(&api.room, &headers, body).await?;
+        let row = api.row(&caller, request.name())?;
+        Ok::<_, Failure>(writing::shown(&row, api.parts.clock.now()))
+    };
+    match shown.await {
+        Ok(shown) => Json(shown).into_response(),
+        Err(failure) => failed(&failure),
+    }
+}
+
+/// A request for an answer.
+trait Question: DeserializeOwned + Send + 'static {
+    /// The conversation; none where nothing is asked.
+    fn read(self) -> Result<Asked, Failure>;
+}
+
+impl Question for ChatRequest {
+    fn read(self) -> Result<Asked, Failure> {
+        Self::read(self)
+    }
+}
+
+impl Question for GenerateRequest {
+    fn read(self) -> Result<Asked, Failure> {
+        Self::read(self)
+    }
+}
+
+async fn answer<Q: Question>(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match answered::<Q>(&api, &caller, &headers, body).await {
+        Ok(response) => response,
+        Err(failure) => failed(&failure),
+    }
+}
+
+async fn answered<Q: Question>(
+    api: &Arc<ModelApi>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, Failure> {
+    let (request, room) = body::read::<Q>(&api.room, headers, body).await?;
+    let Asked { conversation, style, model, stream } = request.read()?;
+    let row = api.row(caller, model.as_deref())?;
+    let writer = Writer { style, model: model.unwrap_or(row.key.clone()), begun: Instant::now() };
+    let Some(mut conversation) = conversation else {
+        return Ok(Json(writer.loaded(api.parts.clock.now())).into_response());
+    };
+    conversation.model = Some(row.key);
+    let mut asking = api.ask(caller, conversation, room).await?;
+    if !stream {
+        let whole = asking.whole().await?;
+        return Ok(Json(writer.whole(&whole, api.parts.clock.now())).into_response());
+    }
+    let first = match timeout(HEAD_WITHIN, asking.next()).await {
+        Ok(Progress::Failed(failure)) => return Err(failure),
+        Ok(progress) => Some(progress),
+        Err(_) => None,
+    };
+    let body = Body::from_stream(lines(Streamed { api: Arc::clone(api), asking, writer, first, over: false }));
+    Ok(([(header::CONTENT_TYPE, LINES)], body).into_response())
+}
+
+/// Where a stream is.
+struct Streamed {
+    api: Arc<ModelApi>,
+    asking: Asking,
+    writer: Writer,
+    first: Option<Progress>,
+    over: bool,
+}
+
+/// The lines as they come.
+fn lines(begin: Streamed) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + Send {
+    stream::unfold(begin, |mut at| async {
+        if at.over {
+            return None;
+        }
+        let progress = match at.first.take() {
+            Some(progress) => progress,
+            None => at.asking.next().await,
+        };
+        at.over = !matches!(progress, Progress::Text(_));
+        let lines = at.writer.lines(&progress, at.api.parts.clock.now());
+        let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
+        Some((Ok(Bytes::from(text)), at))
+    })
+}
+
+impl Writer {
+    /// Nothing was asked: the model is there.
+    fn loaded(&self, now: crate::domain::ids::Timestamp) -> Value {
+        let mut line = self.line("", now, true);
+        line["done_reason"] = "load".into();
+        line
+    }
+}
+
+impl Style {
+    /// The text, and what stands around it.
+    fn put(self, line: &mut Value, text: &str) {
+        match self {
+            Self::Chat => line["message"] = json!({"role": "assistant", "content": text}),
+            Self::Generate => line["response"] = text.into(),
+        }
+    }
+}

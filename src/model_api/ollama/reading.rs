@@ -1,0 +1,268 @@
+//! Requests as they come, and the conversation in them.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::{Number, Value};
+
+use crate::domain::completion::{AnswerForm, Role, Sampling, ToolCall};
+use crate::domain::given::{Conversation, Message};
+use crate::model_api::failure::Failure;
+use crate::model_api::openai::reading::{MESSAGES_MAX, STOPS_MAX, WireTool, json_object, tools};
+
+/// What stands behind the name of a model that has no other version.
+const LATEST: &str = ":latest";
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As a message.
+    Chat,
+    /// As text alone.
+    Generate,
+}
+
+/// A request that was understood.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// None where nothing is asked, but whether the model is there.
+    pub conversation: Option<Conversation>,
+    pub style: Style,
+    pub model: Option<String>,
+    /// The answer is wanted as it grows.
+    pub stream: bool,
+}
+
+/// The body of a request to chat.
+#[derive(Debug, Deserialize)]
+pub(super) struct ChatRequest {
+    model: Option<String>,
+    #[serde(default)]
+    messages: Vec<WireMessage>,
+    #[serde(default)]
+    tools: Option<Vec<WireTool>>,
+    #[serde(flatten)]
+    how: How,
+}
+
+/// The body of a request to go on with a text.
+#[derive(Debug, Deserialize)]
+pub(super) struct GenerateRequest {
+    model: Option<String>,
+    #[serde(default)]
+    prompt: String,
+    #[serde(default)]
+    system: String,
+    #[serde(default)]
+    suffix: String,
+    #[serde(default)]
+    images: Option<Vec<Value>>,
+    #[serde(flatten)]
+    how: How,
+}
+
+/// The body of a question about a model.
+#[derive(Debug, Deserialize)]
+pub(super) struct ShowRequest {
+    model: Option<String>,
+    name: Option<String>,
+}
+
+/// How the answer is wanted.
+#[derive(Debug, Deserialize)]
+struct How {
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    format: Option<Value>,
+    #[serde(default)]
+    options: Option<Settings>,
+}
+
+/// What is heard of a client's options; others are left out.
+#[derive(Debug, Default, Deserialize)]
+struct Settings {
+    temperature: Option<Number>,
+    top_p: Option<Number>,
+    num_predict: Option<i64>,
+    stop: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireMessage {
+    role: String,
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    images: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_calls: Option<Vec<WireCall>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireCall {
+    function: WireCalled,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireCalled {
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+impl ShowRequest {
+    pub fn name(&self) -> Option<&str> {
+        let name = self.model.as_deref().or(self.name.as_deref())?;
+        Some(name.strip_suffix(LATEST).unwrap_or(name))
+    }
+}
+
+fn named(model: Option<String>) -> Option<String> {
+    model.map(|name| name.strip_suffix(LATEST).map(str::to_owned).unwrap_or(name))
+}
+
+impl ChatRequest {
+    /// The conversation.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(self) -> Result<Asked, Failure> {
+        if self.messages.len() > MESSAGES_MAX {
+            return Err(Failure::bad("messages", format!("send at most {MESSAGES_MAX} messages")));
+        }
+        let (tools, _) = tools(self.tools.unwrap_or_default(), None)?;
+        let mut messages = Vec::with_capacity(self.messages.len());
+        // Calls have no ids here: results come in their order.
+        let mut open: VecDeque<String> = VecDeque::new();
+        for (at, message) in self.messages.into_iter().enumerate() {
+            messages.push(message.read(at, &mut open)?);
+        }
+        let stream = self.how.stream.unwrap_or(true);
+        let (form, sampling) = self.how.read()?;
+        let asks = !messages.is_empty();
+        let conversation = Conversation { messages, tools, form, sampling, ..Conversation::default() };
+        Ok(Asked { conversation: asks.then_some(conversation), style: Style::Chat, model: named(self.model), stream })
+    }
+}
+
+impl GenerateRequest {
+    /// The conversation.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(self) -> Result<Asked, Failure> {
+        if !self.suffix.is_empty() {
+            return Err(Failure::bad("suffix", "text is not filled in between two ends here; leave it out"));
+        }
+        no_images(self.images.as_ref(), "images")?;
+        let system = (!self.system.is_empty()).then(|| Message::new(Role::System, self.system));
+        let asks = !self.prompt.is_empty();
+        let messages = system.into_iter().chain([Message::new(Role::User, self.prompt)]).collect();
+        let stream = self.how.stream.unwrap_or(true);
+        let (form, sampling) = self.how.read()?;
+        let conversation = Conversation { messages, form, sampling, ..Conversation::default() };
+        let conversation = asks.then_some(conversation);
+        Ok(Asked { conversation, style: Style::Generate, model: named(self.model), stream })
+    }
+}
+
+impl How {
+    fn read(self) -> Result<(Option<AnswerForm>, Sampling), Failure> {
+        let form = match self.format {
+            None | Some(Value::Null) => None,
+            Some(Value::String(word)) if word.is_empty() => None,
+            Some(Value::String(word)) if word == "json" => Some(json_object()),
+            Some(schema @ Value::Object(_)) => Some(AnswerForm { schema, ..json_object() }),
+            Some(_) => return Err(Failure::bad("format", "must be json or a JSON schema")),
+        };
+        let Settings { temperature, top_p, num_predict, stop } = self.options.unwrap_or_default();
+        let stop = stop.unwrap_or_default();
+        if stop.len() > STOPS_MAX || stop.iter().any(String::is_empty) {
+            return Err(Failure::bad("options.stop", format!("send at most {STOPS_MAX} texts, none of them empty")));
+        }
+        // A number below 1 asks for no bound.
+        let max_tokens = num_predict.filter(|most| *most > 0).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+        Ok((form, Sampling { temperature, top_p, max_tokens, stop }))
+    }
+}
+
+impl WireMessage {
+    fn read(self, at: usize, open: &mut VecDeque<String>) -> Result<Message, Failure> {
+        let place = |what: &str| format!("messages[{at}].{what}");
+        let role = match self.role.as_str() {
+            "system" => Role::System,
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "tool" => Role::Tool,
+            _ => return Err(Failure::bad(&place("role"), "must be system, user, assistant or tool")),
+        };
+        no_images(self.images.as_ref(), &place("images"))?;
+        let mut message = Message::new(role, self.content.unwrap_or_default());
+        for (number, WireCall { function: WireCalled { name, arguments } }) in
+            self.tool_calls.unwrap_or_default().into_iter().enumerate()
+        {
+            let id = format!("call_{at}_{number}");
+            open.push_back(id.clone());
+            message.calls.push(ToolCall { id, name, arguments: arguments.to_string() });
+        }
+        if role == Role::Tool {
+            let Some(id) = open.pop_front() else {
+                return Err(Failure::bad(
+                    &place("role"),
+                    "there is no call before it that this could be the result of",
+                ));
+            };
+            message.result_of = Some(id);
+        }
+        Ok(message)
+    }
+}
+
+fn no_images(images: Option<&Vec<Value>>, place: &str) -> Result<(), Failure> {
+    match images {
+        Some(images) if !images.is_empty() => Err(Failure::bad(place, "pictures are not taken; leave them out")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn results_belong_to_calls_in_their_order() {
+        let request: ChatRequest = serde_json::from_value(json!({
+            "model": "fast:latest",
+            "messages": [
+                {"role": "user", "content": "look"},
+                {"role": "assistant", "content": "", "tool_calls": [
+                    {"function": {"name": "look", "arguments": {"at": 1}}}, {"function": {"name": "look", "arguments": {}}}]},
+                {"role": "tool", "content": "a boat", "tool_name": "look"},
+                {"role": "tool", "content": "a buoy", "tool_name": "look"},
+            ],
+            "options": {"num_predict": -1, "seed": 4, "temperature": 0},
+            "format": "json",
+        }))
+        .unwrap();
+        let Asked { conversation, model, stream, .. } = request.read().unwrap();
+        let conversation = conversation.unwrap();
+        assert!(stream, "a stream unless it is refused");
+        assert_eq!((model.as_deref(), conversation.sampling.max_tokens), (Some("fast"), None));
+        let results: Vec<_> = conversation.messages.iter().filter_map(|said| said.result_of.as_deref()).collect();
+        let calls: Vec<_> = conversation.messages[1].calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(results, calls);
+        assert!(conversation.form.is_some());
+    }
+
+    #[test]
+    fn nothing_asked_is_no_conversation() {
+        let request: GenerateRequest = serde_json::from_value(json!({"model": "fast"})).unwrap();
+        assert!(request.read().unwrap().conversation.is_none());
+        let lost: ChatRequest =
+            serde_json::from_value(json!({"messages": [{"role": "tool", "content": "x"}]})).unwrap();
+        assert!(matches!(lost.read(), Err(Failure::Bad { .. })));
+    }
+}

@@ -1,0 +1,403 @@
+//! Requests as they come, and the conversation in them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Number, Value, json};
+
+use crate::domain::completion::{AnswerForm, Role, Sampling, ToolCall, ToolChoice};
+use crate::domain::given::{Conversation, Message, Tool};
+use crate::model_api::failure::Failure;
+
+/// The most messages of a conversation.
+pub(in crate::model_api) const MESSAGES_MAX: usize = 1_000;
+/// The most tools that a client brings.
+pub(in crate::model_api) const TOOLS_MAX: usize = 128;
+/// The longest name of a tool, in bytes.
+const NAME_MAX: usize = 64;
+/// The most texts at which an answer ends.
+pub(in crate::model_api) const STOPS_MAX: usize = 4;
+/// The most parameters that are named as left out.
+const IGNORED_MAX: usize = 16;
+/// Parameters that ask for something, and that are left out. Others that are unknown say nothing about the answer.
+const LEFT_OUT: [&str; 13] = [
+    "seed",
+    "logprobs",
+    "top_logprobs",
+    "logit_bias",
+    "frequency_penalty",
+    "presence_penalty",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "verbosity",
+    "prediction",
+    "modalities",
+    "audio",
+    "web_search_options",
+];
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+pub(super) struct ChatRequest {
+    model: Option<String>,
+    messages: Vec<WireMessage>,
+    #[serde(default)]
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    n: Option<u64>,
+    stop: Option<OneOrMore>,
+    temperature: Option<Number>,
+    top_p: Option<Number>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    tools: Option<Vec<WireTool>>,
+    tool_choice: Option<Value>,
+    response_format: Option<WireForm>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+#[derive(Debug, Deserialize)]
+struct WireMessage {
+    role: String,
+    #[serde(default)]
+    content: Option<Content>,
+    #[serde(default)]
+    tool_calls: Option<Vec<WireCall>>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    refusal: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireCall {
+    id: String,
+    function: WireCalled,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireCalled {
+    name: String,
+    #[serde(default)]
+    arguments: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(in crate::model_api) struct WireTool {
+    #[serde(rename = "type", default = "function")]
+    kind: String,
+    function: Option<WireFunction>,
+}
+
+fn function() -> String {
+    "function".to_owned()
+}
+
+#[derive(Debug, Deserialize)]
+struct WireFunction {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    parameters: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireForm {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    json_schema: Option<WireSchema>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireSchema {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    strict: Option<bool>,
+    #[serde(default)]
+    schema: Option<Value>,
+}
+
+/// A request that was understood.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub conversation: Conversation,
+    /// The answer is wanted as it grows.
+    pub stream: bool,
+    /// Its stream ends with the tokens that it took.
+    pub usage: bool,
+    /// Parameters that were left out.
+    pub ignored: Vec<&'static str>,
+}
+
+impl ChatRequest {
+    /// The conversation.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(self) -> Result<Asked, Failure> {
+        if self.n.is_some_and(|n| n != 1) {
+            return Err(Failure::bad("n", "only one answer is given; leave it out or send 1"));
+        }
+        if self.messages.is_empty() || self.messages.len() > MESSAGES_MAX {
+            return Err(Failure::bad("messages", format!("send 1 to {MESSAGES_MAX} messages")));
+        }
+        let messages = self.messages.into_iter().enumerate().map(|(at, message)| message.read(at));
+        let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        let left_out = |name: &&&str| self.others.get(**name).is_some_and(asks);
+        let ignored = LEFT_OUT.iter().filter(left_out).take(IGNORED_MAX).copied().collect();
+        let stop = match self.stop {
+            None => Vec::new(),
+            Some(OneOrMore::One(text)) => vec![text],
+            Some(OneOrMore::More(texts)) => texts,
+        };
+        if stop.len() > STOPS_MAX || stop.iter().any(String::is_empty) {
+            return Err(Failure::bad("stop", format!("send at most {STOPS_MAX} texts, none of them empty")));
+        }
+        let within = |name: &str, value: Option<&Number>, most: f64| match value.and_then(Number::as_f64) {
+            Some(value) if !(0.0..=most).contains(&value) => Err(Failure::bad(name, format!("send 0 to {most}"))),
+            _ => Ok(()),
+        };
+        within("temperature", self.temperature.as_ref(), 2.0)?;
+        within("top_p", self.top_p.as_ref(), 1.0)?;
+        let max_tokens = self.max_completion_tokens.or(self.max_tokens);
+        if max_tokens == Some(0) {
+            return Err(Failure::bad("max_tokens", "send 1 or more, or leave it out"));
+        }
+        let (tools, choice) = tools(self.tools.unwrap_or_default(), self.tool_choice.as_ref())?;
+        let sampling = Sampling {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            max_tokens: max_tokens.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+            stop,
+        };
+        let form = self.response_format.map_or(Ok(None), WireForm::read)?;
+        Ok(Asked {
+            conversation: Conversation { messages, tools, choice, form, sampling, model: self.model },
+            stream: self.stream.unwrap_or(false),
+            usage: self.stream_options.is_some_and(|options| options.include_usage),
+            ignored,
+        })
+    }
+}
+
+/// Whether a value asks for something.
+fn asks(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Array(items) => !items.is_empty() && *items != [json!("text")],
+        Value::Object(entries) => !entries.is_empty(),
+        Value::Bool(true) | Value::String(_) => true,
+    }
+}
+
+impl WireMessage {
+    fn read(self, at: usize) -> Result<Message, Failure> {
+        let place = |what: &str| format!("messages[{at}].{what}");
+        let role = match self.role.as_str() {
+            "system" | "developer" => Role::System,
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "tool" => Role::Tool,
+            _ => return Err(Failure::bad(&place("role"), "must be system, developer, user, assistant or tool")),
+        };
+        let text = match self.content {
+            None => None,
+            Some(Content::Text(text)) => Some(text),
+            Some(Content::Parts(parts)) => Some(joined(parts, &place("content"))?),
+        };
+        let calls: Vec<ToolCall> = self.tool_calls.unwrap_or_default().into_iter().map(WireCall::read).collect();
+        let (is_call, is_result) = (!calls.is_empty(), self.tool_call_id.is_some());
+        if is_call && role != Role::Assistant {
+            return Err(Failure::bad(&place("tool_calls"), "only a message of the assistant has calls"));
+        }
+        if is_result != (role == Role::Tool) {
+            return Err(Failure::bad(
+                &place("tool_call_id"),
+                "a message of role tool names its call, and no other does",
+            ));
+        }
+        if text.is_none() && !is_call {
+            return Err(Failure::bad(&place("content"), "is missing"));
+        }
+        Ok(Message { role, text: text.unwrap_or_default(), calls, result_of: self.tool_call_id })
+    }
+}
+
+fn joined(parts: Vec<Part>, place: &str) -> Result<String, Failure> {
+    let mut texts = Vec::with_capacity(parts.len());
+    for part in parts {
+        match (part.kind.as_str(), part.text, part.refusal) {
+            ("text", Some(text), _) | ("refusal", _, Some(text)) => texts.push(text),
+            (kind, ..) => return Err(Failure::bad(place, format!("parts of type {kind:?} are not taken; send text"))),
+        }
+    }
+    Ok(texts.join("\n"))
+}
+
+impl WireCall {
+    fn read(self) -> ToolCall {
+        let Self { id, function: WireCalled { name, arguments } } = self;
+        ToolCall { id, name, arguments }
+    }
+}
+
+/// The tools that a client brings, as far as they may be used.
+pub(in crate::model_api) fn tools(
+    wire: Vec<WireTool>,
+    choice: Option<&Value>,
+) -> Result<(Vec<Tool>, ToolChoice), Failure> {
+    if wire.len() > TOOLS_MAX {
+        return Err(Failure::bad("tools", format!("send at most {TOOLS_MAX}")));
+    }
+    let tools = wire.into_iter().enumerate().map(|(at, tool)| tool.read(at)).collect::<Result<Vec<_>, _>>()?;
+    let named = choice.and_then(|choice| choice.get("function")?.get("name")?.as_str());
+    match (choice, choice.and_then(Value::as_str), named) {
+        (None | Some(Value::Null), ..) | (_, Some("auto"), _) => Ok((tools, ToolChoice::Auto)),
+        (_, Some("none"), _) => Ok((Vec::new(), ToolChoice::Auto)),
+        (_, Some("required"), _) if !tools.is_empty() => Ok((tools, ToolChoice::Required)),
+        (_, _, Some(name)) if tools.iter().any(|tool| tool.name == name) => {
+            let choice = ToolChoice::Named(name.to_owned());
+            Ok((tools, choice))
+        }
+        _ => Err(Failure::bad("tool_choice", "must be none, auto, required, or name a function of tools")),
+    }
+}
+
+impl WireTool {
+    fn read(self, at: usize) -> Result<Tool, Failure> {
+        let place = |what: &str| format!("tools[{at}].{what}");
+        let Some(WireFunction { name, description, parameters }) = self.function.filter(|_| self.kind == "function")
+        else {
+            return Err(Failure::bad(&place("type"), "only tools of type function are taken"));
+        };
+        let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(usable) {
+            let why = format!("must be 1 to {NAME_MAX} letters, digits, - or _");
+            return Err(Failure::bad(&place("function.name"), why));
+        }
+        let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+        if !parameters.is_object() {
+            return Err(Failure::bad(&place("function.parameters"), "must be a JSON schema"));
+        }
+        Ok(Tool { name, description: description.unwrap_or_default(), parameters })
+    }
+}
+
+impl WireForm {
+    fn read(self) -> Result<Option<AnswerForm>, Failure> {
+        match (self.kind.as_str(), self.json_schema) {
+            ("text", _) => Ok(None),
+            ("json_object", _) => Ok(Some(json_object())),
+            ("json_schema", Some(WireSchema { name, description, strict, schema })) => {
+                let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
+                Ok(Some(AnswerForm { name, description, strict, schema }))
+            }
+            ("json_schema", None) => Err(Failure::bad("response_format.json_schema", "is missing")),
+            _ => Err(Failure::bad("response_format.type", "must be text, json_object or json_schema")),
+        }
+    }
+}
+
+/// Any object.
+pub(in crate::model_api) fn json_object() -> AnswerForm {
+    AnswerForm { name: "answer".to_owned(), description: None, strict: None, schema: json!({"type": "object"}) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: Value) -> Result<Asked, Failure> {
+        serde_json::from_value::<ChatRequest>(body).unwrap().read()
+    }
+
+    fn with(key: &str, value: Value) -> Result<Asked, Failure> {
+        let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
+        body[key] = value;
+        read(body)
+    }
+
+    #[test]
+    fn a_conversation_with_calls_is_read_as_it_is() {
+        let asked = read(json!({
+            "model": "fast",
+            "messages": [
+                {"role": "developer", "content": "be brief"},
+                {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "text", "text": "there"}]},
+                {"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "a boat"},
+            ],
+            "tools": [{"type": "function", "function": {"name": "look"}}],
+            "stream": true, "stream_options": {"include_usage": true}, "seed": 7, "logprobs": false,
+            "stop": "END", "temperature": 0.5, "max_tokens": 9, "user": "someone",
+        }));
+        let Asked { conversation, stream, usage, ignored } = asked.unwrap();
+        assert!(stream && usage && conversation.has_instructions());
+        assert_eq!(ignored, ["seed"]);
+        assert_eq!((conversation.question(), conversation.messages[2].calls.len()), ("look\nthere", 1));
+        assert_eq!(conversation.messages[3].result_of.as_deref(), Some("c1"));
+        assert_eq!(
+            (conversation.sampling.stop.as_slice(), conversation.sampling.max_tokens),
+            (&["END".to_owned()][..], Some(9))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (key, value, place) in [
+            ("n", json!(2), "n"),
+            ("messages", json!([]), "messages"),
+            ("messages", json!([{"role": "robot", "content": "x"}]), "messages[0].role"),
+            ("messages", json!([{"role": "user"}]), "messages[0].content"),
+            ("messages", json!([{"role": "user", "content": [{"type": "image_url"}]}]), "messages[0].content"),
+            ("messages", json!([{"role": "tool", "content": "x"}]), "messages[0].tool_call_id"),
+            ("stop", json!([""]), "stop"),
+            ("temperature", json!(3), "temperature"),
+            ("max_tokens", json!(0), "max_tokens"),
+            ("tools", json!([{"type": "web_search"}]), "tools[0].type"),
+            ("tools", json!([{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
+            ("tool_choice", json!("required"), "tool_choice"),
+            ("response_format", json!({"type": "json_schema"}), "response_format.json_schema"),
+        ] {
+            match with(key, value.clone()) {
+                Err(Failure::Bad { place: Some(found), .. }) => assert_eq!(found, place),
+                other => panic!("{key} {value}: {other:?}"),
+            }
+        }
+    }
+}

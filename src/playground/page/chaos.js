@@ -1,0 +1,131 @@
+// Break it: strikes at actors of the tree, trouble beside them, and the counts that say what came of it.
+
+import { make, set } from "/dashboard/dom.js";
+
+const STRIKES = [
+  ["crash", "Crash", "crashed", "It panics at once."],
+  ["freeze", "Freeze", "frozen", "Its handler hangs until the watchdog ends it."],
+  ["flood", "Flood", "flooded", "A thousand messages wait in its mailbox."],
+];
+const TROUBLES = {
+  cut_discord: ["Cut Discord", "Every connection to Discord is reset."],
+  refuse_posts: ["Refuse posts", "Discord answers the next posts with 503."],
+  model_down: ["Model down", "The model refuses requests and breaks off answers for eight seconds."],
+  model_slow: ["Model slow", "The model takes six times as long for eight seconds."],
+  store_down: ["Store down", "The store's file cannot be read or written for eight seconds."],
+};
+/** How long the first words of an answer may take before the strike comes anyway. */
+const WORDS_MS = 8000;
+const LOOK_MS = 1000;
+
+/**
+ * Fills `root`. `say(text)` writes for the member who looks and tells the message, `wound(node, word)` shows a strike in the
+ * tree, `complain(sentence)` says what went wrong, `bot()` is the bot's id.
+ */
+export function startChaos(root, { say, wound, complain, bot }) {
+  const chaos = { token: "", waiting: null, counts: { crashes: 0, lost: 0, doubled: 0 } };
+  const buttons = make("div", "troubles");
+  const count = () => make("strong", "", "0");
+  const parts = { crashes: count(), lost: count(), doubled: count() };
+  const counts = make("p", "chaos-counts", "crashes ", parts.crashes, " · lost ", parts.lost, " · doubled ", parts.doubled);
+  counts.setAttribute("role", "status");
+  const show = make("button", "mid-answer", "Crash it while it answers");
+  show.type = "button";
+  show.title = "Asks for a tale, and crashes the conversation after the first words.";
+  const note = make("p", "note", "Or click an actor below. The answer comes all the same.");
+  root.append(show, buttons, counts, note);
+
+  const order = async (body) => {
+    const request = () => fetch("/playground/chaos", {
+      method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", "X-Staffai-Chaos": chaos.token },
+    });
+    // Whoever serves this page may be the one who is struck.
+    const response = await request().catch(() => null);
+    if (response && !response.ok) throw new Error((await response.json()).error);
+    setTimeout(look, LOOK_MS / 4);
+  };
+
+  const draw = () => {
+    for (const [name, part] of Object.entries(parts)) set(part, String(chaos.counts[name]));
+    counts.classList.toggle("bad", chaos.counts.lost + chaos.counts.doubled > 0);
+  };
+
+  const look = async () => {
+    const told = await fetch("/playground/chaos").then((response) => response.json()).catch(() => null);
+    if (!told) return;
+    chaos.token = told.token;
+    chaos.counts.crashes = told.crashes;
+    for (const [name, left] of told.lasting) {
+      let button = buttons.querySelector(`[data-trouble="${name}"]`);
+      if (!button) {
+        button = make("button", "trouble");
+        Object.assign(button, { type: "button", title: TROUBLES[name][1] });
+        button.dataset.trouble = name;
+        button.addEventListener("click", () => order({ trouble: name }).catch((error) => complain(error.message)));
+        buttons.append(button);
+      }
+      button.classList.toggle("lasting", left > 0);
+      const text = left > 0 ? `${TROUBLES[name][0]}, ${Math.ceil(left / 1000)} s` : TROUBLES[name][0];
+      if (button.textContent !== text) button.textContent = text;
+    }
+    draw();
+  };
+
+  const strike = async (node, [kind, , word]) => {
+    try {
+      await order({ actor: node.path, strike: kind });
+      wound(node, word);
+    } catch (error) {
+      complain(`${node.name}: ${error.message}.`);
+    }
+  };
+
+  show.addEventListener("click", async () => {
+    show.disabled = true;
+    try {
+      const said = await say(`<@${bot()}> tell me a tale`);
+      await new Promise((done) => {
+        chaos.waiting = { id: said.id, done };
+        setTimeout(done, WORDS_MS);
+      });
+      const tree = await fetch("/api/v1/tree").then((response) => response.json());
+      const talk = find(tree, (node) => node.name.startsWith("conversation:") && node.path.includes(said.channel));
+      if (talk) await strike(talk, STRIKES[0]);
+    } catch (error) {
+      complain(error.message);
+    }
+    show.disabled = false;
+  });
+
+  setInterval(() => document.hidden || look(), LOOK_MS);
+  look();
+  return {
+    /** What opens below an actor of the tree. */
+    menu: (node) => make("div", "strikes", ...STRIKES.map((one) => {
+      const button = make("button", "trouble", one[1]);
+      Object.assign(button, { type: "button", title: one[3] });
+      button.addEventListener("click", () => strike(node, one));
+      return button;
+    })),
+    counted: (sums) => {
+      chaos.counts.lost = sums.staffai_turns_lost_total ?? 0;
+      chaos.counts.doubled = sums.staffai_turns_doubled_total ?? 0;
+      draw();
+    },
+    /** A message was written. */
+    created: (message) => {
+      if (!chaos.waiting || message.reply_to !== chaos.waiting.id) return;
+      chaos.waiting.done();
+      chaos.waiting = null;
+    },
+  };
+}
+
+function find(node, is) {
+  if (is(node)) return node;
+  for (const child of node.children) {
+    const found = find(child, is);
+    if (found) return found;
+  }
+  return null;
+}

@@ -1,0 +1,58 @@
+//! Orders to fail, from the page alone.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode};
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+
+use super::Desk;
+use super::api::{self, ApiError, forbidden};
+use crate::playground::chaos::{Caused, Strike, Trouble};
+
+/// The header with the page's token. No other page can send it without being asked for leave, which it never gets.
+const TOKEN: &str = "x-staffai-chaos";
+
+/// What the page is told.
+#[derive(Serialize)]
+pub struct Told {
+    /// What it has to show with each order.
+    token: String,
+    #[serde(flatten)]
+    caused: Caused,
+}
+
+/// `GET /playground/chaos`
+pub async fn caused(State(desk): State<Desk>) -> Json<Told> {
+    let token = desk.breaking.token.expose_secret().to_owned();
+    Json(Told { token, caused: desk.breaking.chaos.caused() })
+}
+
+/// What shall fail.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Order {
+    Actor { actor: String, strike: Strike },
+    Beside { trouble: Trouble },
+}
+
+/// `POST /playground/chaos`
+pub async fn order(
+    State(desk): State<Desk>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<StatusCode, ApiError> {
+    let token = desk.breaking.token.expose_secret();
+    if headers.get(TOKEN).is_none_or(|shown| shown.as_bytes() != token.as_bytes()) {
+        return Err(forbidden("this page is of an earlier start; load it again"));
+    }
+    let chaos = &desk.breaking.chaos;
+    let taken = match api::read(body)? {
+        Order::Actor { actor, strike } => chaos.strike(&actor, strike),
+        Order::Beside { trouble } => chaos.trouble(trouble),
+    };
+    taken.map_err(|refused| ApiError::new(StatusCode::CONFLICT, refused.to_string()))?;
+    Ok(StatusCode::NO_CONTENT)
+}

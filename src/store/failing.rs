@@ -1,0 +1,56 @@
+//! A backend that fails while it is told to, so that what the layer above does about it can be seen.
+
+use async_trait::async_trait;
+
+use super::{Backend, BackendError, Batch, OpenError, Steps};
+use crate::ports::StoreFault;
+
+/// Opens a backend, unless it shall fail now.
+///
+/// # Errors
+/// It shall fail, or the backend cannot be opened.
+pub fn open<B>(fault: &StoreFault, open: impl FnOnce() -> Result<B, OpenError>) -> Result<Failing<B>, OpenError> {
+    if fault() {
+        return Err(OpenError::Failed(REASON.to_owned()));
+    }
+    open().map(|inner| Failing { inner, fault: fault.clone() })
+}
+
+/// A backend that decides nothing about limits, and the order to fail.
+pub struct Failing<B> {
+    inner: B,
+    fault: StoreFault,
+}
+
+/// What is said of it.
+const REASON: &str = "it was told to fail";
+
+impl<B> Failing<B> {
+    /// A store whose file is gone has to be opened anew.
+    fn works(&self) -> Result<&B, BackendError> {
+        if (self.fault)() { Err(BackendError::Broken(REASON.to_owned())) } else { Ok(&self.inner) }
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Backend for Failing<B> {
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        self.works()?.get(key).await
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+        self.works()?.scan(prefix, limit, steps).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+        self.works()?.apply(batch).await
+    }
+
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        self.works()?.sweep().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}

@@ -1,0 +1,201 @@
+//! Programs ask the bot as they ask a model: the official clients of OpenAI and Ollama, and what becomes of their requests.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use crate::model::{Act, Ask, End, Streamed};
+use crate::support::{Setup, World, story};
+
+/// A key that opens everything.
+const KEY: &str = "sk-of-the-house";
+const WORDS: &str = "The tide comes in twice a day.";
+
+#[expect(clippy::disallowed_methods, reason = "only the test runner knows which interpreter to use")]
+fn python() -> std::path::PathBuf {
+    let root = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), Into::into)
+}
+
+fn streams(content: &str, pause: u64, end: End) -> Act {
+    Act::Streams(Streamed { content: content.to_owned(), piece: 4, pause: Duration::from_millis(pause), end })
+}
+
+/// What the model does, by the last word of the person.
+fn script(ask: &Ask) -> Act {
+    let talk = ask.talk();
+    let said = ask.messages.iter().rev().find(|(role, _)| role == "user").map_or("", |(_, text)| text.as_str());
+    match said {
+        "stream" => streams(WORDS, 60, End::Well),
+        "cut" => streams(WORDS, 60, End::CutAfter(4)),
+        "break" => Act::Status(500),
+        "structured" => Act::content(r#"{"hours": 12}"#),
+        "tools" if talk.contains("tool: a boat") => Act::content("I see a boat"),
+        "tools" => Act::calls(&[("c1", "look", json!({"at": "sea"}))]),
+        _ => Act::content(WORDS),
+    }
+}
+
+fn body(text: &str, stream: bool) -> Value {
+    json!({"model": "scripted", "messages": [{"role": "user", "content": text}], "stream": stream})
+}
+
+async fn post(world: &World, path: &str, body: &Value) -> reqwest::Response {
+    let request = reqwest::Client::new().post(format!("{}{path}", world.http())).json(body);
+    request.send().await.unwrap()
+}
+
+#[test]
+fn official_clients_need_no_more_than_another_address_and_key() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
+        world.model.does(script);
+        let mut clients = tokio::process::Command::new(python());
+        clients.arg("tests/independent/model_clients.py").current_dir(env!("CARGO_MANIFEST_DIR"));
+        clients.env("STAFFAI_BASE", world.http()).env("STAFFAI_KEY", KEY).kill_on_drop(true);
+        let done = tokio::time::timeout(Duration::from_secs(100), clients.output()).await.expect("in time").unwrap();
+        let (told, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "after {told}:\n{wrong}");
+        let steps: Vec<&str> = told.lines().collect();
+        assert_eq!(steps, ["models", "chat", "stream", "tools", "structured", "errors", "ollama"]);
+        // What the model saw is what the client gave, and nothing of ours.
+        let asks = world.model.asks();
+        let talk = |ask: &&Ask| ask.talk().starts_with("user: My cat is called Tom.\nassistant: Noted.\nuser: tide?");
+        let first = asks.iter().find(talk).expect("the conversation as it was given");
+        assert!(first.messages[0].1.starts_with("Be brief."), "{:?}", first.messages[0]);
+        assert_eq!(first.body["stop"], json!(["END"]));
+        assert_eq!((&first.body["temperature"], &first.body["max_tokens"]), (&json!(0.2), &json!(50)));
+        let structured = asks.iter().find(|ask| ask.question() == "structured").unwrap();
+        assert_eq!(structured.body["response_format"]["json_schema"]["name"], "Tide");
+    });
+}
+
+#[test]
+fn nothing_is_remembered_between_requests_and_requests_of_one_key_run_side_by_side() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_LLM__TIMEOUT", "10s")).await;
+        world.model.does(|ask| match ask.question() {
+            "slow" => Act::SaysAfter(Duration::from_secs(2), "late".to_owned()),
+            _ => Act::content(WORDS),
+        });
+        let (slow, begun) = (body("slow", false), tokio::time::Instant::now());
+        let slow = post(&world, "/v1/chat/completions", &slow);
+        let quick = async {
+            for text in ["my cat is called Tom", "what is she called?"] {
+                let answer = post(&world, "/v1/chat/completions", &body(text, false)).await;
+                assert_eq!(answer.status(), 200);
+            }
+            begun.elapsed()
+        };
+        let (slow, quick) = tokio::join!(slow, quick);
+        assert!(quick < Duration::from_millis(1_900), "they did not wait for the slow one: {quick:?}");
+        assert_eq!(slow.status(), 200);
+        assert!(world.model.asks().iter().all(|ask| !ask.question().contains("what") || !ask.talk().contains("Tom")));
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_cancels_its_turn() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "60s").set("STAFFAI_LLM__TIMEOUT", "60s");
+        let world = World::with(setup.set("STAFFAI_TURN__OPEN", "1")).await;
+        world.model.always(streams(WORDS, 200, End::SilenceAfter(3)));
+        let answer = post(&world, "/v1/chat/completions", &body("hello", true)).await;
+        let mut stream = answer.bytes_stream();
+        let first = stream.next().await.unwrap().unwrap();
+        assert!(first.starts_with(b"data:"), "{first:?}");
+        let whole = tokio::spawn({
+            let (url, body) = (format!("{}/v1/chat/completions", world.http()), body("hello", true));
+            async move { reqwest::Client::new().post(url).json(&body).send().await.unwrap().status() }
+        });
+        assert_eq!(whole.await.unwrap(), 503, "there is room for one turn");
+        drop(stream);
+        world.model.always(Act::content(WORDS));
+        let until = tokio::time::Instant::now() + Duration::from_secs(20);
+        while post(&world, "/v1/chat/completions", &body("hello", false)).await.status() != 200 {
+            assert!(tokio::time::Instant::now() < until, "the turn was not cancelled");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+}
+
+#[test]
+fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
+    story(async {
+        let world = World::with(Setup::new().set("RATE_LIMIT_COUNT", "2")).await;
+        world.model.always(Act::content(WORDS));
+        for status in [200, 200, 429] {
+            let answer = post(&world, "/v1/chat/completions", &body("hello", false)).await;
+            assert_eq!(answer.status(), status);
+            let told: Value = answer.json().await.unwrap();
+            assert_eq!(told["error"]["code"] == "rate_limit_exceeded", status == 429, "{told}");
+        }
+    });
+}
+
+#[test]
+fn what_a_killed_process_owed_to_a_connection_is_dropped_and_the_next_one_serves() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "30s").set("STAFFAI_LLM__TIMEOUT", "30s");
+        let world = World::without_bot(setup).await;
+        let process = world.process("first").await;
+        world.model.always(streams(WORDS, 1_000, End::Well));
+        let answer = post(&world, "/v1/chat/completions", &body("hello", true)).await;
+        let mut stream = answer.bytes_stream();
+        assert!(stream.next().await.unwrap().is_ok());
+        process.kill();
+        let mut rest = String::new();
+        while let Some(Ok(more)) = stream.next().await {
+            rest.push_str(&String::from_utf8_lossy(&more));
+        }
+        assert!(!rest.contains("[DONE]"), "a stream that broke does not look whole: {rest}");
+        world.model.always(Act::content(WORDS));
+        let asked = world.model.calls();
+        let _process = world.process("second").await;
+        let answer = post(&world, "/v1/chat/completions", &body("again", false)).await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(world.model.calls(), asked + 1, "nobody is answered who is gone");
+    });
+}
+
+#[test]
+fn keys_are_made_and_revoked_while_the_service_runs() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        world.model.always(Act::content(WORDS));
+        let _process = world.process("service").await;
+        let staffai = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+            command.args(arguments).env_clear().envs(world.variables(&[])).current_dir(world.dir.path());
+            let done = command.stdin(Stdio::null()).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            String::from_utf8(done.stdout).unwrap().trim().to_owned()
+        };
+        let key = staffai(&["key", "add", "laptop", "--days", "30"]);
+        assert!(key.starts_with("sk-staffai-") && staffai(&["key", "list"]).contains("laptop  rights: chat"));
+        let kept = std::fs::read_to_string(world.dir.path().join("data/keys.json")).unwrap();
+        assert!(!kept.contains(&key), "only a hash is kept");
+        let ask = async |bearer: Option<&str>, path: &str| {
+            let mut request = reqwest::Client::new().get(format!("{}{path}", world.http()));
+            if let Some(key) = bearer {
+                request = request.bearer_auth(key);
+            }
+            request.send().await.unwrap().status().as_u16()
+        };
+        let becomes = async |bearer: Option<&str>, path: &str, status: u16| {
+            let until = tokio::time::Instant::now() + Duration::from_secs(25);
+            while ask(bearer, path).await != status {
+                assert!(tokio::time::Instant::now() < until, "{path} does not become {status}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        becomes(None, "/v1/models", 401).await;
+        assert_eq!(ask(Some(&key), "/v1/models").await, 200);
+        assert_eq!(ask(Some(&key), "/api/v1/tree").await, 403, "it may chat and no more");
+        staffai(&["key", "revoke", "laptop"]);
+        // Without keys this machine may ask again.
+        becomes(None, "/api/v1/tree", 200).await;
+    });
+}

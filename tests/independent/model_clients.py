@@ -1,0 +1,170 @@
+"""The official clients of OpenAI and of Ollama, unmodified, against a running bot.
+
+The address and the keys come from the environment. Each step prints one line when all of it held; the first that does not hold ends
+the program with its traceback.
+"""
+
+import json
+import os
+import sys
+
+import ollama
+import openai
+from pydantic import BaseModel
+
+BASE = os.environ["STAFFAI_BASE"]
+KEY = os.environ["STAFFAI_KEY"]
+WORDS = "The tide comes in twice a day."
+LOOK = {
+    "type": "function",
+    "function": {
+        "name": "look",
+        "description": "Looks there.",
+        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]},
+    },
+}
+
+
+def client(key=KEY):
+    return openai.OpenAI(base_url=f"{BASE}/v1", api_key=key, max_retries=0, timeout=30)
+
+
+def step(held):
+    print(held, flush=True)
+
+
+def openai_chat():
+    chat = client().chat.completions
+    said = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "My cat is called Tom."},
+        {"role": "assistant", "content": "Noted."},
+        {"role": "user", "content": "tide?"},
+    ]
+    answer = chat.create(model="scripted", messages=said, temperature=0.2, max_tokens=50, stop=["END"])
+    assert answer.choices[0].message.content == WORDS, answer
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage.total_tokens == 15, answer.usage
+    assert answer.model == "scripted" and answer.id.startswith("chatcmpl-")
+    raw = chat.with_raw_response.create(model="staffai", messages=said, seed=7)
+    assert "seed" in raw.headers["warning"], raw.headers
+    step("chat")
+
+
+def openai_stream():
+    chunks = list(
+        client().chat.completions.create(
+            model="scripted",
+            messages=[{"role": "user", "content": "stream"}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    text = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]
+    assert "".join(text) == WORDS, text
+    assert len(text) > 2, "it comes as it grows"
+    assert chunks[-1].usage.completion_tokens == 5 and chunks[-1].choices == []
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    step("stream")
+
+
+def openai_tools():
+    chat = client().chat.completions
+    said = [{"role": "user", "content": "tools"}]
+    for stream in (False, True):
+        if stream:
+            with chat.stream(model="scripted", messages=said, tools=[LOOK]) as events:
+                answer = events.until_done().get_final_completion()
+        else:
+            answer = chat.create(model="scripted", messages=said, tools=[LOOK], tool_choice="required")
+        assert answer.choices[0].finish_reason == "tool_calls"
+        call = answer.choices[0].message.tool_calls[0]
+        assert (call.id, call.function.name, json.loads(call.function.arguments)) == ("c1", "look", {"at": "sea"})
+    made = {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]}
+    found = {"role": "tool", "tool_call_id": call.id, "content": "a boat"}
+    answer = chat.create(model="scripted", messages=[*said, made, found], tools=[LOOK])
+    assert answer.choices[0].message.content == "I see a boat"
+    step("tools")
+
+
+class Tide(BaseModel):
+    hours: int
+
+
+def openai_structured():
+    answer = client().chat.completions.parse(
+        model="scripted", messages=[{"role": "user", "content": "structured"}], response_format=Tide
+    )
+    assert answer.choices[0].message.parsed == Tide(hours=12)
+    step("structured")
+
+
+def openai_errors():
+    said = [{"role": "user", "content": "tide?"}]
+
+    def fails(kind, code=None, key=KEY, **request):
+        try:
+            client(key).chat.completions.create(**{"model": "scripted", "messages": said, **request})
+        except kind as error:
+            assert code is None or error.code == code, error.body
+            return error
+        raise AssertionError(f"no {kind}")
+
+    fails(openai.AuthenticationError, "invalid_api_key", key="sk-guessed")
+    fails(openai.NotFoundError, "model_not_found", model="gpt-99")
+    assert fails(openai.BadRequestError, n=2).param == "n"
+    fails(openai.BadRequestError, messages=[{"role": "user", "content": [{"type": "input_audio"}]}])
+    fails(openai.APIStatusError, messages=[{"role": "user", "content": "break"}])
+    broken = client().chat.completions.create(
+        model="scripted", messages=[{"role": "user", "content": "cut"}], stream=True
+    )
+    try:
+        seen = "".join(chunk.choices[0].delta.content or "" for chunk in broken)
+    except openai.APIError as error:
+        assert error.message, error
+    else:
+        raise AssertionError(f"the stream ended well: {seen}")
+    step("errors")
+
+
+def openai_models():
+    models = [model.id for model in client().models.list()]
+    assert models == ["staffai", "scripted"], models
+    assert client().models.retrieve("scripted").id == "scripted"
+    step("models")
+
+
+def ollama_all():
+    asked = ollama.Client(host=BASE, headers={"Authorization": f"Bearer {KEY}"})
+    assert [model.model for model in asked.list().models] == ["staffai", "scripted"]
+    assert "tools" in asked.show("scripted").capabilities
+    assert [model.model for model in asked.ps().models] == ["staffai", "scripted"]
+    said = [{"role": "user", "content": "tide?"}]
+    answer = asked.chat("scripted", said)
+    assert (answer.message.content, answer.done_reason, answer.eval_count) == (WORDS, "stop", 5)
+    pieces = list(asked.chat("scripted:latest", [{"role": "user", "content": "stream"}], stream=True))
+    assert "".join(piece.message.content for piece in pieces) == WORDS and len(pieces) > 3
+    assert pieces[-1].done and not pieces[0].done
+    assert asked.generate("scripted", "tide?", system="Be brief.").response == WORDS
+    called = asked.chat("scripted", [{"role": "user", "content": "tools"}], tools=[LOOK]).message
+    assert called.tool_calls[0].function.arguments == {"at": "sea"}
+    found = {"role": "tool", "content": "a boat", "tool_name": "look"}
+    seen = asked.chat("scripted", [{"role": "user", "content": "tools"}, called, found], tools=[LOOK])
+    assert seen.message.content == "I see a boat"
+    try:
+        asked.chat("gpt-99", said)
+    except ollama.ResponseError as error:
+        assert error.status_code == 404 and "gpt-99" in error.error
+    else:
+        raise AssertionError("no error")
+    below = ollama.Client(host=f"{BASE}/v1", headers={"Authorization": f"Bearer {KEY}"})
+    assert below.chat("scripted", said).message.content == WORDS
+    step("ollama")
+
+
+STEPS = [openai_models, openai_chat, openai_stream, openai_tools, openai_structured, openai_errors, ollama_all]
+
+if __name__ == "__main__":
+    for one in STEPS:
+        one()
+    sys.exit(0)

@@ -1,0 +1,168 @@
+//! Somebody breaks the bot on its page, and it answers all the same.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::{LAST, playground, playground_with};
+
+/// Strikes and troubles of a run; `STAFFAI_CHAOS_CLICKS` changes it.
+const CLICKS: usize = 60;
+/// How long the answers to everything that was said may take after the last click.
+const SETTLED: Duration = Duration::from_secs(150);
+
+/// The row of the tree with this name, for use in scripts.
+fn row(actor: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('#board .tree li')].find(row => row.querySelector('.name').textContent.startsWith('{actor}'))"
+    )
+}
+
+#[test]
+fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.querySelectorAll('.troubles .trouble').length === 5");
+
+    browser.click(".mid-answer");
+    // Half of the answer is there when its conversation breaks; whoever stands beside it is well.
+    let row_of_talk = row("conversation:");
+    browser.until(&format!("{row_of_talk}?.classList.contains('hurt')"));
+    browser.until("document.querySelectorAll('#board .tree .dot.good').length > 12");
+    let half = browser.run(&format!("return {LAST}.innerText"));
+    assert!(half.as_str().is_some_and(|half| half.contains("A sailor") && !half.contains("The end.")), "{half}");
+    browser.answer("finishes the letter. The end.");
+    assert_eq!(answers(&browser), 1);
+    counts(&browser, 1);
+
+    // An actor that is clicked.
+    browser.until(&row("gateway"));
+    browser.run(&format!("{}.querySelector('button.name').click()", row("gateway")));
+    browser.until(&format!("{}.querySelectorAll('.strikes button').length === 3", row("gateway")));
+    browser.run(&format!("{}.querySelector('.strikes button').click()", row("gateway")));
+    browser.until(&format!("{}.classList.contains('hurt')", row("gateway")));
+    browser.until(&format!("{}.querySelector('.state').textContent.startsWith('crashed, back after')", row("gateway")));
+    browser.until(&format!("!{}.classList.contains('hurt')", row("gateway")));
+    browser.say("@staffai hello!");
+    browser.answer("model");
+    assert_eq!(answers(&browser), 2);
+    counts(&browser, 2);
+
+    // What is slow says so, and ends by itself.
+    browser.click("[data-trouble=model_slow]");
+    browser.until("document.querySelector('[data-trouble=model_slow]').innerText.startsWith('Model slow, ')");
+    browser.until("document.querySelector('[data-trouble=model_slow]').innerText === 'Model slow'");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Messages of the bot in this channel.
+fn answers(browser: &Browser) -> u64 {
+    let count =
+        "return [...document.querySelectorAll('#messages > .message')].filter(one => one.querySelector('.tag')).length";
+    browser.run(count).as_u64().expect("a count")
+}
+
+fn counts(browser: &Browser, crashes: u32) {
+    browser.until(&format!(
+        "document.querySelector('.chaos-counts').textContent === 'crashes {crashes} · lost 0 · doubled 0'"
+    ));
+}
+
+/// Clicks somewhere: on a strike at an actor, or three times in ten on a trouble. Whoever serves the page may be away.
+fn click_somewhere(browser: &Browser, dice: &mut Dice) {
+    let (which, kind) = (dice.roll(), dice.roll());
+    let script = if dice.roll() % 10 < 3 {
+        format!(
+            "const all = [...document.querySelectorAll('.troubles .trouble')]; all[{which} % all.length].click(); return true"
+        )
+    } else {
+        format!(
+            "const all = [...document.querySelectorAll('#board button.actor')]; const name = all[{which} % all.length]; \
+             if (name.getAttribute('aria-expanded') !== 'true') name.click(); \
+             const strikes = name.closest('li').querySelectorAll('.strikes button'); strikes[{kind} % strikes.length]?.click(); return true"
+        )
+    };
+    browser.run(&script);
+}
+
+/// A member says something; the number of the message, unless the page's server is away at just this moment.
+fn say_somewhere(browser: &Browser, dice: &mut Dice, number: usize) -> Option<String> {
+    let (who, channel) = (dice.roll(), dice.roll());
+    let script = format!(
+        "const done = arguments[0]; (async () => {{ const state = await (await fetch('/playground/state')).json(); \
+         const people = state.members.filter(one => !one.bot); const places = state.channels.filter(one => one.kind === 'text'); \
+         const said = await fetch('/playground/messages', {{ method: 'POST', headers: {{ 'Content-Type': 'application/json' }}, \
+         body: JSON.stringify({{ member: people[{who} % people.length].id, channel: places[{channel} % places.length].id, \
+         text: `<@${{state.bot}}> echo number {number}` }}) }}); return (await said.json()).id; }})().then(done, () => done(null))"
+    );
+    browser.run_async(&script).as_str().map(str::to_owned)
+}
+
+/// How often the bot answered each of these, by the messages that the chat service has.
+fn answered(browser: &Browser, said: &BTreeSet<String>) -> Option<Vec<(String, usize)>> {
+    let script = "const done = arguments[0]; fetch('/playground/state').then(told => told.json()).then(state => done(\
+                  Object.values(state.messages).flat().filter(one => one.author === state.bot).map(one => one.reply_to))).catch(error => done(String(error)))";
+    let replies = browser.run_async(script);
+    let replies: Vec<&str> = replies.as_array()?.iter().filter_map(Value::as_str).collect();
+    let count = |id: &String| replies.iter().filter(|reply| *reply == id).count();
+    Some(said.iter().map(|id| (id.clone(), count(id))).collect())
+}
+
+#[test]
+fn whatever_is_clicked_nothing_is_lost_and_nothing_doubled() {
+    let home = tempfile::tempdir().expect("a folder");
+    let limits = [("RATE_LIMIT_COUNT", "100000"), ("TOKEN_RATE_LIMIT_COUNT", "100000000")];
+    let (_program, url) = playground_with(home.path(), &limits);
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.querySelectorAll('#board button.actor').length > 10");
+    let clicks = std::env::var("STAFFAI_CHAOS_CLICKS").ok().and_then(|clicks| clicks.parse().ok()).unwrap_or(CLICKS);
+
+    let (mut dice, mut said) = (Dice(20_261_122), BTreeSet::new());
+    for number in 0..clicks {
+        said.extend(say_somewhere(&browser, &mut dice, number));
+        click_somewhere(&browser, &mut dice);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(said.len() > clicks / 2, "{} of {clicks} were said", said.len());
+    let begun = Instant::now();
+    let counted = loop {
+        let counted = answered(&browser, &said).unwrap_or_default();
+        let all = !counted.is_empty() && counted.iter().all(|(_, times)| *times > 0);
+        if all || begun.elapsed() > SETTLED {
+            break counted;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    };
+    let lost: Vec<_> = counted.iter().filter(|(_, times)| *times == 0).collect();
+    let doubled: Vec<_> = counted.iter().filter(|(_, times)| *times > 1).collect();
+    let told = browser.run("return document.querySelector('.chaos-counts').textContent");
+    eprintln!(
+        "{clicks} clicks, {} messages, answered {} s after the last click: lost {}, doubled {}; the page says {told}",
+        said.len(),
+        begun.elapsed().as_secs(),
+        lost.len(),
+        doubled.len()
+    );
+    assert_eq!(counted.len(), said.len(), "the chat service does not tell");
+    assert!(lost.is_empty() && doubled.is_empty(), "lost {lost:?}, doubled {doubled:?}");
+    browser.until(
+        "/^crashes [1-9][0-9]* · lost 0 · doubled 0$/.test(document.querySelector('.chaos-counts').textContent)",
+    );
+}
+
+/// Numbers that are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+}
