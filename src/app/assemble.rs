@@ -94,8 +94,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new);
-    let (followed, requested) = (doors::READ_ALONG.to_vec(), doors::READ_ON_REQUEST.to_vec());
-    let events = TurnEvents::with_requested(followed, requested, Arc::clone(&clock));
+    let events = doors::events(&clock);
     let mut records = vec![doors::terminal(&sessions), doors::model_api()];
     if !alone {
         let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
@@ -123,7 +122,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: Arc::clone(&in_force) as _,
-        programs: programs(&handles, &events, &in_force, (&clock, &dice)),
+        programs: programs(&in_force, &handles, &events, &dice),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -160,6 +159,18 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// The door of programs that ask over HTTP as they ask a model.
+fn programs(in_force: &Arc<InForce>, handles: &Handles, events: &TurnEvents, dice: &Arc<dyn Dice>) -> Programs {
+    let api = ModelApi::new(model_api::Parts {
+        intake: Arc::new(handles.intake()),
+        events: Arc::new(events.clone()),
+        models: Arc::clone(in_force) as _,
+        clock: Arc::clone(&in_force.clock),
+        dice: Arc::clone(dice),
+    });
+    Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
 }
 
 /// What is known of the program, for those who look after it.
@@ -209,23 +220,6 @@ fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<Na
 fn facts(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> Arc<FactKeeper> {
     let live = live.clone();
     Arc::new(FactKeeper::new(Arc::clone(store), Arc::clone(clock), move || live.now().settings.memory.bounds()))
-}
-
-/// Where programs ask as they ask providers of models.
-fn programs(
-    handles: &Handles,
-    events: &TurnEvents,
-    in_force: &Arc<InForce>,
-    (clock, dice): (&Arc<dyn Clock>, &Arc<dyn Dice>),
-) -> Programs {
-    let api = ModelApi::new(model_api::Parts {
-        intake: Arc::new(handles.intake()),
-        events: Arc::new(events.clone()),
-        models: Arc::clone(in_force) as _,
-        clock: Arc::clone(clock),
-        dice: Arc::clone(dice),
-    });
-    Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
 }
 
 /// The routes that need a key off this machine.

@@ -29,10 +29,15 @@ use crate::terminal::sessions::Sessions;
 const REFUSALS_MAX: u32 = 1_000;
 
 /// Doors whose clients read the events of turns: drafts are published there and not posted.
-pub(super) const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
+const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
 
 /// The same, for doors where only who asked reads.
-pub(super) const READ_ON_REQUEST: [Door; 1] = [model_api::DOOR];
+const READ_ON_REQUEST: [Door; 1] = [model_api::DOOR];
+
+/// The log of the events of turns.
+pub(super) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
+    TurnEvents::with_requested(READ_ALONG.to_vec(), READ_ON_REQUEST.to_vec(), Arc::clone(clock))
+}
 
 /// What the settings decide about each door.
 pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {

@@ -166,6 +166,10 @@ pub(super) fn run(cli: &Cli, action: &Action) -> u8 {
 fn add(settings: &Settings, action: &Action) -> Result<(), String> {
     let Action::Add { name, rights, models, doors, messages, tokens, days, .. } = action else { return Ok(()) };
     check_name(name)?;
+    let known: Vec<String> = super::doors::rules(settings).into_keys().map(|door| door.to_string()).collect();
+    if let Some(door) = doors.iter().find(|door| !known.contains(door)) {
+        return Err(format!("there is no door {door:?}; there are {}", known.join(", ")));
+    }
     let now = SystemClock.now().0;
     let key = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bits::<32>()));
     let mut rights = rights.clone();

@@ -58,6 +58,7 @@ pub struct Dialogue {
 
 /// Where a dialogue stands.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of a turn")]
 enum Stage {
     /// Nothing was asked yet, or the model is answering. Tools may be offered.
     Asking,

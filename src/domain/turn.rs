@@ -326,6 +326,7 @@ impl Effort {
             unpriced: self.unpriced.saturating_sub(earlier.unpriced),
             waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
             drafted: self.drafted && !earlier.drafted,
+            cut_off: self.cut_off,
         }
     }
 }

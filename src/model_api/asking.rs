@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::failure::Failure;
 use super::{AT_ONCE, DOOR, ModelApi, TEXT_LIMIT, us};
@@ -18,11 +18,14 @@ use crate::domain::notice::template;
 use crate::domain::outgoing::{Capabilities, Part};
 use crate::domain::turn::Effort;
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
-use crate::ports::{Reading, TurnEventReader};
+use crate::ports::{NotAccepted, Reading, TurnEventReader};
 
 /// The longest that a request may take, whatever the deadlines of turns are; connections live no longer.
 const WITHIN: Duration = Duration::from_secs(590);
 
+/// How often a request is handed in, and the pause between.
+const TRIES: u32 = 3;
+const AGAIN: Duration = Duration::from_millis(300);
 /// The most of a question that is looked at besides the conversation itself, in Unicode scalar values: tools are chosen by it.
 const QUESTION_MAX: usize = 8_000;
 
@@ -102,8 +105,19 @@ impl ModelApi {
         let reader = TurnEventReader::new(events, under_way.place.clone(), 0);
         let gone = || Failure::Busy("not now; try again in a moment".to_owned());
         let reader = reader.ok_or_else(gone)?;
-        self.parts.intake.accept(Incoming::Posted(posted), us()).await.map_err(|_| gone())?;
+        self.hand_in(&posted).await.map_err(|_| gone())?;
         Ok(Asking { reader, under_way, until: Instant::now() + WITHIN, written: Written::default() })
+    }
+
+    /// Whoever takes it may just be starting again; its id makes it the same event each time.
+    async fn hand_in(&self, posted: &Posted) -> Result<(), NotAccepted> {
+        for _ in 1..TRIES {
+            match self.parts.intake.accept(Incoming::Posted(posted.clone()), us()).await {
+                Ok(()) => return Ok(()),
+                Err(NotAccepted) => sleep(AGAIN).await,
+            }
+        }
+        self.parts.intake.accept(Incoming::Posted(posted.clone()), us()).await
     }
 
     fn begin(self: &Arc<Self>, caller: &Caller, room: OwnedSemaphorePermit) -> Result<UnderWay, Failure> {
@@ -182,9 +196,8 @@ impl Asking {
     /// What comes next. Cancel safe.
     pub async fn next(&mut self) -> Progress {
         loop {
-            let reading = match timeout_at(self.until, self.reader.next()).await {
-                Ok(reading) => reading,
-                Err(_) => return Progress::Failed(Failure::Late("it took too long".to_owned())),
+            let Ok(reading) = timeout_at(self.until, self.reader.next()).await else {
+                return Progress::Failed(Failure::Late("it took too long".to_owned()));
             };
             let progress = match reading {
                 Some(Reading::Event(event)) if event.turn.trigger() == self.under_way.message => {

@@ -126,16 +126,16 @@ fn streamed(
             return None;
         }
         let mut chunks = Vec::new();
-        if !at.begun {
-            at.begun = true;
-            chunks.push(at.writer.role());
-        } else {
+        if at.begun {
             let progress = match at.first.take() {
                 Some(progress) => progress,
                 None => at.asking.next().await,
             };
             at.over = !matches!(progress, Progress::Text(_));
             chunks.extend(at.writer.chunks(&progress));
+        } else {
+            at.begun = true;
+            chunks.push(at.writer.role());
         }
         let last = at.over && chunks.last().is_some_and(|chunk| chunk.get("error").is_none());
         let data = chunks.into_iter().map(|chunk| Event::default().json_data(chunk));

@@ -73,7 +73,7 @@ impl Client {
     /// # Errors
     /// The service went away or refuses us; the sentence says which.
     pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
-        let body = Submit { session: self.session.clone(), text: text.to_owned() };
+        let body = Submit { session: self.session.clone(), text: text.to_owned(), ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
         let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
         if answer.status() == StatusCode::SERVICE_UNAVAILABLE {

@@ -1,4 +1,8 @@
-//! The routes of this door: say something in a session, and read along.
+//! The routes of this door: say something in a session, read along, and look after sessions.
+
+mod manage;
+mod problem;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +12,18 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::problem::refused;
 use super::sessions::{NotTaken, Sessions};
 use super::wire::Event;
 use super::{DOOR, commands};
 use crate::domain::gate::{Choice, Click, Clicker, GateId, Refusal};
-use crate::domain::ids::{Place, Timestamp};
+use crate::domain::ids::{MessageId, Place, Timestamp};
 use crate::domain::incoming::Incoming;
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
 use crate::ports::{Intake, NotAccepted, Reading, TurnEventLog, TurnEventReader};
@@ -27,16 +32,45 @@ use crate::ports::{Intake, NotAccepted, Reading, TurnEventLog, TurnEventReader};
 const TEXT_MAX: usize = 32 * 1024;
 /// The header in which a client that comes back names the last event that it has.
 const LAST_EVENT_ID: &str = "last-event-id";
+/// The header in which a client names a message, so that it is answered once however often it is submitted.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The longest of these names, in bytes.
+const KEY_MAX: usize = 128;
+/// How long a client waits for an answer unless it says otherwise, and the longest that it may, in seconds.
+const WAIT: u64 = 60;
+const WAIT_MAX: u64 = 300;
 /// How often a silent stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// A message, as a client submits it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Submit {
     /// The name of the session, 1 to 64 letters, digits, `-` or `_`; it begins with its first message.
     pub session: String,
     /// The text, at most 32 KiB.
     pub text: String,
+    /// The response is the answer, and not only that the message was taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wait: bool,
+    /// How long it waits, in seconds, at most 300.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// What becomes of it while the session is answered something else.
+    #[serde(default)]
+    pub busy: Busy,
+}
+
+/// What becomes of a message while its session is answered another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Busy {
+    /// It waits for its turn.
+    #[default]
+    Queue,
+    /// It cancels the other ones.
+    Replace,
+    /// It is refused.
+    Refuse,
 }
 
 /// The answer to a message that was taken.
@@ -74,16 +108,24 @@ struct Shared {
     events: Arc<dyn TurnEventLog>,
 }
 
-/// `POST /api/v1/submit`, `GET /api/v1/stream/{session}` and `POST /api/v1/gate/{id}`. The caller that mounts them authorises requests.
+/// The routes that `openapi.json` describes. The caller that mounts them authorises requests.
 pub fn router(sessions: Arc<Sessions>, intake: Arc<dyn Intake>, events: Arc<dyn TurnEventLog>) -> Router {
     Router::new()
         .route("/api/v1/submit", post(submit))
         .route("/api/v1/stream/{session}", get(read_along))
         .route("/api/v1/gate/{id}", post(decide))
+        .route("/api/v1/sessions", get(manage::list))
+        .route("/api/v1/sessions/{session}", get(manage::show).delete(manage::delete))
+        .route("/api/v1/messages/{message}", delete(manage::cancel))
+        .route("/api/v1/openapi.json", get(manage::openapi))
         .with_state(Shared { sessions, intake, events })
 }
 
-async fn submit(State(shared): State<Shared>, body: Result<Json<Submit>, JsonRejection>) -> Response {
+async fn submit(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+    body: Result<Json<Submit>, JsonRejection>,
+) -> Response {
     let Json(body) = match body {
         Ok(body) => body,
         Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
@@ -91,26 +133,53 @@ async fn submit(State(shared): State<Shared>, body: Result<Json<Submit>, JsonRej
     if body.text.len() > TEXT_MAX {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long");
     }
-    let (incoming, message, command) = match incoming(&shared.sessions, &body) {
+    let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().unwrap_or_default());
+    if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
+        return refused(StatusCode::BAD_REQUEST, "Idempotency-Key has 1 to 128 visible characters");
+    }
+    let (incoming, message, command) = match incoming(&shared.sessions, &body, key) {
         Ok(incoming) => incoming,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &error.to_string()),
     };
+    let place = Place::new(DOOR, body.session);
     // A client may read before something happens.
-    shared.events.open(&Place::new(DOOR, body.session));
-    match shared.intake.accept(incoming, Sessions::us()).await {
-        Ok(()) => (StatusCode::ACCEPTED, Json(Submitted { message, command })).into_response(),
-        Err(NotAccepted) => refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
+    shared.events.open(&place);
+    let mut open = waiting::open_turns(&*shared.events, &place);
+    open.retain(|turn| *turn != message);
+    match body.busy {
+        Busy::Refuse if !open.is_empty() => {
+            return refused(
+                StatusCode::CONFLICT,
+                "the session is being answered; wait, or send busy: queue or replace",
+            );
+        }
+        Busy::Replace => {
+            for turn in open {
+                // One that cannot be cancelled now is waited for.
+                let _ = shared.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
+            }
+        }
+        Busy::Queue | Busy::Refuse => {}
     }
+    if let Err(NotAccepted) = shared.intake.accept(incoming, Sessions::us()).await {
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment");
+    }
+    if !body.wait {
+        return (StatusCode::ACCEPTED, Json(Submitted { message, command })).into_response();
+    }
+    let within = Duration::from_secs(body.timeout.unwrap_or(WAIT).min(WAIT_MAX));
+    let (status, text) = waiting::end(&shared.events, &place, &message, within, || shared.sessions.now()).await;
+    Json(json!({"message": message, "command": command, "status": status, "text": text})).into_response()
 }
 
 /// What was said, the id under which it is answered, and whether it is a command.
-fn incoming(sessions: &Sessions, body: &Submit) -> Result<(Incoming, String, bool), NotTaken> {
+fn incoming(sessions: &Sessions, body: &Submit, key: Option<&str>) -> Result<(Incoming, String, bool), NotTaken> {
     if let Some((name, options)) = commands::parse(&body.text) {
         let command = sessions.runs(&body.session, name, options)?;
         let id = command.callback.id.id.clone();
         return Ok((Incoming::Command(Box::new(command)), id, true));
     }
-    let posted = sessions.says(&body.session, &body.text)?;
+    let posted = sessions.says(&body.session, &body.text, key)?;
     let id = posted.id.id.clone();
     Ok((Incoming::Posted(posted), id, false))
 }
@@ -183,6 +252,5 @@ async fn written(event: Arc<TurnEvent>, now: Timestamp) -> Option<Event> {
     }
 }
 
-fn refused(status: StatusCode, why: &str) -> Response {
-    (status, Json(json!({"error": why}))).into_response()
-}
+#[cfg(test)]
+mod tests;

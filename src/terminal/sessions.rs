@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::{DOOR, commands};
@@ -29,6 +31,8 @@ const ALL_BYTES: usize = 64 * 1024 * 1024;
 const QUIET_FOR: Duration = Duration::from_secs(3600);
 /// The longest message that a terminal shows, in Unicode scalar values.
 pub(super) const TEXT_LIMIT: usize = 16_000;
+/// The number of the first session.
+const FIRST_NUMBER: u64 = 101;
 /// The longest name of a session.
 const NAME_MAX: usize = 64;
 /// The bot's own id at this door.
@@ -55,13 +59,38 @@ pub struct Sessions {
 struct Inner {
     sessions: HashMap<String, Session>,
     last_id: u64,
+    last_number: u64,
 }
 
 struct Session {
+    /// Short for its name.
+    number: u64,
     messages: VecDeque<Kept>,
     /// Bytes of the texts in `messages`, quoted ones included.
     bytes: usize,
     touched: Instant,
+}
+
+/// A session, as clients are told of it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Listed {
+    session: String,
+    /// Short for its name.
+    number: u64,
+    messages: usize,
+    /// Seconds since something happened in it.
+    quiet_s: u64,
+}
+
+/// A message of a session, as clients are told of it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Line {
+    message: String,
+    /// It is one of ours.
+    ours: bool,
+    text: String,
+    /// When it was said, in milliseconds since the Unix epoch.
+    at: u64,
 }
 
 struct Kept {
@@ -87,17 +116,22 @@ impl Sessions {
         Person::new(DOOR, US)
     }
 
-    /// A message in a session, which begins with its first one. Returns the event for triage.
+    /// A message in a session, which begins with its first one. Returns the event for triage. With the same `key` it is the same
+    /// message, also in a later life of the process.
     ///
     /// # Errors
     /// See [`NotTaken`].
-    pub fn says(&self, session: &str, text: &str) -> Result<Posted, NotTaken> {
+    pub fn says(&self, session: &str, text: &str, key: Option<&str>) -> Result<Posted, NotTaken> {
         check_name(session)?;
         if text.trim().is_empty() {
             return Err(NotTaken::Empty);
         }
         let mut inner = self.inner.lock();
-        let id = inner.next_id(self.clock.now());
+        let id = key.map_or_else(|| inner.next_id(self.clock.now()), |key| keyed(session, key));
+        let known = inner.session(session).messages.iter().find(|kept| kept.posted.id.id == id);
+        if let Some(known) = known {
+            return Ok(known.posted.clone());
+        }
         let person = Person::new(DOOR, session);
         let author =
             Author { person, name: "you".to_owned(), roles: Vec::new(), joined: None, kind: AuthorKind::Member };
@@ -154,6 +188,47 @@ impl Sessions {
             tools: true,
             given: None,
         }
+    }
+
+    /// All sessions, the one that something happened in last first.
+    pub(super) fn list(&self) -> Vec<Listed> {
+        let inner = self.inner.lock();
+        let listed = |(name, session): (&String, &Session)| Listed {
+            session: name.clone(),
+            number: session.number,
+            messages: session.messages.len(),
+            quiet_s: session.touched.elapsed().as_secs(),
+        };
+        let mut all: Vec<Listed> = inner.sessions.iter().map(listed).collect();
+        all.sort_by_key(|listed| (listed.quiet_s, listed.number));
+        all
+    }
+
+    /// The name of a session for its name or its number.
+    pub(super) fn named(&self, given: &str) -> String {
+        let inner = self.inner.lock();
+        let numbered = || {
+            let number: u64 = given.parse().ok()?;
+            inner.sessions.iter().find(|(_, session)| session.number == number).map(|(name, _)| name.clone())
+        };
+        if inner.sessions.contains_key(given) { given.to_owned() } else { numbered().unwrap_or(given.to_owned()) }
+    }
+
+    /// What was said in a session; none when there is none of this name.
+    pub(super) fn transcript(&self, session: &str) -> Option<Vec<Line>> {
+        let inner = self.inner.lock();
+        let line = |kept: &Kept| Line {
+            message: kept.posted.id.id.clone(),
+            ours: kept.posted.author.kind == AuthorKind::Ourselves,
+            text: kept.posted.text.clone(),
+            at: kept.posted.at.0,
+        };
+        Some(inner.sessions.get(session)?.messages.iter().map(line).collect())
+    }
+
+    /// Ends a session.
+    pub(super) fn remove(&self, session: &str) {
+        self.inner.lock().sessions.remove(session);
     }
 
     fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
@@ -253,6 +328,12 @@ impl Poster for Sessions {
     }
 }
 
+/// The id of the message that a client calls by this key.
+fn keyed(session: &str, key: &str) -> String {
+    let digest = Sha256::digest(format!("{session}\0{key}"));
+    digest.iter().take(16).fold("k".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+}
+
 fn check_name(session: &str) -> Result<(), NotTaken> {
     let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let fits = !session.is_empty() && session.len() <= NAME_MAX && session.chars().all(usable);
@@ -275,7 +356,11 @@ fn gone() -> PostError {
 
 impl Inner {
     fn session(&mut self, name: &str) -> &mut Session {
-        let fresh = || Session { messages: VecDeque::new(), bytes: 0, touched: Instant::now() };
+        let number = &mut self.last_number;
+        let fresh = || {
+            *number = (*number).max(FIRST_NUMBER - 1) + 1;
+            Session { number: *number, messages: VecDeque::new(), bytes: 0, touched: Instant::now() }
+        };
         let session = self.sessions.entry(name.to_owned()).or_insert_with(fresh);
         session.touched = Instant::now();
         session

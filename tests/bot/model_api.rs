@@ -1,10 +1,13 @@
 //! Programs ask the bot as they ask a model: the official clients of OpenAI and Ollama, and what becomes of their requests.
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+use staffai::ports::{Fault, Faults, Input};
 
 use crate::model::{Act, Ask, End, Streamed};
 use crate::support::{Setup, World, story};
@@ -42,6 +45,13 @@ fn body(text: &str, stream: bool) -> Value {
     json!({"model": "scripted", "messages": [{"role": "user", "content": text}], "stream": stream})
 }
 
+/// A world whose bot listens and answers.
+async fn begin(setup: Setup) -> World {
+    let world = World::with(setup).await;
+    world.becomes("ready").await;
+    world
+}
+
 async fn post(world: &World, path: &str, body: &Value) -> reqwest::Response {
     let request = reqwest::Client::new().post(format!("{}{path}", world.http())).json(body);
     request.send().await.unwrap()
@@ -50,7 +60,7 @@ async fn post(world: &World, path: &str, body: &Value) -> reqwest::Response {
 #[test]
 fn official_clients_need_no_more_than_another_address_and_key() {
     story(async {
-        let world = World::with(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
+        let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
         world.model.does(script);
         let mut clients = tokio::process::Command::new(python());
         clients.arg("tests/independent/model_clients.py").current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -75,7 +85,7 @@ fn official_clients_need_no_more_than_another_address_and_key() {
 #[test]
 fn nothing_is_remembered_between_requests_and_requests_of_one_key_run_side_by_side() {
     story(async {
-        let world = World::with(Setup::new().set("STAFFAI_LLM__TIMEOUT", "10s")).await;
+        let world = begin(Setup::new().set("STAFFAI_LLM__TIMEOUT", "10s")).await;
         world.model.does(|ask| match ask.question() {
             "slow" => Act::SaysAfter(Duration::from_secs(2), "late".to_owned()),
             _ => Act::content(WORDS),
@@ -100,7 +110,7 @@ fn nothing_is_remembered_between_requests_and_requests_of_one_key_run_side_by_si
 fn a_client_that_goes_away_cancels_its_turn() {
     story(async {
         let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "60s").set("STAFFAI_LLM__TIMEOUT", "60s");
-        let world = World::with(setup.set("STAFFAI_TURN__OPEN", "1")).await;
+        let world = begin(setup.set("STAFFAI_TURN__OPEN", "1")).await;
         world.model.always(streams(WORDS, 200, End::SilenceAfter(3)));
         let answer = post(&world, "/v1/chat/completions", &body("hello", true)).await;
         let mut stream = answer.bytes_stream();
@@ -124,7 +134,7 @@ fn a_client_that_goes_away_cancels_its_turn() {
 #[test]
 fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
     story(async {
-        let world = World::with(Setup::new().set("RATE_LIMIT_COUNT", "2")).await;
+        let world = begin(Setup::new().set("RATE_LIMIT_COUNT", "2")).await;
         world.model.always(Act::content(WORDS));
         for status in [200, 200, 429] {
             let answer = post(&world, "/v1/chat/completions", &body("hello", false)).await;
@@ -141,6 +151,7 @@ fn what_a_killed_process_owed_to_a_connection_is_dropped_and_the_next_one_serves
         let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "30s").set("STAFFAI_LLM__TIMEOUT", "30s");
         let world = World::without_bot(setup).await;
         let process = world.process("first").await;
+        world.becomes("ready").await;
         world.model.always(streams(WORDS, 1_000, End::Well));
         let answer = post(&world, "/v1/chat/completions", &body("hello", true)).await;
         let mut stream = answer.bytes_stream();
@@ -154,6 +165,7 @@ fn what_a_killed_process_owed_to_a_connection_is_dropped_and_the_next_one_serves
         world.model.always(Act::content(WORDS));
         let asked = world.model.calls();
         let _process = world.process("second").await;
+        world.becomes("ready").await;
         let answer = post(&world, "/v1/chat/completions", &body("again", false)).await;
         assert_eq!(answer.status(), 200);
         assert_eq!(world.model.calls(), asked + 1, "nobody is answered who is gone");
@@ -166,6 +178,7 @@ fn keys_are_made_and_revoked_while_the_service_runs() {
         let world = World::without_bot(Setup::new()).await;
         world.model.always(Act::content(WORDS));
         let _process = world.process("service").await;
+        world.becomes("ready").await;
         let staffai = |arguments: &[&str]| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
             command.args(arguments).env_clear().envs(world.variables(&[])).current_dir(world.dir.path());
@@ -197,5 +210,53 @@ fn keys_are_made_and_revoked_while_the_service_runs() {
         staffai(&["key", "revoke", "laptop"]);
         // Without keys this machine may ask again.
         becomes(None, "/api/v1/tree", 200).await;
+    });
+}
+
+/// Breaks one actor at one of its messages.
+struct Breaks {
+    path: &'static str,
+    at: usize,
+    seen: AtomicUsize,
+}
+
+impl Faults for Breaks {
+    fn before(&self, path: &str, input: Input) -> Option<Fault> {
+        let counts = path == self.path && input.is_outside();
+        (counts && self.seen.fetch_add(1, Ordering::SeqCst) + 1 == self.at).then_some(Fault::Panic)
+    }
+}
+
+#[test]
+fn whichever_actor_breaks_each_request_is_answered_whole_and_once() {
+    story(async {
+        for path in ["gateway", "journal", "rate_limiter", "conversations", "outbox:api", "llm_dispatcher"] {
+            let path: &'static str = format!("staffai/{path}").leak();
+            let faults = Arc::new(Breaks { path, at: 5, seen: AtomicUsize::new(0) });
+            let world = begin(Setup::new().faults(Arc::clone(&faults) as _)).await;
+            world.model.always(streams(WORDS, 30, End::Well));
+            let asked = (0..12).map(|number| {
+                let (url, body) = (format!("{}/v1/chat/completions", world.http()), body("tide?", number % 2 == 0));
+                async move {
+                    let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
+                    (number % 2 == 0, answer.status().as_u16(), answer.text().await.unwrap())
+                }
+            });
+            for (stream, status, told) in futures_util::future::join_all(asked).await {
+                assert_eq!(status, 200, "{path}: {told}");
+                let said = |data: &str| {
+                    let data: Value = serde_json::from_str(data).unwrap();
+                    let choice = data["choices"][0].clone();
+                    let words = if stream { &choice["delta"]["content"] } else { &choice["message"]["content"] };
+                    words.as_str().unwrap_or_default().to_owned()
+                };
+                let lines =
+                    told.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+                let words: String = if stream { lines.map(said).collect() } else { said(&told) };
+                assert_eq!(words, WORDS, "{path}");
+            }
+            assert!(faults.seen.load(Ordering::SeqCst) >= 5, "{path} was not broken");
+            world.stop().await;
+        }
     });
 }

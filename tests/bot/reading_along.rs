@@ -118,3 +118,77 @@ fn an_answer_that_a_killed_process_owed_is_read_from_the_next_one() {
         assert_eq!(told[2]["text"], "The whole answer.");
     });
 }
+
+async fn posted(world: &World, key: Option<&str>, body: &Value) -> (u16, Value) {
+    let mut request = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).json(body);
+    if let Some(key) = key {
+        request = request.header("Idempotency-Key", key);
+    }
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+#[test]
+fn a_client_waits_for_its_answer_and_looks_after_its_sessions() {
+    story(async {
+        let world =
+            World::with(Setup::new().set("STAFFAI_LLM__TIMEOUT", "20s").set("STAFFAI_TURN__DEADLINE", "20s")).await;
+        world.becomes("ready").await;
+        let wait = |text: &str| json!({"session": "one", "text": text, "wait": true});
+        let (status, told) = posted(&world, None, &wait("my cat is called Tom")).await;
+        assert_eq!((status, &told["status"]), (200, &json!("complete")));
+        assert_eq!(told["text"], "You said: my cat is called Tom");
+        let sessions = world.json("/api/v1/sessions").await.1;
+        assert_eq!(
+            (&sessions["sessions"][0]["session"], &sessions["sessions"][0]["number"]),
+            (&json!("one"), &json!(101))
+        );
+        let said = world.json("/api/v1/sessions/101").await.1;
+        let texts: Vec<&str> =
+            said["messages"].as_array().unwrap().iter().filter_map(|line| line["text"].as_str()).collect();
+        assert_eq!(texts, ["my cat is called Tom", "You said: my cat is called Tom"]);
+
+        // While one is answered, others are refused, or take its place.
+        world.model.does(|ask| match ask.question() {
+            "slow" => Act::SaysAfter(Duration::from_secs(15), "late".to_owned()),
+            question => Act::says(format!("You said: {question}")),
+        });
+        let slow = submit(&world, "one", "slow").await;
+        let busy = |how: &str| json!({"session": "one", "text": "quick", "wait": true, "busy": how});
+        assert_eq!(posted(&world, None, &busy("refuse")).await.0, 409);
+        let (_, told) = posted(&world, None, &busy("replace")).await;
+        assert_eq!(told["text"], "You said: quick", "{told}");
+        assert_eq!(names(&read(&world, "one", 0, &slow).await).last(), Some(&"done"));
+
+        // What is ended is forgotten.
+        let client = reqwest::Client::new();
+        let ended = client.delete(format!("{}/api/v1/sessions/one", world.http())).send().await.unwrap();
+        assert_eq!(ended.status(), 204);
+        assert_eq!(world.get("/api/v1/sessions/one").await.0, 404);
+        posted(&world, None, &wait("what is she called?")).await;
+        assert!(!world.model.last().talk().contains("Tom"), "{}", world.model.last().talk());
+    });
+}
+
+#[test]
+fn a_message_that_is_submitted_again_is_answered_once_also_after_a_kill() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "20s").set("STAFFAI_LLM__TIMEOUT", "20s");
+        let world = World::without_bot(setup).await;
+        let process = world.process("first").await;
+        world.becomes("ready").await;
+        let body = json!({"session": "one", "text": "what then?"});
+        let (status, first) = posted(&world, Some("order-7"), &body).await;
+        assert_eq!((status, posted(&world, Some("order-7"), &body).await.1), (202, first.clone()));
+        let message = first["message"].as_str().unwrap().to_owned();
+        read(&world, "one", 0, &message).await;
+        process.kill();
+        let _process = world.process("second").await;
+        world.becomes("ready").await;
+        assert_eq!(posted(&world, Some("order-7"), &body).await.1, first);
+        let (_, other) =
+            posted(&world, Some("order-8"), &json!({"session": "one", "text": "and then?", "wait": true})).await;
+        assert_eq!(other["text"], "You said: and then?");
+        assert_eq!(world.model.calls(), 2, "each is answered once");
+    });
+}

@@ -42,9 +42,8 @@ pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) 
 /// An answer as it is kept for this turn.
 pub(super) fn keep(turn: &Turn, answer: Answer) -> Answer {
     match turn.policy.history {
-        HistoryScope::Forgotten => Answer { exchange: None, ..answer },
+        // What was given has a place of its own, in which nothing is replied to.
+        HistoryScope::Forgotten | HistoryScope::Given => Answer { exchange: None, ..answer },
         HistoryScope::PersonInPlace | HistoryScope::Nothing => answer,
-        // Each of these has its own place, in which nothing is replied to.
-        HistoryScope::Given => Answer { exchange: None, ..answer },
     }
 }

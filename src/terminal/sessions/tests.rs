@@ -16,7 +16,7 @@ fn create(place: &Place, nonce: &str, text: &str) -> PostRequest {
 #[tokio::test]
 async fn a_post_is_kept_once_and_changed_by_edits() {
     let sessions = Sessions::new(Arc::new(Still));
-    let asked = sessions.says("s1", "hello").unwrap();
+    let asked = sessions.says("s1", "hello", None).unwrap();
     let place = asked.place.clone();
     let first = sessions.perform(&create(&place, "n", "Hel")).await.unwrap();
     let again = sessions.perform(&create(&place, "n", "Hel")).await.unwrap();
@@ -45,9 +45,9 @@ async fn a_command_is_answered_while_its_session_lives() {
 fn what_is_no_session_or_says_nothing_is_not_taken() {
     let sessions = Sessions::new(Arc::new(Still));
     for name in ["", "a b", "ä", "x:y", &"x".repeat(65)] {
-        assert_eq!(sessions.says(name, "hi"), Err(NotTaken::BadName), "{name}");
+        assert_eq!(sessions.says(name, "hi", None), Err(NotTaken::BadName), "{name}");
     }
-    assert_eq!(sessions.says("s", " \n"), Err(NotTaken::Empty));
+    assert_eq!(sessions.says("s", " \n", None), Err(NotTaken::Empty));
 }
 
 #[test]
@@ -55,14 +55,14 @@ fn sessions_and_messages_are_bounded_and_ids_rise() {
     let sessions = Sessions::new(Arc::new(Still));
     let mut last = 0;
     for number in 0..SESSIONS_MAX + 10 {
-        let posted = sessions.says(&format!("s{number}"), "hi").unwrap();
+        let posted = sessions.says(&format!("s{number}"), "hi", None).unwrap();
         let id: u64 = posted.id.id.parse().unwrap();
         assert!(id > last);
         last = id;
     }
     assert_eq!(sessions.inner.lock().sessions.len(), SESSIONS_MAX);
     for _ in 0..MESSAGES_MAX + 10 {
-        sessions.says("s-last", "hi").unwrap();
+        sessions.says("s-last", "hi", None).unwrap();
     }
     assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), &HistoryRange::Newest, 1_000).len(), MESSAGES_MAX);
 }
@@ -75,10 +75,10 @@ async fn all_sessions_together_are_bounded() {
     for number in 0..130 {
         let name = format!("s{number}");
         for _ in 0..40 {
-            sessions.says(&name, &text).unwrap();
+            sessions.says(&name, &text, None).unwrap();
         }
     }
-    let asked = sessions.says("last", "hello").unwrap();
+    let asked = sessions.says("last", "hello", None).unwrap();
     for number in 0..80 {
         sessions.perform(&create(&asked.place, &number.to_string(), &text)).await.unwrap();
     }
@@ -96,7 +96,7 @@ async fn all_sessions_together_are_bounded() {
 #[tokio::test]
 async fn what_is_deleted_or_quoted_is_counted_as_what_it_is() {
     let sessions = Sessions::new(Arc::new(Still));
-    let asked = sessions.says("s1", &"x".repeat(1_000)).unwrap();
+    let asked = sessions.says("s1", &"x".repeat(1_000), None).unwrap();
     let reply = PostRequest::Create {
         place: asked.place.clone(),
         piece: Piece::text("abc"),
