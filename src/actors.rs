@@ -52,6 +52,7 @@ pub(crate) mod conversation;
 mod allowances;
 pub(crate) mod approvals;
 pub mod audit;
+mod blocking;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod providers;

@@ -30,6 +30,7 @@ use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::api_key::ApiKey;
 use crate::domain::audit::Wanted;
+use crate::domain::command::Tooling;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
@@ -412,6 +413,11 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// How the tool servers are, and what they offer.
+    fn tooling(&self) -> Tooling {
+        Tooling::default()
+    }
 
     /// Memory in use by this process, in bytes; none where the system does not say.
     fn memory(&self) -> Option<u64> {

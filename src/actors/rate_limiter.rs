@@ -27,15 +27,17 @@ use super::messages::rate_limiter::{Asker, RateLimiterMsg};
 use super::messages::restriction_sweeper::SweeperMsg;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::toolbox::Toolbox;
 use crate::domain::attachment;
 use crate::domain::gate::Parked;
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge, spent};
-use crate::domain::limits::estimate::Learned;
+use crate::domain::limits::estimate::{CHARS_A_TOKEN, Learned};
 use crate::domain::limits::rules::Applied;
 use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step, estimate_max};
-use crate::domain::turn::{self, Effort, Turn};
+use crate::domain::tool::access::Access;
+use crate::domain::turn::{self, Effort, ReplyContract, Turn};
 use crate::ports::{Clock, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
@@ -60,6 +62,8 @@ pub struct RateLimiter {
     pub clock: Arc<dyn Clock>,
     /// What this process runs with: a reload changes limits at once.
     pub live: Live,
+    /// The tools that prompts tell of.
+    pub toolbox: Arc<Toolbox>,
     /// Who answers.
     pub conversations: Handle<ConversationsMsg>,
     /// Who has custody.
@@ -220,11 +224,11 @@ impl RateLimiter {
                 let turn = &offered.turn;
                 let attached = attachment::estimate(&turn.attachments);
                 let given = turn.given.as_ref().map_or(0, |given| given.tokens());
-                let reservation = Self::reservation(state, &running, turn);
+                let reservation = self.reservation(state, &running, turn);
                 Step::Reserve(Reservation { tokens: reservation.tokens + attached + given, ..reservation })
             }
             Job::Count(turn) => {
-                let reservation = Self::reservation(state, &running, turn);
+                let reservation = self.reservation(state, &running, turn);
                 let tokens = reservation.tokens.min(estimate_max(reservation.limits.tokens));
                 Step::Reserve(Reservation { tokens, exempt: true, ..reservation })
             }
@@ -236,12 +240,27 @@ impl RateLimiter {
     }
 
     /// What a turn is expected to take, within the limits of its member.
-    fn reservation(state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
+    fn reservation(&self, state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
         let Applied { limits, exempt } =
             running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
-        let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
+        let fixed = running.fixed_prompt.saturating_add(self.tool_tokens(running, turn));
+        let tokens = state.learned.estimate(&turn.person, &turn.place, fixed, &turn.text);
         let lease = running.settings.turn.queue + running.settings.turn.deadline;
         Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt }
+    }
+
+    /// About how many tokens of its prompt the tools take that the model of a turn is told of.
+    fn tool_tokens(&self, running: &Running, turn: &Turn) -> u64 {
+        let settings = &running.settings.tools;
+        let rows = running.models.rows();
+        let chosen = turn.policy.model.as_ref().and_then(|key| rows.iter().find(|row| row.key == *key));
+        let Some(row) = chosen.or(rows.first()) else { return 0 };
+        if !turn.wants_tools() || settings.max_rounds == 0 || settings.max_calls == 0 {
+            return 0;
+        }
+        let access = Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door));
+        let alone = turn.policy.reply == ReplyContract::Typed && !row.schema_with_tools;
+        self.toolbox.now().prompt_chars(&access, row, alone, settings.built_in_always) as u64 / CHARS_A_TOKEN
     }
 
     /// A step is done: whoever waits for it hears of it.

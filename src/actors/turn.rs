@@ -29,6 +29,7 @@ pub use self::tally::Tally;
 use self::tools::Tools;
 use super::allowances::Allowances;
 use super::audit::Audit;
+use super::blocking::blocking;
 use super::busy::Busy;
 use super::door::Doors;
 use super::draft::Slot;
@@ -169,7 +170,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let thinking = async {
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally) = (&*running, &turn, &slot, &tally);
-        let tools = Tools::of(parts, running, turn);
+        let tools = Tools::of(parts, running, turn).await;
         Thinking { parts, running, turn, again, slot, tally, deadline, tools }.think(going_on.as_ref()).await
     };
     let thought = tokio::select! {
@@ -280,16 +281,11 @@ async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
         let step = dialogue.next(event);
         return (dialogue, step);
     }
-    let reading = tokio::task::spawn_blocking(move || {
+    let read = move || {
         let step = dialogue.next(event);
         (dialogue, step)
-    });
-    match reading.await {
-        Ok(read) => read,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime goes down, and this task with it.
-        Err(_) => std::future::pending().await,
-    }
+    };
+    blocking(read).await
 }
 
 /// What a turn in flight works with.
@@ -383,7 +379,7 @@ impl Thinking<'_> {
             }
         };
         let schema = Arc::clone(&running.schema);
-        let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools());
+        let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools().await);
         let dialogue = dialogue.about(turn.given.clone());
         self.work(dialogue, Work::Asking, history).await
     }

@@ -79,6 +79,8 @@ pub struct Parts {
     pub roster: Arc<Roster>,
     /// How the parts are; the listener reads it.
     pub board: Arc<Board>,
+    /// How the tool servers are, for the commands about them; the listener reads it.
+    pub tooling: Arc<RwLock<Tooling>>,
     /// When the last turns did what; the listener reads it.
     pub timeline: Arc<Timeline>,
     /// What happens to turns; edges with clients that read along read it.
@@ -225,8 +227,6 @@ struct Wiring {
     model_permits: Arc<Semaphore>,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
-    /// The tools that are connected, for the commands about them.
-    tooling: Arc<RwLock<Tooling>>,
 }
 
 impl Wiring {
@@ -268,7 +268,6 @@ impl Wiring {
             model_permits,
             presence: Arc::default(),
             restricted: Arc::default(),
-            tooling: Arc::default(),
         }
     }
 
@@ -378,6 +377,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
+            toolbox: Arc::clone(&self.parts.toolbox),
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
@@ -428,7 +428,7 @@ impl Wiring {
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             facts: Arc::clone(&parts.facts),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
-            tooling: Arc::clone(&self.tooling),
+            tooling: Arc::clone(&self.parts.tooling),
             toolbox: Arc::clone(&self.parts.toolbox),
             tools: self.handles.tools.clone(),
             approvals: self.handles.approvals.clone(),

@@ -112,8 +112,6 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
-    let TreeVitals { roster, board, timeline, .. } = &*vitals;
-    let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
     let facts = facts(&store, &clock, &live);
     let audit = audit(&store, &clock, &live, &facts);
@@ -133,10 +131,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let built_in = built_in(own, &settings, &facts);
+    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let parts = Parts {
         live,
         files: Arc::new(reread),
-        toolbox: toolbox(&built_in),
+        toolbox,
         built_in,
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
@@ -151,10 +150,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
+        roster: Arc::clone(&vitals.roster),
+        board: Arc::clone(&vitals.board),
+        tooling: Arc::clone(&vitals.tooling),
+        timeline: Arc::clone(&vitals.timeline),
         vitals,
-        roster,
-        board,
-        timeline,
         events,
         exit: Arc::new(exit),
     };
@@ -182,6 +182,7 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
         board,
         timeline: Arc::default(),
         store: Arc::clone(store),
+        tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
     }
@@ -242,11 +243,10 @@ fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc
 }
 
 /// What there is before any tool server is connected.
-fn toolbox(built_in: &BuiltIn) -> Arc<Toolbox> {
+fn toolbox(built_in: &BuiltIn, servers: bool) -> Arc<Toolbox> {
     let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
-    let toolbox = Arc::new(Toolbox::default());
-    toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into()));
-    toolbox
+    let tools = Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into());
+    Arc::new(Toolbox::beginning_with(tools, servers))
 }
 
 /// Rules for tools may name the doors of this program alone, whether they are open now or not.

@@ -52,6 +52,12 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// Whether its model is told of tools: never where nobody asked.
+    #[must_use]
+    pub const fn wants_tools(&self) -> bool {
+        self.trigger.is_asked() && self.policy.tools
+    }
+
     /// The answer that says why there is no better one.
     #[must_use]
     pub fn apology(&self, sentence: &str, why: Ending) -> Answer {

@@ -1,8 +1,10 @@
 //! What each command does. Whether its caller may run it is decided here, at the moment of use.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommandParts, approvals, cleaning, kept, overview};
+use crate::actors::blocking::blocking;
 use crate::actors::facts::best;
 use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
@@ -70,7 +72,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Export => export(parts, command).await,
         CommandKind::Remember => Piece::text(remember(parts, command).await),
         CommandKind::Memories => Piece::text(memories(parts, command).await),
-        CommandKind::Tools => Piece::text(visible_tools(parts, command)),
+        CommandKind::Tools => Piece::text(visible_tools(parts, command).await),
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
         CommandKind::RefreshTools => {
@@ -215,20 +217,30 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
 }
 
 /// The tools that the caller's model would be told of, and how their servers are.
-fn visible_tools(parts: &CommandParts, command: &Command) -> String {
-    let (running, now) = (parts.live.now(), parts.toolbox.now());
-    let Command { caller, place, parent, .. } = command;
-    let known = running.knows_ids(&place.door);
-    let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref(), known };
-    let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
-    let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
-    let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
-    let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
-    let mut tooling = parts.tooling.read().clone();
-    for server in &mut tooling.servers {
-        server.tools.retain(|tool| sees(tool));
-    }
-    words::tools(&tooling, &own, caller.locale())
+async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
+    let (running, now, tooling) = (parts.live.now(), parts.toolbox.now(), Arc::clone(&parts.tooling));
+    let Command { caller, place, parent, .. } = command.clone();
+    // There may be thousands of them.
+    let listed = move || {
+        let known = running.knows_ids(&place.door);
+        let asks = rights::Caller {
+            person: &caller.person,
+            roles: &caller.roles,
+            place: &place,
+            parent: parent.as_ref(),
+            known,
+        };
+        let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
+        let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
+        let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
+        let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
+        let mut tooling = tooling.read().clone();
+        for server in &mut tooling.servers {
+            server.tools.retain(|tool| sees(tool));
+        }
+        words::tools(&tooling, &own, caller.locale())
+    };
+    blocking(listed).await
 }
 
 async fn export(parts: &CommandParts, command: &Command) -> Piece {

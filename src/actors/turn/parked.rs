@@ -132,7 +132,7 @@ impl Thinking<'_> {
         let stored = parts.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
         let schema = Arc::clone(&running.schema);
-        let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available());
+        let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
         let resumed = Resumed { dialogue: resumed.dialogue.about(turn.given.clone()), ..resumed };
         tools.begin_at(resumed.done.len());
         let read = parts.forgotten.now();

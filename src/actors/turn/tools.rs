@@ -65,9 +65,10 @@ struct Shown {
 }
 
 impl Tools {
-    pub fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
+    pub async fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
+        let set = if turn.wants_tools() { parts.toolbox.listed().await } else { parts.toolbox.now() };
         Self {
-            set: parts.toolbox.now(),
+            set,
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door))),
             calls: AtomicUsize::new(0),
             pictures: Mutex::default(),
@@ -129,22 +130,24 @@ struct Times {
 
 impl Thinking<'_> {
     /// The tools that the model may be offered; none for what nobody asked for.
-    pub(super) fn offered_tools(&self) -> Option<TurnTools> {
+    pub(super) async fn offered_tools(&self) -> Option<TurnTools> {
         let Self { running, turn, .. } = self;
+        if !turn.wants_tools() {
+            return None;
+        }
         let settings = &running.settings.tools;
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        let wanted = turn.trigger.is_asked() && turn.policy.tools;
-        wanted.then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
+        TurnTools::new(self.available().await, allowance, &turn.text)
     }
 
     /// The tools that there are, and what the caller may do.
-    pub(super) fn available(&self) -> Available {
+    pub(super) async fn available(&self) -> Available {
         let Self { parts, running, tools, .. } = self;
         Available {
             catalogue: Arc::clone(&tools.set.catalogue),
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
-            view: tools.set.view(&tools.access),
+            view: tools.set.view(&tools.access).await,
             used: parts.tool_use.used(),
             built_in_always: running.settings.tools.built_in_always,
         }
@@ -340,7 +343,7 @@ impl Thinking<'_> {
             let Some(total) = total.filter(|total| *total > 0.0) else { return };
             let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
             let Some(now) = tenths.filter(|tenths| shown.lock().replace(*tenths) != Some(*tenths)) else { return };
-            slot.tell(&format!("{words} ({now}0 %)"));
+            slot.tell(&format!("{words} ({} %)", u32::from(now) * 10));
             // An outbox that is down hears of the text that follows.
             let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
         }))

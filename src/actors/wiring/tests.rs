@@ -127,6 +127,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         listener: Arc::new(ScriptedListener::default()),
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
+        tooling: Arc::default(),
         board: Arc::new(Board::default()),
         exit: Arc::new(tokio::sync::watch::channel(None).0),
     };

@@ -19,7 +19,7 @@ impl Wiring {
             servers: Arc::clone(&self.parts.servers),
             cache: self.handles.tool_cache.clone(),
             dice: Arc::clone(&self.parts.dice),
-            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.tooling) },
+            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.parts.tooling) },
         }
     }
 
@@ -29,7 +29,7 @@ impl Wiring {
             built_in: self.parts.built_in.clone(),
             store: Arc::clone(&self.parts.store),
             tools: self.handles.tools.clone(),
-            tooling: Arc::clone(&self.tooling),
+            tooling: Arc::clone(&self.parts.tooling),
         }
     }
 

@@ -54,8 +54,14 @@ fn pages(settings: &Settings, report: &mut Report) {
     if !pages.enabled {
         return;
     }
-    for mistake in built_ins::pages(pages).err().unwrap_or_default() {
-        report.wrong_with("url_extract", mistake);
+    match built_ins::pages(pages) {
+        Ok(options) => {
+            for (host, denied) in options.reach.contradictions() {
+                let about = format!("{host} of url_extract.allow is never read: url_extract.deny has {denied}");
+                report.push("url_extract", CheckStatus::Note, about);
+            }
+        }
+        Err(mistakes) => mistakes.into_iter().for_each(|mistake| report.wrong_with("url_extract", mistake)),
     }
     let ports: Vec<String> = pages.ports.iter().map(u16::to_string).collect();
     let hosts = if pages.allow.is_empty() { "all public hosts".to_owned() } else { pages.allow.join(", ") };

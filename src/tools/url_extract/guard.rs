@@ -39,6 +39,14 @@ pub struct Reach {
     pub deny: Vec<String>,
 }
 
+impl Reach {
+    /// Hosts that are allowed and never read all the same, each with the one that is denied.
+    pub fn contradictions(&self) -> impl Iterator<Item = (&str, &str)> {
+        let denied = |host: &&String| self.deny.iter().find(|denied| is_within(host, denied));
+        self.allow.iter().filter_map(move |host| Some((host.as_str(), denied(&host)?.as_str())))
+    }
+}
+
 /// Decides about addresses, and resolves names to such that were decided about.
 pub(super) struct Guard {
     pub reach: Reach,
