@@ -16,7 +16,7 @@ pub struct InForce {
 
 impl Keys for InForce {
     fn are_none(&self) -> bool {
-        self.live.now().keys.is_empty()
+        self.live.now().keys.is_unused()
     }
 
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {

@@ -98,8 +98,8 @@ impl Actor for LlmDispatcher {
         state: &mut LlmDispatcherState,
     ) -> Result<(), Crash> {
         match message {
-            LlmDispatcherMsg::Acquire { row, tried, priority, reply } => {
-                match (self.choose(state, row.as_deref(), &tried), priority) {
+            LlmDispatcherMsg::Acquire { row, among, tried, priority, reply } => {
+                match (self.choose(state, row.as_deref(), &among, &tried), priority) {
                     (Ok(row), Priority::Waits(person)) => state.waiting.push(person, Waiting { row, reply }),
                     (Ok(row), Priority::IfFree) => drop(reply.send(self.spare(state, row, 0))),
                     (Ok(row), Priority::Spare) => {
@@ -182,8 +182,14 @@ impl LlmDispatcher {
         });
     }
 
-    /// The first row of the chain (the one asked for, then its fallbacks) that was not tried and whose breaker lets it.
-    fn choose(&self, state: &mut LlmDispatcherState, row: Option<&str>, tried: &[String]) -> Result<Row, NoModel> {
+    /// The first row of the chain (the one asked for, then its fallbacks) that may answer, was not tried and whose breaker lets it.
+    fn choose(
+        &self,
+        state: &mut LlmDispatcherState,
+        row: Option<&str>,
+        among: &[String],
+        tried: &[String],
+    ) -> Result<Row, NoModel> {
         let running = self.live.now();
         let rows = running.models.rows();
         let find = |key: &str| rows.iter().find(|row| row.key == key);
@@ -191,7 +197,8 @@ impl LlmDispatcher {
         let now = state.origin.elapsed();
         let mut none = NoModel::Exhausted;
         for candidate in std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))) {
-            if tried.contains(&candidate.key) {
+            let may = among.is_empty() || among.contains(&candidate.key);
+            if !may || tried.contains(&candidate.key) {
                 continue;
             }
             if state.breakers.entry(candidate.key.clone()).or_default().allow(now) {

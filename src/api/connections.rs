@@ -83,12 +83,15 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut served = pin!(served);
-    tokio::select! {
-        // Clients may close at any time: there is nothing to do or to report.
-        _ = served.as_mut() => return,
-        () = gives_way.cancelled() => return,
-        () = stop.cancelled() => {}
-        () = sleep(limits.life) => {}
+    // A request that is under way when the connection has to end may take as long as on a new one.
+    for _ in 0..2 {
+        tokio::select! {
+            // Clients may close at any time: there is nothing to do or to report.
+            _ = served.as_mut() => return,
+            () = gives_way.cancelled() => return,
+            () = stop.cancelled() => break,
+            () = sleep(limits.life) => served.as_mut().graceful_shutdown(),
+        }
     }
     served.as_mut().graceful_shutdown();
     let _ = timeout(limits.grace, served).await;

@@ -194,7 +194,7 @@ pub(super) mod tests {
 
     impl Keys for Ring {
         fn are_none(&self) -> bool {
-            self.0.is_empty()
+            self.0.is_unused()
         }
 
         fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {

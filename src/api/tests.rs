@@ -373,6 +373,17 @@ async fn stopping_does_not_wait_longer_than_the_grace() {
 }
 
 #[tokio::test]
+async fn an_answer_under_way_outlives_its_connection() {
+    let slow = async || {
+        tokio::time::sleep(Duration::from_millis(1_300)).await;
+        "whole"
+    };
+    let limits = Limits { life: Duration::from_secs(1), grace: Duration::from_millis(1), ..Limits::default() };
+    let served = Served::new(&[], Some(Router::new().route("/slow", get(slow))), limits).await;
+    assert_eq!(served.get("/slow", &[]).await, (StatusCode::OK, "whole".to_owned()));
+}
+
+#[tokio::test]
 async fn a_client_that_sends_no_head_is_let_go() {
     let limits = Limits { header: Duration::from_millis(50), ..Limits::default() };
     let served = Served::new(&[], None, limits).await;

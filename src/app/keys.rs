@@ -112,11 +112,15 @@ pub(super) fn file(settings: &Settings) -> PathBuf {
 /// A sentence that names the file and what is wrong with it.
 pub(super) fn ring(settings: &Settings) -> Result<KeyRing, String> {
     let set = KeyRing::of_secrets(settings.http.api_keys.iter().map(ExposeSecret::expose_secret));
-    Ok(set.with(read(&file(settings))?))
+    Ok(match read(&file(settings))? {
+        Some(kept) => set.with(kept),
+        None => set,
+    })
 }
 
-fn read(path: &Path) -> Result<Vec<ApiKey>, String> {
-    let Some(text) = files::read(path)? else { return Ok(Vec::new()) };
+/// The keys of the file; none when there is no file.
+fn read(path: &Path) -> Result<Option<Vec<ApiKey>>, String> {
+    let Some(text) = files::read(path)? else { return Ok(None) };
     let shown = path.display();
     let KeyFile { version, keys } = serde_json::from_str(&text).map_err(|error| {
         format!("{shown}: {error}; mend the file, or move it away and make keys with staffai key add")
@@ -133,7 +137,7 @@ fn read(path: &Path) -> Result<Vec<ApiKey>, String> {
             return Err(format!("{shown}: the name {} is there twice; rename one", key.name));
         }
     }
-    Ok(keys)
+    Ok(Some(keys))
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -203,7 +207,7 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
 
 fn list(settings: &Settings) -> Result<(), String> {
     let now = SystemClock.now();
-    for key in read(&file(settings))? {
+    for key in read(&file(settings))?.unwrap_or_default() {
         let rights: Vec<&str> = key.rights.iter().map(|right| right.as_str()).collect();
         let all = |names: &[String]| if names.is_empty() { "all".to_owned() } else { names.join(",") };
         let limits = key.limits.map_or_else(
@@ -241,6 +245,13 @@ fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
     println!(
         "the key of {name} opens nothing any more once the running service has read its files again, which takes seconds"
     );
+    if ring(settings)?.has_none() {
+        let file = file(settings);
+        eprintln!(
+            "no key is left, so nobody may ask; make one with staffai key add, or remove {} to let this machine ask without one",
+            file.display()
+        );
+    }
     Ok(())
 }
 
@@ -252,7 +263,7 @@ fn change(settings: &Settings, change: impl FnOnce(&mut Vec<ApiKey>) -> Result<(
     std::fs::create_dir_all(&settings.store.dir).map_err(failed)?;
     let lock = File::create(settings.store.dir.join(LOCK)).map_err(failed)?;
     lock.lock().map_err(failed)?;
-    let mut keys = read(&path)?;
+    let mut keys = read(&path)?.unwrap_or_default();
     change(&mut keys)?;
     let text = serde_json::to_string_pretty(&KeyFile { version: 1, keys }).map_err(|error| error.to_string())?;
     files::replace(&path, &format!("{text}\n")).map_err(failed)
@@ -266,12 +277,12 @@ mod tests {
     fn a_file_that_is_wrong_names_the_place_and_the_fix() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
-        assert!(read(&path).unwrap().is_empty(), "no file, no keys");
+        assert!(read(&path).unwrap().is_none(), "no file, no keys");
         let key =
             |name: &str| format!("{{\"name\":\"{name}\",\"sha256\":\"{}\",\"rights\":[\"chat\"]}}", "0".repeat(64));
         let whole = |keys: &[String]| format!("{{\"version\":1,\"keys\":[{}]}}", keys.join(","));
         std::fs::write(&path, whole(&[key("laptop"), key("ci")])).unwrap();
-        assert_eq!(read(&path).unwrap().len(), 2);
+        assert_eq!(read(&path).unwrap().map(|keys| keys.len()), Some(2));
         for (text, expected) in [
             ("{".to_owned(), "mend the file"),
             (whole(&[key("laptop"), key("laptop")]), "is there twice"),

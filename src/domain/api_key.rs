@@ -188,6 +188,15 @@ impl Caller {
         }
     }
 
+    /// The keys of the rows that they may ask; empty for all.
+    #[must_use]
+    pub fn rows(&self) -> &[String] {
+        match self {
+            Self::Local => &[],
+            Self::Key(key) => &key.models,
+        }
+    }
+
     /// Whether they may ask this row.
     #[must_use]
     pub fn may_ask(&self, row: &str) -> bool {
@@ -200,13 +209,17 @@ impl Caller {
 
 /// All keys that are in force.
 #[derive(Debug, Clone, Default)]
-pub struct KeyRing(Vec<Arc<ApiKey>>);
+pub struct KeyRing {
+    keys: Vec<Arc<ApiKey>>,
+    /// Keys are kept in a file, be it that none is left.
+    kept: bool,
+}
 
 impl KeyRing {
     /// A ring of these keys.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = ApiKey>) -> Self {
-        Self(keys.into_iter().map(Arc::new).collect())
+        Self { keys: keys.into_iter().map(Arc::new).collect(), kept: false }
     }
 
     /// A ring of keys that were set as they are and open everything.
@@ -224,17 +237,25 @@ impl KeyRing {
         }))
     }
 
-    /// The same with further keys.
+    /// The same with the keys of a file. Where that has lost its last one, nobody may ask without a key all the same: whoever revoked
+    /// it did not mean to open the door.
     #[must_use]
-    pub fn with(mut self, keys: impl IntoIterator<Item = ApiKey>) -> Self {
-        self.0.extend(keys.into_iter().map(Arc::new));
+    pub fn with(mut self, kept: impl IntoIterator<Item = ApiKey>) -> Self {
+        self.keys.extend(kept.into_iter().map(Arc::new));
+        self.kept = true;
         self
     }
 
-    /// There are none, so this machine alone may ask.
+    /// No key was set or made, so this machine alone may ask.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub const fn is_unused(&self) -> bool {
+        self.keys.is_empty() && !self.kept
+    }
+
+    /// There is no key, so none can be presented.
+    #[must_use]
+    pub const fn has_none(&self) -> bool {
+        self.keys.is_empty()
     }
 
     /// The key that somebody presents, while it is in force; one that was set and left empty opens nothing. Takes as long whichever it is.
@@ -244,14 +265,14 @@ impl KeyRing {
             return None;
         }
         let hash = KeyHash::of(presented);
-        let matching = self.0.iter().filter(|key| key.sha256.is(&hash)).fold(None, |_, key| Some(key));
+        let matching = self.keys.iter().filter(|key| key.sha256.is(&hash)).fold(None, |_, key| Some(key));
         matching.filter(|key| !key.is_over(now)).cloned()
     }
 
     /// What the holder of this name may use; none where nothing of their own is set.
     #[must_use]
     pub fn limits_of(&self, name: &str) -> Option<Limits> {
-        self.0.iter().find(|key| key.name == name)?.limits.map(Limits::from)
+        self.keys.iter().find(|key| key.name == name)?.limits.map(Limits::from)
     }
 }
 
@@ -261,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_key_is_found_by_itself_until_it_ends() {
-        let mut kept = (*KeyRing::of_secrets(["first"]).0[0]).clone();
+        let mut kept = (*KeyRing::of_secrets(["first"]).keys[0]).clone();
         kept.name = "laptop".to_owned();
         kept.sha256 = KeyHash::of("second");
         kept.expires_at = Some(1_000);

@@ -30,6 +30,8 @@ pub enum ToolChoice {
     /// As it sees fit.
     #[default]
     Auto,
+    /// None, whatever there is.
+    None,
     /// Any one.
     Required,
     /// This one.

@@ -34,6 +34,9 @@ pub struct Conversation {
     /// The key of the model row; none leaves it to the door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The keys of the rows that may answer, fallbacks included; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<String>,
 }
 
 /// One message of it.
@@ -117,6 +120,13 @@ impl Conversation {
         self.messages.first().is_some_and(|message| message.role == Role::System)
     }
 
+    /// Whether tools of ours may be offered: not where the asker has tools of its own, or wants none to be called.
+    #[must_use]
+    pub fn takes_our_tools(&self) -> bool {
+        let called = |message: &Message| !message.calls.is_empty() || message.result_of.is_some();
+        self.tools.is_empty() && self.choice == ToolChoice::Auto && !self.messages.iter().any(called)
+    }
+
     /// Whether the asker runs a tool of this name.
     #[must_use]
     pub fn runs(&self, tool: &str) -> bool {
@@ -134,17 +144,33 @@ impl Conversation {
         self.tools.iter().map(|tool| Arc::new(spec(tool))).collect()
     }
 
-    /// The tokens that its messages take, about.
+    /// The tokens that its messages and tools take, about.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         let calls = |message: &Message| message.calls.iter().map(|call| call.arguments.len()).sum::<usize>();
-        estimated_tokens(self.messages.iter().map(|message| message.text.len() + calls(message)).sum())
+        let messages: usize = self.messages.iter().map(|message| message.text.len() + calls(message)).sum();
+        let tools = self.specs();
+        let tool = |tool: &Arc<ToolSpec>| tool.name.len() + tool.description.len() + tool.parameters.as_str().len();
+        estimated_tokens(messages + tools.iter().map(tool).sum::<usize>())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_of_ours_stay_out_of_a_conversation_with_tools_of_its_own() {
+        let plain = Conversation { messages: vec![Message::new(Role::User, "hi")], ..Conversation::default() };
+        assert!(plain.takes_our_tools());
+        assert!(!Conversation { choice: ToolChoice::None, ..plain.clone() }.takes_our_tools());
+        let look = Tool { name: "look".to_owned(), description: String::new(), parameters: Value::Bool(true) };
+        let with = Conversation { tools: vec![look], ..plain.clone() };
+        assert!(!with.takes_our_tools() && with.tokens() > plain.tokens());
+        let mut found = Message::new(Role::Tool, "a boat");
+        found.result_of = Some("c1".to_owned());
+        assert!(!Conversation { messages: vec![found], ..plain }.takes_our_tools());
+    }
 
     #[test]
     fn a_conversation_is_stored_and_read_again() {

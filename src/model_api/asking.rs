@@ -135,8 +135,9 @@ impl ModelApi {
         Ok(UnderWay { api: Arc::clone(self), holder, place, message, over: false, _room: room })
     }
 
-    fn posted(&self, caller: &Caller, conversation: Conversation, under_way: &UnderWay) -> Posted {
+    fn posted(&self, caller: &Caller, mut conversation: Conversation, under_way: &UnderWay) -> Posted {
         let holder = &under_way.holder;
+        conversation.rows = caller.rows().to_vec();
         let author = Author {
             person: Person::new(DOOR, holder.clone()),
             name: holder.clone(),
@@ -160,7 +161,7 @@ impl ModelApi {
             may_answer: true,
             at: self.parts.clock.now(),
             draw: None,
-            tools: conversation.tools.is_empty() && caller.may(Right::Tools),
+            tools: conversation.takes_our_tools() && caller.may(Right::Tools),
             given: Some(Given::new(conversation)),
         }
     }

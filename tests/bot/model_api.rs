@@ -208,7 +208,9 @@ fn keys_are_made_and_revoked_while_the_service_runs() {
         assert_eq!(ask(Some(&key), "/v1/models").await, 200);
         assert_eq!(ask(Some(&key), "/api/v1/tree").await, 403, "it may chat and no more");
         staffai(&["key", "revoke", "laptop"]);
-        // Without keys this machine may ask again.
+        becomes(Some(&key), "/v1/models", 401).await;
+        assert_eq!(ask(None, "/api/v1/tree").await, 401, "the last key is gone, and the door is still shut");
+        std::fs::remove_file(world.dir.path().join("data/keys.json")).unwrap();
         becomes(None, "/api/v1/tree", 200).await;
     });
 }

@@ -37,8 +37,20 @@ impl World {
     }
 
     async fn acquire_for(&self, who: &str, row: Option<&str>, tried: &[&str]) -> Result<Lease, NoModel> {
-        let (row, tried) = (row.map(str::to_owned), tried.iter().map(|key| (*key).to_owned()).collect());
-        let ask = |reply| LlmDispatcherMsg::Acquire { row, tried, priority: Priority::Waits(person(who)), reply };
+        self.acquire_among(&[], who, row, tried).await
+    }
+
+    async fn acquire_among(
+        &self,
+        among: &[&str],
+        who: &str,
+        row: Option<&str>,
+        tried: &[&str],
+    ) -> Result<Lease, NoModel> {
+        let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        let (row, among, tried) = (row.map(str::to_owned), owned(among), owned(tried));
+        let priority = Priority::Waits(person(who));
+        let ask = |reply| LlmDispatcherMsg::Acquire { row, among, tried, priority, reply };
         self.dispatcher.call(ask, Duration::from_secs(1000)).await.unwrap()
     }
 
@@ -144,6 +156,7 @@ async fn a_turn_that_stopped_waiting_holds_no_permit() {
     let first = world.acquire(None, &[]).await.ok().unwrap();
     let ask = |reply| LlmDispatcherMsg::Acquire {
         row: None,
+        among: Vec::new(),
         tried: Vec::new(),
         priority: Priority::Waits(person("7")),
         reply,
@@ -152,6 +165,23 @@ async fn a_turn_that_stopped_waiting_holds_no_permit() {
     drop(first);
     settle().await;
     assert_eq!(world.permits.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_that_may_not_answer_is_passed_over() {
+    let world = world(9).await;
+    let among = async |rows: &[&str], row: Option<&str>, tried: &[&str]| {
+        world.acquire_among(rows, "7", row, tried).await.map(|lease| lease.row.key)
+    };
+    let (first, second) = (world.row(None, &[]).await.unwrap(), world.row(None, &["main"]).await.unwrap());
+    assert_ne!(first, second);
+    assert_eq!(among(&[&second], None, &[]).await, Ok(second.clone()));
+    assert_eq!(among(&["main"], None, &["main"]).await, Err(NoModel::Exhausted));
+    assert_eq!(
+        among(&["gone"], Some("gone"), &[]).await,
+        Err(NoModel::Exhausted),
+        "nor the default row for one that is gone"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +247,8 @@ async fn permits_survive_a_crash() {
 async fn what_nobody_waits_for_takes_only_what_nobody_else_wants() {
     let world = world(3).await;
     let unasked = async |priority: Priority| {
-        let ask = |reply| LlmDispatcherMsg::Acquire { row: None, tried: Vec::new(), priority, reply };
+        let ask =
+            |reply| LlmDispatcherMsg::Acquire { row: None, among: Vec::new(), tried: Vec::new(), priority, reply };
         world.dispatcher.call(ask, Duration::from_secs(1)).await.unwrap()
     };
     // The settings allow 64 calls, of which two are kept.

@@ -14,6 +14,8 @@ pub enum LlmDispatcherMsg {
     Acquire {
         /// The row asked for; none means the default row.
         row: Option<String>,
+        /// Keys of the rows that may answer; empty for all.
+        among: Vec<String>,
         /// Keys of the rows that failed for this turn.
         tried: Vec<String>,
         /// Its priority.

@@ -64,7 +64,8 @@ pub(super) async fn write(
 
 async fn permit(dispatcher: &Handle<LlmDispatcherMsg>, tried: &[String]) -> Result<Lease, NoModel> {
     let tried = tried.to_vec();
-    let ask = |reply| LlmDispatcherMsg::Acquire { row: None, tried, priority: Priority::Spare, reply };
+    let ask =
+        |reply| LlmDispatcherMsg::Acquire { row: None, among: Vec::new(), tried, priority: Priority::Spare, reply };
     // A dispatcher that is down or overloaded has nothing to spare.
     dispatcher.call(ask, ACQUIRE_WITHIN).await.unwrap_or(Err(NoModel::Busy))
 }

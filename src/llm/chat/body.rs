@@ -93,6 +93,7 @@ impl<'a> Choice<'a> {
     fn of(choice: &'a ToolChoice) -> Self {
         match choice {
             ToolChoice::Auto => Self::Word("auto"),
+            ToolChoice::None => Self::Word("none"),
             ToolChoice::Required => Self::Word("required"),
             ToolChoice::Named(name) => Self::Named { kind: "function", function: Chosen { name } },
         }

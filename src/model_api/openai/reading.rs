@@ -205,7 +205,7 @@ impl ChatRequest {
         };
         let form = self.response_format.map_or(Ok(None), WireForm::read)?;
         Ok(Asked {
-            conversation: Conversation { messages, tools, choice, form, sampling, model: self.model },
+            conversation: Conversation { messages, tools, choice, form, sampling, model: self.model, rows: Vec::new() },
             stream: self.stream.unwrap_or(false),
             usage: self.stream_options.is_some_and(|options| options.include_usage),
             ignored,
@@ -287,7 +287,7 @@ pub(in crate::model_api) fn tools(
     let named = choice.and_then(|choice| choice.get("function")?.get("name")?.as_str());
     match (choice, choice.and_then(Value::as_str), named) {
         (None | Some(Value::Null), ..) | (_, Some("auto"), _) => Ok((tools, ToolChoice::Auto)),
-        (_, Some("none"), _) => Ok((Vec::new(), ToolChoice::Auto)),
+        (_, Some("none"), _) => Ok((Vec::new(), ToolChoice::None)),
         (_, Some("required"), _) if !tools.is_empty() => Ok((tools, ToolChoice::Required)),
         (_, _, Some(name)) if tools.iter().any(|tool| tool.name == name) => {
             let choice = ToolChoice::Named(name.to_owned());
