@@ -29,6 +29,7 @@ pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::api_key::ApiKey;
+use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
@@ -357,6 +358,15 @@ pub trait Renderer: Send + Sync {
     /// # Errors
     /// There is no picture; the formula is shown as text then.
     fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
+}
+
+// === Audit ===
+
+/// What was called for whom, and who decided about it.
+#[async_trait]
+pub trait AuditLog: Send + Sync {
+    /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
+    async fn lines(&self, wanted: &Wanted) -> Vec<String>;
 }
 
 // === What is in force ===

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -25,7 +25,7 @@ const LISTS_WITHIN: Duration = Duration::from_secs(1);
 /// The current snapshot. Lives outside the actors: it outlives their restarts.
 #[derive(Default)]
 pub struct Toolbox {
-    now: RwLock<Arc<Toolset>>,
+    now: watch::Sender<Arc<Toolset>>,
     /// The lists of servers are in it, as they were known last.
     listed: watch::Sender<bool>,
     /// Until when they are waited for; none when there are none.
@@ -37,13 +37,13 @@ impl Toolbox {
     #[must_use]
     pub fn beginning_with(tools: Toolset, servers: bool) -> Self {
         let patience = servers.then(|| Instant::now() + LISTS_WITHIN);
-        Self { now: RwLock::new(Arc::new(tools)), listed: watch::Sender::default(), patience }
+        Self { now: watch::Sender::new(Arc::new(tools)), listed: watch::Sender::default(), patience }
     }
 
     /// The tools as they are now.
     #[must_use]
     pub fn now(&self) -> Arc<Toolset> {
-        Arc::clone(&self.now.read())
+        Arc::clone(&self.now.borrow())
     }
 
     /// The tools for a turn that begins now. In the first moment of a process the stored lists of its servers are waited for: with
@@ -59,8 +59,15 @@ impl Toolbox {
 
     /// Replaces the snapshot. What runs goes on with the one that it has.
     pub fn publish(&self, tools: Toolset) {
-        *self.now.write() = Arc::new(tools);
+        self.now.send_replace(Arc::new(tools));
         self.listed.send_replace(true);
+    }
+
+    /// Waits until there is a tool of this name in calls. The caller bounds the wait.
+    pub async fn offers(&self, tool: &str) {
+        let mut snapshots = self.now.subscribe();
+        // The sender lives as long as this borrows it.
+        let _ = snapshots.wait_for(|tools| tools.catalogue.get(tool).is_some()).await;
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
+use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::facts::FactKeeper;
@@ -18,7 +19,7 @@ use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{Api, ApiOptions, Limits, Programs};
+use crate::api::{self, Api, ApiOptions, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
@@ -112,6 +113,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
     let handles = Handles::new(&doors);
+    let facts = facts(&store, &clock, &live);
+    let audit = audit(&store, &clock, &live, &facts);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
@@ -121,13 +124,12 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone())),
+        routes: routes(sessions, &handles, &events, &audit),
         limits: Limits::default(),
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
-    let facts = facts(&store, &clock, &live);
     let built_in = built_in(own, &settings, &facts);
     let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let parts = Parts {
@@ -138,6 +140,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
         facts,
+        audit,
         clock,
         dice,
         faults,
@@ -187,7 +190,7 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
 /// to start.
-async fn store(
+pub(super) async fn store(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
     fault: Option<StoreFault>,
@@ -218,6 +221,17 @@ fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<Na
 fn facts(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> Arc<FactKeeper> {
     let live = live.clone();
     Arc::new(FactKeeper::new(Arc::clone(store), Arc::clone(clock), move || live.now().settings.memory.bounds()))
+}
+
+/// The routes that need a key off this machine.
+fn routes(sessions: Arc<Sessions>, handles: &Handles, events: &TurnEvents, audit: &Arc<Audit>) -> Router {
+    let sessions = terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone()));
+    sessions.merge(api::audit::router(Arc::clone(audit) as _))
+}
+
+/// The audit of tools, in which nobody stands who wished to be forgotten.
+fn audit(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live, facts: &FactKeeper) -> Arc<Audit> {
+    Arc::new(Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten()))
 }
 
 /// The tools of this program itself.

@@ -315,6 +315,28 @@ pub struct Effort {
     pub cut_off: bool,
 }
 
+impl Effort {
+    /// What was taken since it was this.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let usage = Usage {
+            prompt: self.usage.prompt.saturating_sub(earlier.usage.prompt),
+            completion: self.usage.completion.saturating_sub(earlier.usage.completion),
+            cached: self.usage.cached.saturating_sub(earlier.usage.cached),
+            estimated: self.usage.estimated,
+        };
+        Self {
+            model: self.model.clone().filter(|_| usage.total() > 0),
+            usage,
+            micros: self.micros.saturating_sub(earlier.micros),
+            unpriced: self.unpriced.saturating_sub(earlier.unpriced),
+            waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
+            drafted: self.drafted && !earlier.drafted,
+            cut_off: self.cut_off,
+        }
+    }
+}
+
 /// How a turn ended, as the metrics count it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

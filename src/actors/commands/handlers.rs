@@ -14,17 +14,19 @@ use crate::actors::messages::tools::ToolsMsg;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
-use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, FACT, ROW, Typing, USER, WITHDRAW};
+use crate::domain::command::{
+    CHOICES_MAX, Choice, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW,
+};
 use crate::domain::fact::Fact;
-use crate::domain::ids::Person;
+use crate::domain::ids::{Person, TurnId};
 use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::model::Row;
 use crate::domain::notice;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
-use crate::domain::tool::{Source, rights};
-use crate::ports::Write;
+use crate::domain::tool::{OnBehalf, Source, rights};
+use crate::ports::{Facts, Write};
 
 /// How long the limiter may take to say how somebody stands.
 const LIMITER_WITHIN: Duration = Duration::from_secs(5);
@@ -68,6 +70,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Usage => return usage(parts, command).await,
         CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
         CommandKind::Export => export(parts, command).await,
+        CommandKind::Remember => Piece::text(remember(parts, command).await),
         CommandKind::Memories => Piece::text(memories(parts, command).await),
         CommandKind::Tools => Piece::text(visible_tools(parts, command).await),
         CommandKind::Status => status(parts, locale),
@@ -117,6 +120,21 @@ fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let named_so = allowed.iter().any(|row| row.key == DEFAULT);
     let keys = keys.chain((!named_so).then_some(DEFAULT)).filter(|key| key.to_lowercase().contains(&typed));
     keys.take(CHOICES_MAX).map(|key| Choice { name: key.to_owned(), value: key.to_owned() }).collect()
+}
+
+/// Keeps what the caller tells, in the place where they run this.
+async fn remember(parts: &CommandParts, command: &Command) -> String {
+    let (callback, text) = (&command.callback, command.option(REMEMBERED).unwrap_or_default());
+    let asked = OnBehalf {
+        person: command.caller.person.clone(),
+        place: command.place.clone(),
+        parent: command.parent.clone(),
+        guild: command.guild.clone(),
+        turn: TurnId::of(&callback.id),
+        at: command.at,
+        keeps: true,
+    };
+    words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
 }
 
 /// Shows what the caller told us to keep, or forgets one of it.

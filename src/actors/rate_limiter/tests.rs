@@ -311,6 +311,26 @@ async fn questions_about_one_member_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_turn_takes_after_it_waited_counts_in_the_window_and_is_never_refused() {
+    let mut world = world(&[("RATE_LIMIT_COUNT", "2"), ("TOKEN_RATE_LIMIT_COUNT", "1000")]).await;
+    let asked = turn("10", "7", "42");
+    world.admit(&asked);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    world.took(&asked, 100, 0);
+    let part = Turn { id: turn("10-ab", "7", "42").id, ..asked };
+    for _ in 0..2 {
+        world.limiter.cast(RateLimiterMsg::GoesOn(Box::new(part.clone()))).unwrap();
+    }
+    assert_eq!(world.standing("7").await.messages.0, 2, "a second offer of it counts no second time");
+    world.took(&part, 800, 100);
+    assert_eq!(world.standing("7").await.tokens, (1_000, 1_000));
+    assert_eq!((world.offered().await, world.refused().await), (None, None), "it was let through when it was asked");
+    world.admit(&turn("11", "7", "42"));
+    assert_eq!(world.offered().await, None);
+    assert_eq!(world.refused().await.map(|(turn, ..)| turn).as_deref(), Some("11"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_tools_that_a_prompt_tells_of_are_reserved() {
     let rules = r#"[{tools = "s__*", roles = ["12"], verdict = "deny"}]"#;
     let mut world = world(&[("STAFFAI_TOOLS__RULES", rules)]).await;

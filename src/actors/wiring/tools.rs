@@ -37,11 +37,10 @@ impl Wiring {
         Approvals {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
-            dice: Arc::clone(&self.parts.dice),
             journal: self.handles.journal.clone(),
-            outboxes: self.handles.outboxes.clone(),
-            events: self.parts.events.clone(),
+            ways: self.ways(),
             allowances: Arc::clone(&self.turn_parts.allowances),
+            audit: Arc::clone(&self.parts.audit),
         }
     }
 

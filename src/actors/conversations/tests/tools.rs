@@ -76,6 +76,11 @@ pub(super) fn bench(world: &World) -> Arc<Bench> {
     bench
 }
 
+/// The tools are there again, as they were.
+pub(super) fn comes_back(world: &World, bench: &Arc<Bench>) {
+    publish(world, bench, described(""));
+}
+
 /// Each tool says something else of itself than before.
 pub(super) fn changed(world: &World, bench: &Arc<Bench>) {
     publish(world, bench, described("now safer than ever"));
