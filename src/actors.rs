@@ -30,6 +30,7 @@ pub(crate) mod door;
 
 pub(crate) mod discord;
 pub(crate) mod identify_queue;
+mod reconnect;
 pub(crate) mod shard;
 pub(crate) mod source;
 
@@ -50,6 +51,8 @@ pub(crate) mod conversation;
 
 mod allowances;
 pub(crate) mod approvals;
+pub mod audit;
+mod blocking;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod providers;

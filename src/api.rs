@@ -4,6 +4,8 @@
 
 pub mod ops;
 
+pub mod audit;
+
 mod dashboard;
 
 mod bodies;

@@ -4,6 +4,8 @@ pub mod assemble;
 pub mod exit;
 pub mod system;
 
+mod audit;
+
 mod chat;
 
 mod begun;
@@ -123,6 +125,13 @@ enum Command {
     Chat(Options),
     /// Asks the running service how it is; exits 0 or 1.
     Health(Options),
+    /// Prints the audit of tools, one JSON object a line: calls, questions, decisions, allowances.
+    Audit {
+        #[command(flatten)]
+        of: audit::Of,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Prints the supervision tree.
     Tree {
         /// As the block of actors.md.
@@ -172,6 +181,7 @@ impl Command {
             | Self::Health(options)
             | Self::Config(options)
             | Self::Check { options, .. }
+            | Self::Audit { options, .. }
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
@@ -214,6 +224,7 @@ async fn others(cli: &Cli) -> u8 {
             check::run(cli, check::Scope { offline: *offline, models: *models }).await
         }
         Command::Health(_) => commands::health(cli).await,
+        Command::Audit { of, .. } => audit::run(cli, of).await,
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,

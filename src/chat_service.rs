@@ -20,6 +20,7 @@ use crate::domain::ids::{Door, MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
 use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
+use crate::domain::turn::Effort;
 use crate::domain::turn_event::TurnUpdate;
 use crate::nats::{self, Current, LOST, Session};
 use crate::ports::{
@@ -129,22 +130,22 @@ impl ChatService {
         session.client.publish(inbox.to_owned(), payload.into()).await.map_err(|_| away())
     }
 
-    /// Whether what is posted for a turn says that there is no answer.
-    fn is_apology(&self, place: &Place, trigger: &MessageId) -> bool {
-        let (mut after, mut apology) = (0, false);
+    /// Whether what is posted for a turn says that there is no answer, and what it took.
+    fn ended(&self, place: &Place, trigger: &MessageId) -> (bool, Effort) {
+        let (mut after, mut ended) = (0, (false, Effort::default()));
         while let Some(batch) = self.events.read(place, after).filter(|batch| !batch.events.is_empty()) {
             for event in batch.events {
                 after = event.number;
                 if event.turn.trigger() == *trigger {
-                    match event.update {
-                        TurnUpdate::Apology { .. } => apology = true,
-                        TurnUpdate::Final { .. } => apology = false,
+                    match &event.update {
+                        TurnUpdate::Apology { .. } => ended = (true, Effort::default()),
+                        TurnUpdate::Final { effort, .. } => ended = (false, effort.clone()),
                         _ => {}
                     }
                 }
             }
         }
-        apology
+        ended
     }
 }
 
@@ -170,9 +171,9 @@ impl Poster for ChatService {
             PostRequest::Create { place, piece, reply_to: Some(trigger), .. } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());
                 if let Some((_, inbox)) = trigger.id.split_once('.') {
-                    let reply =
-                        if self.is_apology(place, trigger) { Reply::refused(&text) } else { Reply::answer(&text) };
-                    self.reply(inbox, &reply).await?;
+                    let (apology, effort) = self.ended(place, trigger);
+                    let reply = if apology { Reply::refused(&text) } else { Reply::answer(&text) };
+                    self.reply(inbox, &reply.with(&effort)).await?;
                 }
                 PostResult::Message(MessageId::new(DOOR, format!("{}.answer", trigger.id)))
             }

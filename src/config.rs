@@ -4,7 +4,7 @@
 //! is the table of environment names. Nothing else in the program reads the environment.
 
 pub(crate) mod address;
-mod check;
+pub(crate) mod check;
 pub(crate) mod community;
 pub mod data_tools;
 pub mod defaults;

@@ -29,6 +29,8 @@ pub(crate) mod history;
 
 pub mod fact;
 
+pub mod audit;
+
 pub(crate) mod completion;
 
 pub mod tool;

@@ -49,6 +49,20 @@ use self::oauth::Logins;
 use crate::ports::tools::{ConnectError, ServerEntry, Transport};
 use crate::ports::{ToolServer, ToolServers};
 
+/// Whether an entry could be tried at all: its program is there, or its address is one that is allowed. Nothing is started and nobody
+/// is asked.
+///
+/// # Errors
+/// See [`ConnectError`].
+pub fn possible(entry: &ServerEntry) -> Result<(), ConnectError> {
+    let possible = match &entry.transport {
+        Transport::Stdio(command) => process::find(command).map(drop),
+        Transport::Http(endpoint) => http::address(endpoint).map(drop),
+        Transport::Provider => Ok(()),
+    };
+    possible.map_err(|failure| failure.of_connect())
+}
+
 /// Connects to servers of the Model Context Protocol.
 #[derive(Clone, Default)]
 pub struct McpServers {

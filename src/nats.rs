@@ -63,9 +63,10 @@ pub async fn connect(url: &SecretString) -> Result<Session, String> {
         .subscription_capacity(WAITING_MAX)
         .client_capacity(SENDING_MAX)
         .event_callback(heard);
+    let place = format!("NATS at {}:{}", server.host(), server.port());
     let connected = timeout(CONNECT_WITHIN, options.connect(server)).await;
-    let connected = connected.map_err(|_| format!("no connection within {} s", CONNECT_WITHIN.as_secs()))?;
-    connected.map(|client| Session { client, lost }).map_err(|error| error.to_string())
+    let connected = connected.map_err(|_| format!("{place}: no connection within {} s", CONNECT_WITHIN.as_secs()))?;
+    connected.map(|client| Session { client, lost }).map_err(|error| format!("{place}: {error}"))
 }
 
 /// Puts a connection where requests find it, and takes it away when this is dropped: the library goes on connecting as long as

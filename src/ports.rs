@@ -29,6 +29,8 @@ pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
 use crate::domain::api_key::ApiKey;
+use crate::domain::audit::Wanted;
+use crate::domain::command::Tooling;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
@@ -358,6 +360,15 @@ pub trait Renderer: Send + Sync {
     fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
 }
 
+// === Audit ===
+
+/// What was called for whom, and who decided about it.
+#[async_trait]
+pub trait AuditLog: Send + Sync {
+    /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
+    async fn lines(&self, wanted: &Wanted) -> Vec<String>;
+}
+
 // === What is in force ===
 
 /// The keys that open doors for programs. Each call returns at once.
@@ -402,6 +413,11 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// How the tool servers are, and what they offer.
+    fn tooling(&self) -> Tooling {
+        Tooling::default()
+    }
 
     /// Memory in use by this process, in bytes; none where the system does not say.
     fn memory(&self) -> Option<u64> {

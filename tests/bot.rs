@@ -54,6 +54,9 @@ mod approvals;
 #[path = "bot/tools.rs"]
 mod tools;
 
+#[path = "bot/data_tools.rs"]
+mod data_tools;
+
 #[path = "bot/facts.rs"]
 mod facts;
 

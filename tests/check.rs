@@ -309,10 +309,13 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
         "other": {{"url": "{model}/nowhere"}},
         "plain": {{"url": "http://tools.example/mcp"}},
         "typo": {{"comand": "python3"}},
+        "slip": {{"command": "python3", "allowed_tool": ["echo"]}},
         "off": {{"command": "python3", "enabled": false}}"#
     );
     let more = servers(&bench, &entries);
     let rules = r#"
+        [tools]
+        requires_confirmation = ["calculatr", "roll_*", "missing__any"]
         [[tools.rules]]
         tools = "wel__*"
         verdict = "deny"
@@ -334,14 +337,39 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
         .has("wrong", "mcp other", "mend")
         .has("wrong", "mcp plain", "allow_http")
         .has("wrong", "mcp typo", "has neither a command nor a url")
-        .has("note", "tool servers", "comand is not known; did you mean command")
-        .has("note", "tool rules", "rule 1: wel__*: there is no server wel; did you mean well")
-        .has("note", "tool rules", "rule 2: well__ecko fits no tool of well; did you mean well__echo")
+        .has("wrong", "mcp slip", "allowed_tool is not known; did you mean allowed_tools? The server stays off")
+        .has("note", "tool servers", "comand is not known; did you mean command?")
+        .has("note", "tool rules", "rule 1: wel__*: there is no server wel; did you mean well?")
+        .has("note", "tool rules", "rule 2: well__ecko fits no tool of well; did you mean well__echo?")
+        .has("note", "tool rules", "tools.requires_confirmation: calculatr fits no tool; did you mean calculator?")
         .has("skipped", "mcp off", "switched off");
     assert_eq!(outcome.code, 1);
     assert!(!outcome.table.contains("sk-the-key") && !outcome.table.contains("rule 3"), "{}", outcome.table);
     let offline = bench.check(&["--offline"], &more).await;
-    offline.has("skipped", "mcp well", "not contacted").has("wrong", "mcp typo", "has neither");
+    offline
+        .has("skipped", "mcp well", "not contacted")
+        .has("wrong", "mcp typo", "has neither")
+        .has("wrong", "mcp missing", "install it, or write its whole path as command")
+        .has("wrong", "mcp plain", "allow_http")
+        .has("note", "tool rules", "rule 1: wel__*: there is no server wel")
+        .has("note", "tool rules", "calculatr fits no tool");
+    for pattern in ["roll_", "missing__any", "well__ecko"] {
+        assert!(!offline.table.contains(pattern), "what a server offers is not known: {}", offline.table);
+    }
+}
+
+#[test]
+fn mistakes_about_tools_are_found_without_contacting_anybody() {
+    let outcome = offline(&[("STAFFAI_NATS_URL", "nats://me:pw@host:99999")]);
+    outcome.has("wrong", "configuration", "with a port up to 65535");
+    assert!(outcome.code == 1 && !outcome.table.contains("pw@"), "{}", outcome.table);
+    let hosts = [
+        ("STAFFAI_URL_EXTRACT__ENABLED", "true"),
+        ("STAFFAI_URL_EXTRACT__ALLOW", "docs.example.org, other.example"),
+        ("STAFFAI_URL_EXTRACT__DENY", "Example.org"),
+    ];
+    let words = "docs.example.org of url_extract.allow is never read: url_extract.deny has example.org";
+    offline(&hosts).has("note", "url_extract", words);
 }
 
 /// Runs another command beside the bench's files.
@@ -395,6 +423,14 @@ async fn tools_are_listed_shown_called_and_added_by_hand() {
     assert!(code == 0 && told.contains("auto, by rule 1 about one__*") && told.contains("hello\n"), "{told}");
     let (code, told) = run(&bench, &[&call[..], &["13", "--role", "7"]].concat(), &more);
     assert!(code == 1 && told.contains("not called: deny, by rule 2 about one__echo"), "{told}");
+    for (option, wrong) in
+        [(&["--as", "bob"][..], "--as bob"), (&["--as", "13", "--role", "staff"][..], "--role staff")]
+    {
+        let (code, told) = run(&bench, &[&["tools", "list"], option].concat(), &more);
+        assert!(code == 64 && told.contains(&format!("{wrong}: must be a Discord id")), "{told}");
+    }
+    let (code, told) = run(&bench, &["tools", "call", "roll_dice"], &more);
+    assert!(code == 64 && told.contains("do not fit: \"notation\" is a required property"), "{told}");
     let (_, told) = run(&bench, &["tools", "list", "--as", "13"], &more);
     assert!(told.contains("one__echo (changes) [deny]"), "{told}");
 }

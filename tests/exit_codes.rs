@@ -12,6 +12,7 @@ use std::time::Duration;
 use staffai::app::exit;
 use staffai::app::system::SystemClock;
 use staffai::playground::service::{Options, Service};
+use staffai::store::Backend;
 use staffai::store::embedded::FILE;
 use staffai::store::embedded::opener::Opener;
 
@@ -347,4 +348,35 @@ async fn the_log_says_where_the_store_is_and_never_its_password() {
     let _ = running.code(WITHIN).await;
     let text = std::fs::read_to_string(&running.log).unwrap();
     assert!(!text.contains("a-long-password"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_is_printed_from_the_store_where_no_service_runs_and_makes_none() {
+    let service = discord(|_| {}).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = end_of(program("audit", folder.path(), &service)).await;
+    assert_eq!(code, i32::from(exit::NEGATIVE), "{text}");
+    assert!(text.contains("nothing is kept in") && !folder.path().join("data").exists(), "{text}");
+
+    let store = Opener::new(folder.path().join("data"), Arc::new(SystemClock)).open().unwrap();
+    let line = |who: &str, tool: &str| {
+        let line = serde_json::json!({
+            "at": NOW, "event": "called", "call": 1, "outcome": "ok", "duration_ms": 3, "person": format!("discord:{who}"),
+            "place": "discord:42", "tool": tool, "args_sha256": "ab", "turn": "discord:10",
+        });
+        let key = format!("staffai:audit:discord:{who}:{NOW}:call-{tool}");
+        staffai::ports::Write::Put { key, value: line.to_string(), ttl: None }
+    };
+    let lines = vec![line("7", "roll_dice"), line("7", "fm__delete"), line("8", "roll_dice")];
+    store.apply(lines.into()).await.unwrap();
+    store.close().await;
+    for (args, many) in
+        [(&[] as &[&str], 3), (&["--member", "7"], 2), (&["--tool", "fm__*"], 1), (&["--since", "1s"], 0)]
+    {
+        let mut command = program("audit", folder.path(), &service);
+        command.args(args);
+        let (code, text) = end_of(command).await;
+        assert_eq!((code, text.lines().count()), (i32::from(exit::FINE), many), "{args:?}: {text}");
+        assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
+    }
 }

@@ -12,6 +12,7 @@
 
 mod clicks;
 mod messages;
+mod noting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,18 +20,18 @@ use std::time::Duration;
 
 use self::clicks::Clicked;
 use super::allowances::Allowances;
+use super::audit::Audit;
 use super::bounded_set::BoundedSet;
+use super::desk::Ways;
 use super::handle::{Handle, Reply};
 use super::messages::approvals::{ApprovalsMsg, Waiting, Withdrawal};
 use super::messages::journal::{Decided, JournalMsg};
-use super::outbox::Outboxes;
 use super::supervisor::{Actor, ActorContext, Crash};
-use super::turn_events::TurnEvents;
 use crate::domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use crate::domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
-use crate::domain::ids::MessageId;
+use crate::domain::ids::{MessageId, Timestamp};
 use crate::domain::keys;
-use crate::ports::{Clock, Dice, Origin, Store, Write};
+use crate::ports::{Clock, Origin, Store, Write};
 
 /// How often ends are looked at, and what was not asked yet is asked again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -72,6 +73,8 @@ pub struct Recorded {
     decision: Decision,
     /// Who made it; none for the clock.
     click: Option<Clicked>,
+    /// When it was made.
+    at: Timestamp,
 }
 
 /// The behaviour and its arguments.
@@ -80,16 +83,14 @@ pub struct Approvals {
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Jitter.
-    pub dice: Arc<dyn Dice>,
     /// Who has custody of the turns that wait.
     pub journal: Handle<JournalMsg>,
-    /// Who carries questions and answers.
-    pub outboxes: Outboxes,
-    /// Where those who read along are asked.
-    pub events: TurnEvents,
+    /// What carries questions and answers.
+    pub ways: Ways,
     /// Which calls run without a question for a while.
     pub allowances: Arc<Allowances>,
+    /// Where questions and decisions are noted.
+    pub audit: Arc<Audit>,
 }
 
 /// What approvals holds.
@@ -104,6 +105,8 @@ pub struct ApprovalsState {
     loading: bool,
     /// What was taken back before it was known.
     withdrawn: Vec<Withdrawal>,
+    /// Gates that were closed while their questions were on their way: what stands there in the end. At most [`OPEN_MAX`].
+    closed: HashMap<GateId, (Gate, Decision)>,
 }
 
 /// A gate that is not closed.
@@ -112,6 +115,14 @@ struct Open {
     asking: AskState,
     /// A decision is on its way to its record.
     recording: bool,
+}
+
+impl Open {
+    /// One that nobody decided yet; the message that asks, where it is known.
+    fn new(gate: Gate, posted: Option<MessageId>) -> Self {
+        let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
+        Self { case: Case::open(gate), asking, recording: false }
+    }
 }
 
 /// How far the question is.
@@ -140,6 +151,7 @@ impl Actor for Approvals {
             loaded: false,
             loading: true,
             withdrawn: Vec::new(),
+            closed: HashMap::new(),
         })
     }
 
@@ -188,10 +200,12 @@ impl Actor for Approvals {
         match event {
             ApprovalsEvent::Loaded(waiting, allowances) => {
                 let now = self.clock.now();
-                let gone = |known: &Allowance| state.withdrawn.iter().any(|which| which.takes_back(known));
-                for allowance in allowances.into_iter().filter(|known| !gone(known)) {
+                let is_gone = |known: &Allowance| state.withdrawn.iter().any(|which| which.takes_back(known));
+                let (gone, held): (Vec<_>, Vec<_>) = allowances.into_iter().partition(is_gone);
+                for allowance in held {
                     self.allowances.add(allowance, now);
                 }
+                drop(self.store.write(Self::forget(&gone)));
                 state.loading = false;
                 state.loaded = waiting.is_some();
                 if state.loaded {
@@ -220,9 +234,10 @@ impl Actor for Approvals {
 impl Approvals {
     /// Reads what an earlier life left.
     fn load(&self, ctx: &mut ActorContext<Approvals>) {
-        let (journal, store) = (self.journal.clone(), Arc::clone(&self.store));
+        let (journal, store, audit) = (self.journal.clone(), Arc::clone(&self.store), Arc::clone(&self.audit));
         ctx.task(
             async move {
+                let _ = tokio::time::timeout(RECORDED_WITHIN, audit.load()).await;
                 let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
                 let stored = tokio::time::timeout(RECORDED_WITHIN, scan).await.unwrap_or_default();
                 let allowances = stored.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect();
@@ -243,23 +258,43 @@ impl Approvals {
             event = "gate.asked", gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
             again = posted.is_some(), "a person is asked about a call"
         );
-        let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
+        self.note_asked(&gate);
         let id = gate.id.clone();
-        state.open.insert(id.clone(), Open { case: Case::open(gate), asking, recording: false });
+        state.open.insert(id.clone(), Open::new(gate, posted));
         Self::count(state);
         self.look_at(ctx, state, &id);
     }
 
     /// A turn waits no more.
     fn gone(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
-        let known = state.open.remove(&waiting.gate.id);
+        let Waiting { gate, posted } = waiting;
+        let open = state.open.remove(&gate.id);
         Self::count(state);
-        let posted = match known {
-            Some(Open { asking: AskState::Asked(message), .. }) => message.or(waiting.posted),
-            Some(_) | None => waiting.posted,
-        };
-        if let Some(message) = posted {
-            self.rewrite(ctx, &waiting.gate, &message, &Decision::Withdrawn);
+        let open = open.unwrap_or_else(|| Open::new(gate, posted.clone()));
+        self.close(ctx, state, open, posted, Decision::Withdrawn);
+    }
+
+    /// Shows in the place of a question what became of it, now or once it stands there.
+    fn close(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        state: &mut ApprovalsState,
+        open: Open,
+        posted: Option<MessageId>,
+        decision: Decision,
+    ) {
+        let Open { case, asking, .. } = open;
+        match asking {
+            AskState::Asked(message) => {
+                let message = message.or(posted);
+                if let Some(message) = message {
+                    self.rewrite(ctx, &case.gate, &message, &decision);
+                }
+            }
+            AskState::Sent if state.closed.len() < OPEN_MAX => {
+                state.closed.insert(case.gate.id.clone(), (case.gate, decision));
+            }
+            AskState::Sent | AskState::Due => {}
         }
     }
 
@@ -287,8 +322,9 @@ impl Approvals {
         let (turn, gate) = (open.case.gate.turn.clone(), open.case.gate.id.clone());
         let decided = Decided { turn, gate: gate.clone(), decision: decision.clone() };
         let journal = self.journal.clone();
-        let recorded = Recorded { gate: gate.clone(), decision: decision.clone(), click };
-        let spare = Recorded { gate, decision, click: None };
+        let at = self.clock.now();
+        let recorded = Recorded { gate: gate.clone(), decision: decision.clone(), click, at };
+        let spare = Recorded { gate, decision, click: None, at };
         ctx.task(
             async move {
                 let ask = |reply| JournalMsg::Decided(Box::new(decided), reply);
@@ -307,7 +343,7 @@ impl Approvals {
         recorded: Recorded,
         known: Option<bool>,
     ) {
-        let Recorded { gate: id, decision, click } = recorded;
+        let Recorded { gate: id, decision, click, at } = recorded;
         let (Some(known), true) = (known, state.open.contains_key(&id)) else {
             // It is as open as before: whoever decided is told to do it again, and the clock looks again.
             if let Some(open) = state.open.get_mut(&id) {
@@ -318,28 +354,30 @@ impl Approvals {
         };
         let Some(open) = state.open.remove(&id) else { return };
         Self::count(state);
-        let gate = &open.case.gate;
         if !known {
-            // The turn ended meanwhile, which the journal says as well.
+            // The turn ended meanwhile.
+            self.close(ctx, state, open, None, Decision::Withdrawn);
             return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, Refusal::Unknown, None));
         }
+        let gate = open.case.gate.clone();
         tracing::info!(
             event = "gate.decided", gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
-            decision = decision.as_str(), by = decision.by().map(ToString::to_string), "a call is decided about"
+            place = %gate.place, decision = decision.as_str(), by = decision.by().map(ToString::to_string),
+            choice = click.as_ref().map(|clicked| clicked.click.choice.as_str()), "a call is decided about"
         );
+        self.note_decided(&gate, &decision, click.as_ref(), at);
         metrics::counter!("staffai_gates_total", "decision" => decision.as_str()).increment(1);
-        if let AskState::Asked(Some(message)) = &open.asking {
-            self.rewrite(ctx, gate, message, &decision);
-        }
+        self.close(ctx, state, open, None, decision.clone());
         let Some(clicked) = click else { return };
         if clicked.click.choice == Choice::Hour {
-            self.allow(Allowance::of(gate, &clicked.click.by, self.clock.now()));
+            self.allow(&gate, Allowance::of(&gate, &clicked.click.by, self.clock.now()));
         }
         self.confirm(ctx, clicked, decision);
     }
 
     /// The same call runs for a while without a question.
-    fn allow(&self, allowance: Allowance) {
+    fn allow(&self, gate: &Gate, allowance: Allowance) {
+        self.note_allowed(gate, &allowance);
         let key = keys::allowance(&allowance.id);
         // Plain data with string keys always serialises.
         let value = serde_json::to_string(&allowance).unwrap_or_default();
@@ -352,9 +390,11 @@ impl Approvals {
     /// Takes allowances back: from here on the calls need a yes again.
     fn withdraw(&self, ctx: &mut ActorContext<Approvals>, which: &Withdrawal, reply: Reply<usize>) {
         let gone = self.allowances.withdraw(|allowance| which.takes_back(allowance));
+        for allowance in &gone {
+            self.note_withdrawn(allowance, which);
+        }
         let many = gone.len();
-        let durable =
-            self.store.write(gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect());
+        let durable = self.store.write(Self::forget(&gone));
         ctx.background(async move {
             durable.await;
             // Whoever asked may have stopped waiting.
@@ -362,8 +402,16 @@ impl Approvals {
         });
     }
 
+    /// No later life reads these any more.
+    fn forget(gone: &[Allowance]) -> Vec<Write> {
+        gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect()
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "there are never so many")]
     fn count(state: &ApprovalsState) {
         metrics::gauge!("staffai_gates_open").set(state.open.len() as f64);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,11 +39,9 @@ use super::messages::outbox::OutboxMsg;
 use super::messages::presence_scheduler::PresenceMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::messages::tools::ToolsMsg;
-use super::outbox::Outboxes;
 use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::toolbox::Toolbox;
-use super::turn_events::TurnEvents;
 use crate::domain::command::{self, Command, CommandKind, Offer, Served, Spec, Tooling, Typing};
 use crate::domain::ids::{self, Door, MessageId, Person};
 use crate::domain::notice::commands as words;
@@ -52,7 +50,7 @@ use crate::domain::restart::Backoff;
 use crate::domain::shed::Shed;
 use crate::domain::tool::rights::Verdict;
 use crate::domain::triage::Rules;
-use crate::ports::{Clock, Dice, Origin, PostError, PostRequest, PostResult, Store, Vitals};
+use crate::ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
 /// Commands that run at once.
 const RUNNING_MAX: usize = 64;
@@ -89,16 +87,12 @@ pub struct CommandParts {
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Jitter.
-    pub dice: Arc<dyn Dice>,
     /// How everything is.
     pub vitals: Arc<dyn Vitals>,
     /// The doors whose platforms are told which commands there are.
     pub registers: Vec<Door>,
-    /// Who carries answers.
-    pub outboxes: Outboxes,
-    /// Where those who read along learn of answers.
-    pub events: TurnEvents,
+    /// What carries answers.
+    pub ways: Ways,
     /// Who has custody of open turns.
     pub journal: Handle<JournalMsg>,
     /// Who knows how members stand against their limits.
@@ -135,8 +129,7 @@ impl CommandParts {
 
     /// Where a command is answered.
     fn desk<'a>(&'a self, command: &'a Command) -> Desk<'a> {
-        let ways = Ways { outboxes: &self.outboxes, dice: &*self.dice, events: &self.events };
-        Desk::new(ways, &command.callback, &command.place)
+        Desk::new(&self.ways, &command.callback, &command.place)
     }
 }
 
@@ -329,7 +322,7 @@ impl Commands {
         let parts = Arc::clone(&self.parts);
         ctx.background(async move {
             let choices = handlers::choices(&parts, &typing).await;
-            let outbox = parts.outboxes.of(&typing.callback.id.door);
+            let outbox = parts.ways.outboxes.of(&typing.callback.id.door);
             let request = PostRequest::Suggest { to: typing.callback, choices };
             // Whoever types on asks again.
             let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;
@@ -351,7 +344,8 @@ impl Commands {
         if state.offered.as_ref() == Some(&specs) {
             return ctx.after(LOOK_EVERY, CommandsEvent::Register);
         }
-        let outboxes: Vec<_> = self.parts.registers.iter().map(|door| self.parts.outboxes.of(door).clone()).collect();
+        let outboxes: Vec<_> =
+            self.parts.registers.iter().map(|door| self.parts.ways.outboxes.of(door).clone()).collect();
         let (there, back) = (specs.clone(), specs.clone());
         ctx.task(
             async move {
@@ -391,7 +385,7 @@ impl Commands {
             }
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
-                let wait = REGISTER_AGAIN.base + REGISTER_AGAIN.delay(state.failures, self.parts.dice.roll());
+                let wait = REGISTER_AGAIN.base + REGISTER_AGAIN.delay(state.failures, self.parts.ways.dice.roll());
                 let again_in_ms = ids::millis(wait);
                 tracing::warn!(event = "commands.refused", %error, again_in_ms, "the commands cannot be offered");
                 wait

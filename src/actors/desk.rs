@@ -1,5 +1,6 @@
 //! The way to whoever ran a command or pressed a button: first the word that an answer will come, then the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -25,15 +26,15 @@ const RESPOND_WITHIN: Duration = Duration::from_secs(60);
 /// Waits between tries of an answer.
 const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(5) };
 
-/// What carries answers.
-#[derive(Clone, Copy)]
-pub(super) struct Ways<'a> {
+/// What carries answers. Clones lead to the same.
+#[derive(Clone)]
+pub struct Ways {
     /// To each door.
-    pub outboxes: &'a Outboxes,
+    pub outboxes: Outboxes,
     /// Jitter.
-    pub dice: &'a dyn Dice,
+    pub dice: Arc<dyn Dice>,
     /// To those who read along.
-    pub events: &'a TurnEvents,
+    pub events: TurnEvents,
 }
 
 /// Where one command, or one press of a button, is answered.
@@ -46,9 +47,9 @@ pub(super) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(ways: Ways<'a>, callback: &'a Callback, place: &'a Place) -> Self {
+    pub(super) fn new(ways: &'a Ways, callback: &'a Callback, place: &'a Place) -> Self {
         let Ways { outboxes, dice, events } = ways;
-        Self { outbox: outboxes.of(&callback.id.door), dice, events, callback, place }
+        Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, callback, place }
     }
 
     /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.

@@ -63,10 +63,12 @@ impl Slot {
 
     /// Says what is going on while there is no text.
     pub fn tell(&self, status: &str) {
+        // Of what is shown the last sign is held back, as more of it may come; of a status none does.
+        let status = format!("{status}\n");
         self.0.send_if_modified(|draft| {
             let changed = draft.status != status;
             if changed {
-                status.clone_into(&mut draft.status);
+                draft.status = status;
             }
             changed && draft.text.is_empty()
         });
@@ -172,8 +174,8 @@ mod tests {
         let slot = Slot::default();
         let mut watcher = slot.watch();
         slot.tell("One moment.");
-        assert!(watcher.is_fresh() && watcher.is_longer(11) && !watcher.is_longer(12));
-        assert_eq!(watcher.take().as_deref(), Some("One moment."));
+        assert!(watcher.is_fresh() && watcher.is_longer(12) && !watcher.is_longer(13));
+        assert_eq!(watcher.take().as_deref(), Some("One moment.\n"), "the last sign is held back");
         assert!(!watcher.is_fresh());
         assert!(slot.withdraw() && slot.visible().is_none(), "a model may be asked again");
         slot.write("a");

@@ -70,7 +70,7 @@ impl FactKeeper {
     }
 
     /// What may not be remembered any more, here and in conversations.
-    pub(super) fn forgotten(&self) -> Arc<Forgotten> {
+    pub(crate) fn forgotten(&self) -> Arc<Forgotten> {
         Arc::clone(&self.forgotten)
     }
 

@@ -6,7 +6,8 @@
 //! A restart loses: the connection and the calls under way; the process of a server ends with its connection.
 //!
 //! It awaits nothing in its mailbox: connecting, reading lists, signs of life and calls are tasks. A call that finds no
-//! connection is answered at once.
+//! connection is answered at once, unless the first one is being made: it waits for that then, because the tools of a server are
+//! known from its last list before it is there.
 
 mod link;
 mod published;
@@ -26,6 +27,7 @@ use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::breaker;
 use crate::domain::ids::{Person, TurnId};
 use crate::domain::restart::Backoff;
+use crate::domain::tool::catalogue::Pin;
 use crate::domain::tool::server::ServerStatus;
 use crate::domain::tool::{CallError, CallErrorKind};
 use crate::ports::tools::{Listing, ServerEntry};
@@ -140,18 +142,19 @@ impl Actor for McpActor {
     fn start(&self, ctx: &mut ActorContext<McpActor>) -> Result<McpState, Crash> {
         let status = ServerStatus::Starting;
         self.published.begins(&self.entry.name);
-        let mut state = McpState { attempt: Attempt::default(), failures: 0, link: Link::Connecting, status };
+        let mut state =
+            McpState { attempt: Attempt::default(), failures: 0, link: Link::Connecting(Vec::new()), status };
         self.connect(ctx, &mut state);
         Ok(state)
     }
 
     async fn handle(&self, ctx: &mut ActorContext<Self>, message: McpMsg, state: &mut McpState) -> Result<(), Crash> {
         match message {
-            McpMsg::Call(call) => self.call(ctx, state, call),
+            McpMsg::Call(call) => self.call(ctx, state, *call),
             McpMsg::Refresh => match &mut state.link {
                 Link::Up(up) => up.refresh(ctx, state.attempt),
                 Link::Waiting(_) => self.connect(ctx, state),
-                Link::Connecting => {}
+                Link::Connecting(_) => {}
             },
         }
         Ok(())
@@ -180,7 +183,7 @@ impl Actor for McpActor {
             McpEvent::Ping(attempt) => match &state.link {
                 Link::Up(up) if up.works() => ctx.after(PING_EVERY, McpEvent::Ping(attempt)),
                 Link::Up(up) => up.ping(ctx, attempt),
-                Link::Connecting | Link::Waiting(_) => {}
+                Link::Connecting(_) | Link::Waiting(_) => {}
             },
             McpEvent::Called(attempt, sign) => self.called(ctx, state, attempt, sign),
             McpEvent::HalfOpen(_) => {
@@ -193,10 +196,13 @@ impl Actor for McpActor {
     }
 
     async fn stop(&self, _ctx: &mut ActorContext<Self>, state: &mut McpState) {
-        let link = std::mem::replace(&mut state.link, Link::Connecting);
-        if let Link::Up(up) = link {
-            // Whatever is left after that is killed when the last handle is dropped.
-            let _ = timeout(CLOSE_WITHIN, up.server.close()).await;
+        match std::mem::replace(&mut state.link, Link::Waiting(String::new())) {
+            Link::Up(up) => {
+                // Whatever is left after that is killed when the last handle is dropped.
+                let _ = timeout(CLOSE_WITHIN, up.server.close()).await;
+            }
+            Link::Connecting(waiting) => self.refuse(waiting, "it was told to stop"),
+            Link::Waiting(_) => {}
         }
         self.publish(state, ServerStatus::Stopped("it was told to stop".to_owned()));
         self.published.gone(&self.entry.name);
@@ -224,7 +230,7 @@ impl McpEvent {
 impl McpActor {
     fn connect(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState) {
         state.attempt = state.attempt.next();
-        state.link = Link::Connecting;
+        state.link = Link::Connecting(Vec::new());
         let (servers, entry, attempt) = (Arc::clone(&self.servers), Arc::clone(&self.entry), state.attempt);
         ctx.task(
             async move {
@@ -243,9 +249,33 @@ impl McpActor {
         if !up.server.info().announces_changes {
             ctx.after(RELIST_EVERY, McpEvent::Relist(attempt));
         }
-        state.link = Link::Up(up);
+        let waiting = match std::mem::replace(&mut state.link, Link::Up(up)) {
+            Link::Connecting(waiting) => waiting,
+            Link::Up(_) | Link::Waiting(_) => Vec::new(),
+        };
+        for call in waiting {
+            if self.offers(&listing, &call) {
+                self.call(ctx, state, call);
+            } else {
+                self.refuse([call], "the tool is not what it was before; ask somebody who runs this bot to look at it");
+            }
+        }
         self.tell(listing);
         self.publish(state, ServerStatus::Ready);
+    }
+
+    /// Whether a call is one of a tool as the server offers it now.
+    fn offers(&self, listing: &Listing, call: &ServerCall) -> bool {
+        let same = |pin: &Pin| listing.tools.iter().any(|tool| tool.name == call.request.name && Pin::of(tool) == *pin);
+        self.entry.trusted || call.pin.as_ref().is_none_or(same)
+    }
+
+    /// Answers calls that were not sent.
+    fn refuse(&self, calls: impl IntoIterator<Item = ServerCall>, why: &str) {
+        for call in calls {
+            // Who asked may have gone away.
+            let _ = call.reply.send(Err(unavailable(&self.entry.name, why)));
+        }
     }
 
     fn lost(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, reason: String) {
@@ -253,7 +283,9 @@ impl McpActor {
         state.failures = if lasted { 1 } else { state.failures.saturating_add(1) };
         // Events of this attempt that are still under way are ignored from here on.
         state.attempt = state.attempt.next();
-        state.link = Link::Waiting(reason.clone());
+        if let Link::Connecting(waiting) = std::mem::replace(&mut state.link, Link::Waiting(reason.clone())) {
+            self.refuse(waiting, &reason);
+        }
         let wait = RECONNECT.delay(state.failures - 1, self.dice.roll());
         ctx.after(wait, McpEvent::Connect(state.attempt));
         let status =
@@ -295,21 +327,20 @@ impl McpActor {
         let _ = self.cache.cast(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
     }
 
-    fn call(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, call: Box<ServerCall>) {
-        let name = &self.entry.name;
-        let refusal = match &mut state.link {
+    fn call(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, call: ServerCall) {
+        let why = match &mut state.link {
             Link::Up(up) => {
                 if up.takes_call() {
-                    return up.call(ctx, state.attempt, name, call);
+                    return up.call(ctx, state.attempt, &self.entry.name, call);
                 }
-                unavailable(name, "it left calls without an answer, and is left alone for some seconds")
+                "it left calls without an answer, and is left alone for some seconds"
             }
-            Link::Connecting if state.failures == 0 => unavailable(name, "it is being connected"),
-            Link::Connecting => unavailable(name, state.status.reason().unwrap_or("it is being connected")),
-            Link::Waiting(reason) => unavailable(name, reason),
+            // There are no more of them than places for calls, and connecting takes a bounded time.
+            Link::Connecting(waiting) if state.failures == 0 => return waiting.push(call),
+            Link::Connecting(_) => state.status.reason().unwrap_or("it is being connected"),
+            Link::Waiting(reason) => reason,
         };
-        // Who asked may have gone away.
-        let _ = call.reply.send(Err(refusal));
+        self.refuse([call], why);
     }
 
     fn called(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, attempt: Attempt, sign: CallSign) {

@@ -9,10 +9,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::handle::Handle;
 use super::messages::tools::ToolsMsg;
+use super::reconnect::Reconnect;
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids;
 use crate::domain::restart::Backoff;
@@ -21,8 +20,6 @@ use crate::ports::{AnnouncedSink, Dice, ToolProviders};
 
 /// Waits before a connection is begun again.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(30) };
-/// How long a connection must last for the wait to start over.
-const LASTED: Duration = Duration::from_secs(10);
 
 /// What its connection and its timer tell it.
 pub enum ProvidersEvent {
@@ -45,11 +42,7 @@ pub struct Providers {
 }
 
 /// What the listener holds.
-pub struct ProvidersState {
-    since: Instant,
-    /// Connections in a row that did not last.
-    failures: u32,
-}
+pub struct ProvidersState(Reconnect);
 
 impl Actor for Providers {
     type Msg = Infallible;
@@ -58,7 +51,7 @@ impl Actor for Providers {
 
     fn start(&self, ctx: &mut ActorContext<Providers>) -> Result<ProvidersState, Crash> {
         self.listen(ctx);
-        Ok(ProvidersState { since: Instant::now(), failures: 0 })
+        Ok(ProvidersState(Reconnect::begun()))
     }
 
     async fn handle(
@@ -78,7 +71,7 @@ impl Actor for Providers {
     ) -> Result<(), Crash> {
         match event {
             ProvidersEvent::Listen => {
-                state.since = Instant::now();
+                state.0.again();
                 self.listen(ctx);
             }
             ProvidersEvent::Announced(entries) => {
@@ -86,8 +79,7 @@ impl Actor for Providers {
                 let _ = self.tools.cast(ToolsMsg::Provided(entries));
             }
             ProvidersEvent::Ended(reason) => {
-                state.failures = if state.since.elapsed() >= LASTED { 1 } else { state.failures.saturating_add(1) };
-                let wait = RECONNECT.delay(state.failures, self.dice.roll());
+                let wait = state.0.pause(&RECONNECT, self.dice.roll());
                 let again_in_ms = ids::millis(wait);
                 tracing::warn!(
                     event = "providers.lost",

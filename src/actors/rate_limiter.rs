@@ -1,7 +1,8 @@
 //! `rate_limiter`: admits turns within the limits of their members, and settles what they took.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: open turns, ended ones and withdrawn ones from the journal; ended ones from conversations; questions of commands.
+//! Receives: open turns, those that go on after a decision, ended ones and withdrawn ones from the journal; ended ones from
+//! conversations; questions of commands.
 //! Sends: admitted turns to conversations, refusals to the journal, breaches to the sweeper.
 //! A restart loses: what it had not done yet, which is no more than what a window holds. Turns are offered again by the journal,
 //! and a reservation that is there already stays the only one; one whose end was lost stays at its estimate until it has aged
@@ -24,16 +25,19 @@ use super::messages::conversations::{ConversationsMsg, Offered};
 use super::messages::journal::JournalMsg;
 use super::messages::rate_limiter::{Asker, RateLimiterMsg};
 use super::messages::restriction_sweeper::SweeperMsg;
-use super::running::Live;
+use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::toolbox::Toolbox;
 use crate::domain::attachment;
+use crate::domain::gate::Parked;
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge, spent};
-use crate::domain::limits::estimate::Learned;
+use crate::domain::limits::estimate::{CHARS_A_TOKEN, Learned};
 use crate::domain::limits::rules::Applied;
-use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step};
-use crate::domain::turn::{self, Turn};
+use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step, estimate_max};
+use crate::domain::tool::access::Access;
+use crate::domain::turn::{self, Effort, ReplyContract, Turn};
 use crate::ports::{Clock, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
@@ -58,6 +62,8 @@ pub struct RateLimiter {
     pub clock: Arc<dyn Clock>,
     /// What this process runs with: a reload changes limits at once.
     pub live: Live,
+    /// The tools that prompts tell of.
+    pub toolbox: Arc<Toolbox>,
     /// Who answers.
     pub conversations: Handle<ConversationsMsg>,
     /// Who has custody.
@@ -83,7 +89,12 @@ struct MemberQueue {
 
 /// One step, and what it is for.
 enum Job {
-    Admit { offered: Box<Offered>, withdrawn: bool },
+    Admit {
+        offered: Box<Offered>,
+        withdrawn: bool,
+    },
+    /// A part of a turn that was let through before.
+    Count(Box<Turn>),
     Settle(TurnId, Option<u64>),
     Cancel(TurnId),
     Usage(Applied, Reply<Standing>),
@@ -111,6 +122,7 @@ impl Actor for RateLimiter {
                     self.enqueue(ctx, state, &member, Job::Admit { offered, withdrawn: false });
                 }
             }
+            RateLimiterMsg::GoesOn(turn) => self.enqueue(ctx, state, &member(&turn), Job::Count(turn)),
             RateLimiterMsg::Settle { turn, effort } => {
                 if effort.model.is_some() {
                     let usage = effort.usage;
@@ -128,7 +140,8 @@ impl Actor for RateLimiter {
     fn subject(message: &RateLimiterMsg) -> Option<Subject> {
         match message {
             RateLimiterMsg::Admit(offered) => Some(Subject::of(&offered.turn.id)),
-            RateLimiterMsg::Settle { .. }
+            RateLimiterMsg::GoesOn(_)
+            | RateLimiterMsg::Settle { .. }
             | RateLimiterMsg::Cancel(_)
             | RateLimiterMsg::Withdraw(_)
             | RateLimiterMsg::Usage { .. } => None,
@@ -209,19 +222,45 @@ impl RateLimiter {
         let step = match job {
             Job::Admit { offered, .. } => {
                 let turn = &offered.turn;
-                let Applied { limits, exempt } =
-                    running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
-                let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text)
-                    + attachment::estimate(&turn.attachments)
-                    + turn.given.as_ref().map_or(0, |given| given.tokens());
-                let lease = running.settings.turn.queue + running.settings.turn.deadline;
-                Step::Reserve(Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt })
+                let attached = attachment::estimate(&turn.attachments);
+                let given = turn.given.as_ref().map_or(0, |given| given.tokens());
+                let reservation = self.reservation(state, &running, turn);
+                Step::Reserve(Reservation { tokens: reservation.tokens + attached + given, ..reservation })
+            }
+            Job::Count(turn) => {
+                let reservation = self.reservation(state, &running, turn);
+                let tokens = reservation.tokens.min(estimate_max(reservation.limits.tokens));
+                Step::Reserve(Reservation { tokens, exempt: true, ..reservation })
             }
             Job::Settle(turn, tokens) => Step::Settle(turn.clone(), *tokens),
             Job::Cancel(turn) => Step::Cancel(turn.clone()),
             Job::Usage(applied, _) => Step::Read(applied.limits),
         };
         Request { member: member.clone(), window: running.limits.window, step }
+    }
+
+    /// What a turn is expected to take, within the limits of its member.
+    fn reservation(&self, state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
+        let Applied { limits, exempt } =
+            running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
+        let fixed = running.fixed_prompt.saturating_add(self.tool_tokens(running, turn));
+        let tokens = state.learned.estimate(&turn.person, &turn.place, fixed, &turn.text);
+        let lease = running.settings.turn.queue + running.settings.turn.deadline;
+        Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt }
+    }
+
+    /// About how many tokens of its prompt the tools take that the model of a turn is told of.
+    fn tool_tokens(&self, running: &Running, turn: &Turn) -> u64 {
+        let settings = &running.settings.tools;
+        let rows = running.models.rows();
+        let chosen = turn.policy.model.as_ref().and_then(|key| rows.iter().find(|row| row.key == *key));
+        let Some(row) = chosen.or(rows.first()) else { return 0 };
+        if !turn.wants_tools() || settings.max_rounds == 0 || settings.max_calls == 0 {
+            return 0;
+        }
+        let access = Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door));
+        let alone = turn.policy.reply == ReplyContract::Typed && !row.schema_with_tools;
+        self.toolbox.now().prompt_chars(&access, row, alone, settings.built_in_always) as u64 / CHARS_A_TOKEN
     }
 
     /// A step is done: whoever waits for it hears of it.
@@ -258,7 +297,7 @@ impl RateLimiter {
                 let _ = reply.send(standing);
             }
             (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => self.undelivered(offered.turn.id),
-            (Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
+            (Job::Count(_) | Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
         }
     }
 
@@ -307,12 +346,28 @@ impl Job {
     }
 }
 
+/// What of a turn the window of its member counts now, under which name, and what it took of all of this: the part that follows on a
+/// decision by itself.
+#[must_use]
+pub fn counted(turn: &Turn, goes_on: Option<&Parked>, effort: &Effort) -> (Box<Turn>, Effort) {
+    match goes_on.filter(|parked| parked.case.decision.is_some()) {
+        Some(parked) => (part(turn, parked), effort.since(&parked.effort)),
+        None => (Box::new(turn.clone()), effort.clone()),
+    }
+}
+
+/// The part of a turn that follows on a decision, as the window counts it.
+#[must_use]
+pub fn part(turn: &Turn, parked: &Parked) -> Box<Turn> {
+    Box::new(Turn { id: parked.part(), ..turn.clone() })
+}
+
 /// The answer to a turn is known: what it took is settled, or taken back. A limiter that is down leaves the estimate, which
 /// ages out.
-pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Turn, answer: &turn::Answer) {
-    let turn = Box::new(turn.clone());
-    let _ = match charge(answer) {
-        Charge::Settle => limiter.cast(RateLimiterMsg::Settle { turn, effort: answer.effort.clone() }),
+pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Turn, goes_on: Option<&Parked>, answer: &turn::Answer) {
+    let (turn, effort) = counted(turn, goes_on, &answer.effort);
+    let _ = match charge(&answer.outcome, &effort) {
+        Charge::Settle => limiter.cast(RateLimiterMsg::Settle { turn, effort }),
         Charge::Cancel => limiter.cast(RateLimiterMsg::Cancel(turn)),
         Charge::Nothing => Ok(()),
     };

@@ -9,9 +9,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::board::{Board, PartKind};
+use super::reconnect::Reconnect;
 use super::running::{Exit, ExitSender};
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::domain::ids::{self, Door};
@@ -20,8 +19,6 @@ use crate::ports::{Dice, EventSource, Intake, SourceError};
 
 /// Waits before a connection is begun again.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
-/// How long a connection must last for the wait to start over.
-const LASTED: Duration = Duration::from_secs(10);
 
 /// What its connection and its timer tell it.
 pub enum SourceEvent {
@@ -48,11 +45,7 @@ pub struct SourceActor {
 }
 
 /// What a source holds.
-pub struct SourceState {
-    since: Instant,
-    /// Connections in a row that did not last.
-    failures: u32,
-}
+pub struct SourceState(Reconnect);
 
 impl Actor for SourceActor {
     type Msg = Infallible;
@@ -62,7 +55,7 @@ impl Actor for SourceActor {
     fn start(&self, ctx: &mut ActorContext<SourceActor>) -> Result<SourceState, Crash> {
         self.board.starting(PartKind::Door, self.door.as_str());
         self.connect(ctx);
-        Ok(SourceState { since: Instant::now(), failures: 0 })
+        Ok(SourceState(Reconnect::begun()))
     }
 
     async fn handle(
@@ -82,7 +75,7 @@ impl Actor for SourceActor {
     ) -> Result<(), Crash> {
         match event {
             SourceEvent::Connect => {
-                state.since = Instant::now();
+                state.0.again();
                 self.connect(ctx);
             }
             SourceEvent::Ended(SourceError::Refused(reason)) => {
@@ -91,8 +84,7 @@ impl Actor for SourceActor {
                 self.exit.send_replace(Some(Exit::Refused(reason)));
             }
             SourceEvent::Ended(SourceError::Unreachable(reason)) => {
-                state.failures = if state.since.elapsed() >= LASTED { 1 } else { state.failures.saturating_add(1) };
-                let wait = RECONNECT.delay(state.failures, self.dice.roll());
+                let wait = state.0.pause(&RECONNECT, self.dice.roll());
                 let again_in_ms = ids::millis(wait);
                 tracing::warn!(event = "source.lost", door = %self.door, reason, again_in_ms, "the connection of a door ended");
                 self.board.down(PartKind::Door, self.door.as_str(), &reason);

@@ -126,6 +126,13 @@ struct Known {
     stored: bool,
 }
 
+impl Known {
+    /// Whether a record was made of what is known now.
+    fn is_as_in(&self, renewed: &Renewed) -> bool {
+        Arc::ptr_eq(&self.pins, &renewed.pins) && Arc::ptr_eq(&self.tools, &renewed.tools)
+    }
+}
+
 impl Actor for ToolCache {
     type Msg = ToolCacheMsg;
     type Event = ToolCacheEvent;
@@ -189,11 +196,10 @@ impl Actor for ToolCache {
                 ctx.after(RENEW_EVERY, ToolCacheEvent::Renew);
             }
             ToolCacheEvent::Renewed(records) => {
-                for Renewed { name, tools, pins, record } in records {
+                for renewed in records {
                     // What changed meanwhile was written when it did.
-                    let same = |known: &Known| Arc::ptr_eq(&known.pins, &pins) && Arc::ptr_eq(&known.tools, &tools);
-                    if state.known.get(&name).is_some_and(same) {
-                        self.keep(&name, record);
+                    if state.known.get(&renewed.name).is_some_and(|known| known.is_as_in(&renewed)) {
+                        self.keep(&renewed.name, renewed.record);
                     }
                 }
             }

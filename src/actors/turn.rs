@@ -24,9 +24,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::asking::Round;
+use self::parked::GoingOn;
 pub use self::tally::Tally;
 use self::tools::Tools;
 use super::allowances::Allowances;
+use super::audit::Audit;
+use super::blocking::blocking;
 use super::busy::Busy;
 use super::door::Doors;
 use super::draft::Slot;
@@ -39,6 +42,7 @@ use super::messages::llm_dispatcher::LlmDispatcherMsg;
 use super::messages::outbox::OutboxMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
+use super::rate_limiter;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use super::tool_use::ToolUse;
@@ -105,6 +109,8 @@ pub struct TurnParts {
     pub tool_use: Arc<ToolUse>,
     /// Which calls approvers let run for a while.
     pub allowances: Arc<Allowances>,
+    /// Where calls are noted.
+    pub audit: Arc<Audit>,
 }
 
 /// A turn on its way to its answer.
@@ -146,10 +152,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         PlaceAccess::Open => {}
         PlaceAccess::Notice => return not_begun(&tally, &turn, Ending::PlaceClosed),
         PlaceAccess::Silent => {
-            // A journal that is down offers the turn again. The message counts, as one that is answered does.
-            let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
-            let _ = parts.rate_limiter.cast(settle);
-            let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
+            dropped(parts, &turn);
             return Driven::Over;
         }
     }
@@ -163,27 +166,29 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if turn.trigger.is_asked() && turn.policy.model.is_none() {
         turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
     }
-    let tools = Tools::of(parts, &running, &turn);
-    let thinking =
-        Thinking { parts, running: &running, turn: &turn, again, slot: &slot, tally: &tally, deadline, tools };
+    let parked = resumed.clone();
+    let thinking = async {
+        let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
+        let (running, turn, slot, tally) = (&*running, &turn, &slot, &tally);
+        let tools = Tools::of(parts, running, turn).await;
+        Thinking { parts, running, turn, again, slot, tally, deadline, tools }.think(going_on.as_ref()).await
+    };
     let thought = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        thought = tokio::time::timeout_at(deadline, thinking.think(resumed.as_deref())) => Some(match thought {
-            Ok(thought) => thought,
-            Err(_) => Thought::Answer(tally.apology(&turn, Ending::Deadline)),
-        }),
+        thought = tokio::time::timeout_at(deadline, thinking) => Some(thought.ok()),
     };
     // Whatever was under way is dropped by now, and has told what it took.
     let effort = tally.effort();
     let answer = match thought {
-        Some(Thought::Answer(answer)) => answer,
-        Some(Thought::Wait(parking)) => {
+        Some(Some(Thought::Answer(answer))) => answer,
+        Some(None) => tally.apology(&turn, Ending::Deadline),
+        Some(Some(Thought::Wait(parking))) => {
             let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
             return Driven::Parked(parking);
         }
         None => {
-            spent_in_vain(parts, &turn, effort);
+            spent_in_vain(parts, &turn, parked.as_deref(), &effort);
             let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
             return Driven::Over;
         }
@@ -207,20 +212,29 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     Driven::Answered(Box::new(answer))
 }
 
+/// A turn that is not answered, and not told of: its place takes no answer.
+fn dropped(parts: &TurnParts, turn: &Turn) {
+    // A journal that is down offers the turn again. The message counts, as one that is answered does.
+    let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
+    let _ = parts.rate_limiter.cast(settle);
+    let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
+}
+
 /// The end of a turn that cannot be worked on now.
 fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
     Driven::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
 }
 
 /// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
-fn spent_in_vain(parts: &TurnParts, turn: &Turn, effort: Effort) {
+fn spent_in_vain(parts: &TurnParts, turn: &Turn, goes_on: Option<&Parked>, effort: &Effort) {
     if effort.usage.total() == 0 {
         return;
     }
-    let used = ledger::writes(turn, &effort, parts.clock.now());
+    let used = ledger::writes(turn, effort, parts.clock.now());
     drop(parts.store.write(used.into_iter().map(Write::from).collect()));
     // A limiter that is down leaves the estimate, which ages out.
-    let _ = parts.rate_limiter.cast(RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort });
+    let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
+    let _ = parts.rate_limiter.cast(RateLimiterMsg::Settle { turn, effort });
 }
 
 /// The answer to a turn of which something may have been shown: an apology keeps that text and stands below it.
@@ -267,16 +281,11 @@ async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
         let step = dialogue.next(event);
         return (dialogue, step);
     }
-    let reading = tokio::task::spawn_blocking(move || {
+    let read = move || {
         let step = dialogue.next(event);
         (dialogue, step)
-    });
-    match reading.await {
-        Ok(read) => read,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime goes down, and this task with it.
-        Err(_) => std::future::pending().await,
-    }
+    };
+    blocking(read).await
 }
 
 /// What a turn in flight works with.
@@ -346,12 +355,12 @@ impl Thinking<'_> {
         Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
     }
 
-    async fn think(&self, resumed: Option<&Parked>) -> Thought {
+    async fn think(&self, going_on: Option<&GoingOn>) -> Thought {
         let Self { parts, running, turn, .. } = *self;
-        if let Some(parked) = resumed {
+        if let Some(going_on) = going_on {
             return match self.go_on().await {
                 Ok((Resumed { dialogue, mut done, mut left }, Gathered { history, .. })) => {
-                    done.extend(self.run_decided(&mut left, parked).await);
+                    done.extend(self.run_decided(&mut left, going_on).await);
                     self.work(dialogue, Work::Round(left, done), history).await
                 }
                 Err(why) => Thought::Answer(self.tally.apology(turn, why)),
@@ -370,7 +379,7 @@ impl Thinking<'_> {
             }
         };
         let schema = Arc::clone(&running.schema);
-        let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools());
+        let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools().await);
         let dialogue = dialogue.about(turn.given.clone());
         self.work(dialogue, Work::Asking, history).await
     }

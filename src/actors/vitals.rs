@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::RwLock;
+
 use super::board::{Board, PartKind, PartState, Phase, STORE};
 use super::handle::{LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
 use super::tree::{ActorKind, ROOT, TREE};
+use crate::domain::command::Tooling;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
@@ -26,6 +29,8 @@ pub struct TreeVitals {
     pub timeline: Arc<Timeline>,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// How the tool servers are.
+    pub tooling: Arc<RwLock<Tooling>>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// What runs.
@@ -53,6 +58,10 @@ impl Vitals for TreeVitals {
 
     fn turns(&self) -> Turns {
         self.timeline.turns(self.clock.now())
+    }
+
+    fn tooling(&self) -> Tooling {
+        self.tooling.read().clone()
     }
 
     fn memory(&self) -> Option<u64> {

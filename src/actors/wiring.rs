@@ -15,10 +15,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::handles::Handles;
+use super::audit::Audit;
 use super::board::Board;
 use super::commands::{CommandParts, Commands};
 use super::config_watcher::{ConfigWatcher, Files};
 use super::conversations::Conversations;
+use super::desk::Ways;
 use super::door::{DoorRecord, Doors};
 use super::facts::FactKeeper;
 use super::gateway::Gateway;
@@ -77,6 +79,8 @@ pub struct Parts {
     pub roster: Arc<Roster>,
     /// How the parts are; the listener reads it.
     pub board: Arc<Board>,
+    /// How the tool servers are, for the commands about them; the listener reads it.
+    pub tooling: Arc<RwLock<Tooling>>,
     /// When the last turns did what; the listener reads it.
     pub timeline: Arc<Timeline>,
     /// What happens to turns; edges with clients that read along read it.
@@ -87,6 +91,8 @@ pub struct Parts {
     pub built_in: BuiltIn,
     /// What members told us to keep.
     pub facts: Arc<FactKeeper>,
+    /// What was called for whom, and who decided about it.
+    pub audit: Arc<Audit>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
     /// Where processes that provide tools are heard; none where no such place is configured.
@@ -221,8 +227,6 @@ struct Wiring {
     model_permits: Arc<Semaphore>,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
-    /// The tools that are connected, for the commands about them.
-    tooling: Arc<RwLock<Tooling>>,
 }
 
 impl Wiring {
@@ -250,6 +254,7 @@ impl Wiring {
             toolbox: Arc::clone(&parts.toolbox),
             tool_use: Arc::default(),
             allowances: Arc::default(),
+            audit: Arc::clone(&parts.audit),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -263,7 +268,6 @@ impl Wiring {
             model_permits,
             presence: Arc::default(),
             restricted: Arc::default(),
-            tooling: Arc::default(),
         }
     }
 
@@ -373,6 +377,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
+            toolbox: Arc::clone(&self.parts.toolbox),
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
@@ -402,17 +407,20 @@ impl Wiring {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
+    fn ways(&self) -> Ways {
+        let Parts { dice, events, .. } = &self.parts;
+        Ways { outboxes: self.handles.outboxes.clone(), dice: Arc::clone(dice), events: events.clone() }
+    }
+
     fn commands(&self) -> Commands {
         let parts = &self.parts;
         let parts = CommandParts {
             live: parts.live.clone(),
             store: Arc::clone(&parts.store),
             clock: Arc::clone(&parts.clock),
-            dice: Arc::clone(&parts.dice),
             vitals: Arc::clone(&parts.vitals),
             registers: parts.doors.names(|door| door.registers_commands),
-            outboxes: self.handles.outboxes.clone(),
-            events: parts.events.clone(),
+            ways: self.ways(),
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             config_watcher: self.handles.config_watcher.clone(),
@@ -420,7 +428,7 @@ impl Wiring {
             forgotten: Arc::clone(&self.turn_parts.forgotten),
             facts: Arc::clone(&parts.facts),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
-            tooling: Arc::clone(&self.tooling),
+            tooling: Arc::clone(&self.parts.tooling),
             toolbox: Arc::clone(&self.parts.toolbox),
             tools: self.handles.tools.clone(),
             approvals: self.handles.approvals.clone(),

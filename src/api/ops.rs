@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::api::guard::{Access, Link, Rejection, admit};
 use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
+use crate::domain::command::Tooling;
 use crate::ports::vitals::{TreeNode, Turns};
 use crate::ports::{Keys, Vitals};
 
@@ -32,6 +33,7 @@ pub fn router(options: ApiOptions) -> Router {
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
+        .route("/api/v1/tools", get(tools))
         .with_state(state.clone())
         .merge(dashboard::router())
         .merge(options.routes)
@@ -85,6 +87,10 @@ async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
 
 async fn tree(State(pages): State<Pages>) -> Json<TreeNode> {
     Json(pages.vitals.tree())
+}
+
+async fn tools(State(pages): State<Pages>) -> Json<Tooling> {
+    Json(pages.vitals.tooling())
 }
 
 /// The number of turns to show, the newest first; absent for all that are remembered.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
+use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
 use crate::actors::facts::FactKeeper;
@@ -18,7 +19,7 @@ use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{Api, ApiOptions, Limits, Programs};
+use crate::api::{self, Api, ApiOptions, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
@@ -111,9 +112,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
-    let TreeVitals { roster, board, timeline, .. } = &*vitals;
-    let (roster, board, timeline) = (Arc::clone(roster), Arc::clone(board), Arc::clone(timeline));
     let handles = Handles::new(&doors);
+    let facts = facts(&store, &clock, &live);
+    let audit = audit(&store, &clock, &live, &facts);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
@@ -123,22 +124,23 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone())),
+        routes: routes(sessions, &handles, &events, &audit),
         limits: Limits::default(),
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
-    let facts = facts(&store, &clock, &live);
     let built_in = built_in(own, &settings, &facts);
+    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let parts = Parts {
         live,
         files: Arc::new(reread),
-        toolbox: toolbox(&built_in),
+        toolbox,
         built_in,
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
         facts,
+        audit,
         clock,
         dice,
         faults,
@@ -148,10 +150,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         renderer: render::renderer(),
         handles,
         listener: Arc::new(listener),
+        roster: Arc::clone(&vitals.roster),
+        board: Arc::clone(&vitals.board),
+        tooling: Arc::clone(&vitals.tooling),
+        timeline: Arc::clone(&vitals.timeline),
         vitals,
-        roster,
-        board,
-        timeline,
         events,
         exit: Arc::new(exit),
     };
@@ -179,6 +182,7 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
         board,
         timeline: Arc::default(),
         store: Arc::clone(store),
+        tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
     }
@@ -186,7 +190,7 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
 /// to start.
-async fn store(
+pub(super) async fn store(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
     fault: Option<StoreFault>,
@@ -219,6 +223,17 @@ fn facts(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> Arc<Fac
     Arc::new(FactKeeper::new(Arc::clone(store), Arc::clone(clock), move || live.now().settings.memory.bounds()))
 }
 
+/// The routes that need a key off this machine.
+fn routes(sessions: Arc<Sessions>, handles: &Handles, events: &TurnEvents, audit: &Arc<Audit>) -> Router {
+    let sessions = terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone()));
+    sessions.merge(api::audit::router(Arc::clone(audit) as _))
+}
+
+/// The audit of tools, in which nobody stands who wished to be forgotten.
+fn audit(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live, facts: &FactKeeper) -> Arc<Audit> {
+    Arc::new(Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten()))
+}
+
 /// The tools of this program itself.
 fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc<FactKeeper>) -> BuiltIn {
     let facts: Arc<dyn Facts> = Arc::clone(facts) as _;
@@ -228,11 +243,10 @@ fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc
 }
 
 /// What there is before any tool server is connected.
-fn toolbox(built_in: &BuiltIn) -> Arc<Toolbox> {
+fn toolbox(built_in: &BuiltIn, servers: bool) -> Arc<Toolbox> {
     let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
-    let toolbox = Arc::new(Toolbox::default());
-    toolbox.publish(Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into()));
-    toolbox
+    let tools = Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into());
+    Arc::new(Toolbox::beginning_with(tools, servers))
 }
 
 /// Rules for tools may name the doors of this program alone, whether they are open now or not.

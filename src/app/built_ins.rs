@@ -4,15 +4,19 @@ pub(super) mod databases;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use secrecy::SecretString;
 
 use super::reload::Lookup;
+use super::system::{SystemClock, SystemDice};
 use crate::config::address::{is_loopback, is_remote};
 use crate::config::{Settings, data_tools};
+use crate::domain::fact::{FactId, Found, NotKept, Remembered};
+use crate::domain::tool::OnBehalf;
 use crate::ports::{Clock, Dice, Facts};
 use crate::tools::url_extract::{self, UrlExtract};
 use crate::tools::web_search::{self, Provider, WebSearch};
-use crate::tools::{self, BuiltInTool};
+use crate::tools::{self, BuiltInTool, BuiltIns};
 
 /// All that these settings offer. Nothing is opened before its first call.
 ///
@@ -41,6 +45,35 @@ pub(super) fn configured(
         Err(more) => mistakes.extend(more),
     }
     if mistakes.is_empty() { Ok(offered) } else { Err(mistakes) }
+}
+
+/// All that these settings offer to a person at the terminal, who is no member.
+///
+/// # Errors
+/// Each mistake as a sentence with its place and fix.
+pub(super) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, Vec<String>> {
+    let mut own = configured(settings, lookup, Arc::new(SystemClock), Arc::new(SystemDice))?;
+    let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
+    own.extend(memory(settings, &nobodys));
+    Ok(BuiltIns::new(own))
+}
+
+/// A call by hand is made for no member, so there are no facts for it.
+struct NobodysFacts;
+
+#[async_trait]
+impl Facts for NobodysFacts {
+    async fn remember(&self, _asked: &OnBehalf, _text: &str) -> Result<Remembered, NotKept> {
+        Err(NotKept::Off)
+    }
+
+    async fn search(&self, _asked: &OnBehalf, _query: &str) -> Result<Found, NotKept> {
+        Err(NotKept::Off)
+    }
+
+    async fn forget(&self, _asked: &OnBehalf, _fact: &FactId) -> Result<bool, NotKept> {
+        Err(NotKept::Off)
+    }
 }
 
 /// Every mistake in these settings.

@@ -131,7 +131,7 @@ const fn named(demo: Option<&Demo>) -> &'static str {
 }
 
 /// Whether what is sent to this address stays on this machine: nobody can listen at an address of another one.
-fn is_own(ip: IpAddr) -> bool {
+pub(super) fn is_own(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 

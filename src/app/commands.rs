@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderValue, SERVER};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Launch, StartError};
@@ -22,6 +22,7 @@ use crate::api;
 use crate::config::problem::Problem;
 use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
 use crate::config::{self, Examined, Loaded, Settings, edges, show};
+use crate::domain::command::Tooling;
 use crate::ports::NoFaults;
 use crate::telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction};
 
@@ -75,18 +76,40 @@ pub(super) fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 /// Whether our own service answers at the configured address that it is healthy; if not, why.
 pub(super) async fn ask_health(configured: SocketAddr) -> Result<(), String> {
+    ask(configured, "/healthz", None).await.map(drop)
+}
+
+/// The servers of tools of our own service, as it shows them at the configured address; if not, why.
+pub(super) async fn ask_tooling(settings: &Settings) -> Result<Tooling, String> {
+    // Nobody else is told the key.
+    ask_health(settings.http.addr).await?;
+    let answer = ask(settings.http.addr, "/api/v1/tools", settings.http.api_keys.first()).await?;
+    answer.json().await.map_err(|error| root_cause(&error))
+}
+
+/// Asks our own service; why it does not answer.
+async fn ask(configured: SocketAddr, path: &str, key: Option<&SecretString>) -> Result<reqwest::Response, String> {
     let address = reachable(configured);
-    let url = format!("http://{address}/healthz");
+    let url = format!("http://{address}{path}");
     let client = reqwest::Client::builder().timeout(HEALTH_WITHIN).no_proxy().build();
     let answer = match client {
-        Ok(client) => client.get(&url).send().await,
+        Ok(client) => {
+            let request = client.get(&url);
+            let key = key.map(ExposeSecret::expose_secret);
+            match key {
+                Some(key) => request.bearer_auth(key),
+                None => request,
+            }
+            .send()
+            .await
+        }
         Err(error) => Err(error),
     };
     match answer {
         Ok(answer) if answer.headers().get(SERVER) != Some(&HeaderValue::from_static(api::SERVER_NAME)) => {
             Err(format!("what answers at {url} is not staffai"))
         }
-        Ok(answer) if answer.status().is_success() => Ok(()),
+        Ok(answer) if answer.status().is_success() => Ok(answer),
         Ok(answer) => Err(format!("{url} answered {}", answer.status())),
         Err(error) => Err(format!("{url} cannot be reached: {}", root_cause(&error))),
     }

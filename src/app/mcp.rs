@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use super::commands::{self, Reading};
@@ -19,7 +19,7 @@ use crate::config::Settings;
 use crate::mcp::config::{self, Configured, Document, File};
 use crate::mcp::oauth::Logins;
 use crate::mcp::oauth::flow::Client;
-use crate::ports::tools::ServerEntries;
+use crate::ports::tools::{ServerEntries, ServerEntry};
 
 /// The file when the settings name none.
 const FILE: &str = "mcp.json";
@@ -42,6 +42,9 @@ pub(super) enum Action {
         /// Connections to other machines without encryption are allowed.
         #[arg(long, requires = "url")]
         allow_http: bool,
+        /// It wants a login (OAuth): the entry is written first, and then you log in.
+        #[arg(long, requires = "url", conflicts_with = "header")]
+        login: bool,
         /// An entry of this name is replaced.
         #[arg(long)]
         replace: bool,
@@ -105,8 +108,8 @@ impl Action {
 
 /// Does it.
 pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
-    let (written, replace) = match action {
-        Action::Add { name, replace, .. } => (name, replace),
+    let (written, replace, logs_in) = match action {
+        Action::Add { name, replace, login, .. } => (name, replace, *login),
         Action::Login { name, client_id, port, .. } => {
             let known = client_id.clone().zip(*port).map(|(id, port)| Client { id, port });
             return login::run(cli, name, known).await;
@@ -151,27 +154,42 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         let mistake = off.first().and_then(|off| off.mistake.clone()).unwrap_or_default();
         return wrong(&mistake, exit::USAGE);
     };
-    let tried = servers::try_one(server, None).await;
-    let Tried { outcome, took, .. } = &tried;
-    let hidden = |text: &str| {
-        let hide = |text: String, secret: &secrecy::SecretString| text.replace(secret.expose_secret(), "********");
-        secrets.iter().fold(harmless(text), hide)
+    let save = || {
+        let saved = files::replace(&path, &document.with(name, &entry));
+        saved.map_err(|error| wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE))
     };
-    let tools = match outcome {
-        Ok((_, listing)) => {
-            let names: Vec<&str> = listing.tools.iter().map(|tool| &*tool.name).collect();
-            harmless(&names.join(", "))
+    if logs_in {
+        if let Err(code) = save() {
+            return code;
         }
-        Err(mistake) => return wrong(&format!("{name}: {}; nothing was written", hidden(mistake)), exit::NEGATIVE),
+        println!("{name} stands in {shown}; without a login its tools are not offered");
+        return login::run(cli, name, None).await;
+    }
+    let (tools, took) = match tools_of(server, &secrets).await {
+        Ok(known) => known,
+        Err(mistake) => return wrong(&format!("{name}: {mistake}; nothing was written"), exit::NEGATIVE),
     };
-    let took = took.as_millis();
-    servers::close(&[tried]).await;
-    if let Err(error) = files::replace(&path, &document.with(name, &entry)) {
-        return wrong(&format!("{shown}: {error}; nothing was written"), exit::NEGATIVE);
+    if let Err(code) = save() {
+        return code;
     }
     println!("{name} works ({took} ms) and stands in {shown}; its tools: {tools}");
     println!("a running bot takes it within seconds; who may use it is said by [[tools.rules]]");
     exit::FINE
+}
+
+/// The names of a server's tools and how many milliseconds it took to learn them, or what is wrong, without these secrets.
+async fn tools_of(server: &ServerEntry, secrets: &[SecretString]) -> Result<(String, u128), String> {
+    let tried = servers::try_one(server, None).await;
+    let Tried { outcome, took, .. } = &tried;
+    let hidden = |text: &str| {
+        let hide = |text: String, secret: &SecretString| text.replace(secret.expose_secret(), "********");
+        secrets.iter().fold(harmless(text), hide)
+    };
+    let (_, listing) = outcome.as_ref().map_err(|mistake| hidden(mistake))?;
+    let names: Vec<&str> = listing.tools.iter().map(|tool| &*tool.name).collect();
+    let known = (harmless(&names.join(", ")), took.as_millis());
+    servers::close(&[tried]).await;
+    Ok(known)
 }
 
 /// Where logins of these settings are kept.

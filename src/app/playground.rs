@@ -12,6 +12,7 @@ use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
 use super::system::{self, SystemClock};
 use super::{Cli, exit};
+use crate::config::Loaded;
 use crate::config::sources::Sources;
 use crate::domain::tool::ServerName;
 use crate::playground::chaos::{Chaos, Spells};
@@ -50,23 +51,13 @@ pub async fn run(cli: &Cli) -> u8 {
         }
     };
     let spells = Spells::new(Arc::new(|| SystemClock.now().0));
-    let wrong = Arc::clone(&spells);
-    let demo = if loaded.llm_configured() {
-        None
-    } else {
-        Some(Demo::start_with(THINKING, Arc::new(move || wrong.model())).await)
-    };
-    let demo = match demo.transpose() {
+    let demo = match demo(&loaded, &spells).await {
         Ok(demo) => demo,
         Err(NoDemo(why, code)) => {
             eprintln!("{why}");
             return code;
         }
     };
-    if demo.is_none() && loaded.settings.llm.model.is_none() {
-        eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
-        return exit::USAGE;
-    }
     let owners: Vec<String> = service.guilds().iter().map(|guild| guild.owner.to_string()).collect();
     let api_url = service.api_url();
     let with_demo = demo.as_ref().map(Demo::configure);
@@ -105,6 +96,19 @@ pub async fn run(cli: &Cli) -> u8 {
     }
     log.close().await;
     code
+}
+
+/// The demo model, unless a model is configured.
+async fn demo(loaded: &Loaded, spells: &Arc<Spells>) -> Result<Option<Demo>, NoDemo> {
+    if !loaded.llm_configured() {
+        let spells = Arc::clone(spells);
+        return Demo::start_with(THINKING, Arc::new(move || spells.model())).await.map(Some);
+    }
+    if loaded.settings.llm.model.is_none() {
+        let why = "a model's address is configured but no model: set LITELLM_MODEL";
+        return Err(NoDemo(why.to_owned(), exit::USAGE));
+    }
+    Ok(None)
 }
 
 /// The example of a tool server: this program once more. What it says of its own tools is believed.

@@ -10,8 +10,10 @@ macro_rules! say {
 }
 
 mod configured;
+pub(super) mod held;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -21,8 +23,9 @@ use tokio::time::Instant;
 use self::configured::Catalogued;
 use super::servers;
 use super::{Cli, Options, exit};
-use crate::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult};
-use crate::ports::tools::{Endpoint, HttpProtocol, ServerEntry, Transport};
+use crate::domain::tool::catalogue::Catalogue;
+use crate::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
+use crate::ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
 
 /// How long the call may take when nothing else is configured.
 const CALL_WITHIN: Duration = Duration::from_secs(30);
@@ -149,14 +152,35 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
             }
             None => unknown(name, listing.tools.iter().map(|tool| &*tool.name)),
         },
-        (Ok((server, _)), Action::Call { name, .. }) => {
-            let request = ToolRequest::new(name, arguments, Effect::Changes, CALL_WITHIN);
-            let begun = Instant::now();
-            told(&server.call(&request, None).await, begun.elapsed())
-        }
+        (Ok((server, listing)), Action::Call { name, .. }) => match fits(&entry, listing, name, &arguments) {
+            Ok(()) => {
+                let request = ToolRequest::new(name, arguments, Effect::Changes, CALL_WITHIN);
+                let begun = Instant::now();
+                told(&server.call(&request, None).await, begun.elapsed())
+            }
+            Err(code) => code,
+        },
     };
     servers::close(&[tried]).await;
     code
+}
+
+/// Whether a server offers this tool, and it takes these arguments.
+fn fits(entry: &ServerEntry, listing: &Listing, name: &str, arguments: &Map<String, Value>) -> Result<(), u8> {
+    let Some(tool) = listing.tools.iter().find(|tool| *tool.name == *name) else {
+        return Err(unknown(name, listing.tools.iter().map(|tool| &*tool.name)));
+    };
+    let offer = entry.offer(vec![Arc::new(tool.clone())]);
+    let offered = Catalogue::new(&[offer], &Catalogue::default(), schema::of);
+    let checked = offered.entries().iter().try_for_each(|tool| tool.check(&Value::Object(arguments.clone())));
+    checked.map_err(|mistake| misfit(&mistake, name))
+}
+
+/// Says what is wrong with the arguments of a call.
+fn misfit(mistake: &str, name: &str) -> u8 {
+    let mistake = harmless(mistake.strip_prefix("the arguments: ").unwrap_or(mistake));
+    eprintln!("the arguments do not fit: {mistake}; `staffai tools show {name}` shows what the tool takes");
+    exit::USAGE
 }
 
 /// Prints what came of a call.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::turn::Effort;
+
 /// The longest name of a channel or a user, in bytes.
 const NAME_MAX: usize = 64;
 /// The longest question, in bytes.
@@ -58,15 +60,24 @@ pub(super) struct Reply<'a> {
     content: &'a str,
     /// Why there is none.
     error: Option<&'a str>,
+    /// Tokens of the models that were asked, in and out.
+    tokens_used: u64,
+    /// The model row that answered; null when none was asked.
+    provider: Option<&'a str>,
 }
 
 impl<'a> Reply<'a> {
     pub(super) const fn answer(content: &'a str) -> Self {
-        Self { success: true, content, error: None }
+        Self { success: true, content, error: None, tokens_used: 0, provider: None }
     }
 
     pub(super) const fn refused(why: &'a str) -> Self {
-        Self { success: false, content: "", error: Some(why) }
+        Self { success: false, content: "", error: Some(why), tokens_used: 0, provider: None }
+    }
+
+    /// The same with what it took.
+    pub(super) fn with(self, effort: &'a Effort) -> Self {
+        Self { tokens_used: effort.usage.total(), provider: effort.model.as_deref(), ..self }
     }
 }
 

@@ -30,6 +30,15 @@ pub fn is_loopback(host: &str) -> bool {
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Whether a port stands in the authority of an address that is none: no number from 1 to 65535.
+#[must_use]
+pub fn has_wrong_port(authority: &str) -> bool {
+    let place = authority.rsplit('@').next().unwrap_or_default();
+    // The colons of an address of the sixth version stand in brackets.
+    let port = place.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
+    port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0))
+}
+
 /// An address that may hold a password, as it may be shown: where it leads, without its login and what follows a `?`. All up to
 /// the last `@` counts as login, because a password may hold any sign; of several hosts with logins the last one is seen.
 #[must_use]
@@ -91,6 +100,16 @@ pub(super) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_a_number_that_ports_have() {
+        for right in ["host", "host:4222", "[::1]", "[::1]:4222", "me:pw@host", "me:99999@host:1"] {
+            assert!(!has_wrong_port(right), "{right}");
+        }
+        for wrong in ["host:99999", "host:0", "host:x", "host:", "[::1]:70000", "me:1@host:65536"] {
+            assert!(has_wrong_port(wrong), "{wrong}");
+        }
+    }
 
     #[test]
     fn an_address_is_shown_without_anything_secret() {

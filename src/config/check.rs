@@ -1,7 +1,7 @@
 //! What values say together: contradictions, missing paths, unsafe addresses. Each value alone has
 //! already been read.
 
-mod ids;
+pub(crate) mod ids;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::Settings;
-use super::address::{is_loopback, is_remote};
+use super::address::{has_wrong_port, is_loopback, is_remote};
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
@@ -89,10 +89,11 @@ impl Checks<'_> {
         }
         if let Some(url) = &settings.tools.nats_url {
             let url = url.expose_secret().parse::<http::Uri>().unwrap_or_default();
-            if !matches!(url.scheme_str(), Some("nats" | "tls")) || url.host().is_none() {
+            let no_port = url.authority().is_none_or(|authority| has_wrong_port(authority.as_str()));
+            if !matches!(url.scheme_str(), Some("nats" | "tls")) || url.host().is_none() || no_port {
                 self.problem(
                     "tools.nats_url",
-                    "must be an address such as nats://user:password@host:4222 or tls://host",
+                    "must be an address such as nats://user:password@host:4222 or tls://host, with a port up to 65535",
                 );
             } else if url.scheme_str() == Some("nats") && url.host().is_some_and(is_remote) {
                 self.warn(format!(

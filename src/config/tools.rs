@@ -55,6 +55,9 @@ pub struct Tools {
     /// Tools, by name or pattern, before each call of which a person is asked, whatever the rules allow.
     #[serde(deserialize_with = "read::texts")]
     pub requires_confirmation: Vec<String>,
+    /// How long the audit of calls and decisions is kept; zero keeps none.
+    #[serde(deserialize_with = "read::duration")]
+    pub audit: Duration,
     /// Where `web_search` searches, in the order of asking.
     #[serde(deserialize_with = "read::rows")]
     pub web_search: Vec<WebSearch>,

@@ -130,6 +130,7 @@ pub enum CommandKind {
     Usage,
     Forget,
     Export,
+    Remember,
     Memories,
     Tools,
     Status,
@@ -196,13 +197,14 @@ impl Operators<'_> {
 
 impl CommandKind {
     /// All of them, in the order in which help names them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Help,
         Self::New,
         Self::Model,
         Self::Usage,
         Self::Forget,
         Self::Export,
+        Self::Remember,
         Self::Memories,
         Self::Tools,
         Self::Status,
@@ -227,6 +229,7 @@ impl CommandKind {
             Self::Usage => "usage",
             Self::Forget => "forget",
             Self::Export => "export",
+            Self::Remember => "remember",
             Self::Memories => "memories",
             Self::Tools => "tools",
             Self::Status => "status",
@@ -246,6 +249,7 @@ impl CommandKind {
             | Self::Usage
             | Self::Forget
             | Self::Export
+            | Self::Remember
             | Self::Memories
             | Self::Tools
             | Self::Approvals => Access::Everybody,
@@ -264,6 +268,7 @@ impl CommandKind {
             | Self::Usage
             | Self::Forget
             | Self::Export
+            | Self::Remember
             | Self::Memories
             | Self::Status
             | Self::RefreshStatus => Needs::Nothing,
@@ -292,6 +297,9 @@ impl CommandKind {
             Self::Approvals => {
                 Some(OptionSpec { name: WITHDRAW, descriptions: in_each(words::withdraw), kind: OptionKind::Suggested })
             }
+            Self::Remember => {
+                Some(OptionSpec { name: REMEMBERED, descriptions: in_each(words::remember), kind: OptionKind::Text })
+            }
             Self::Memories => {
                 Some(OptionSpec { name: FACT, descriptions: in_each(words::fact), kind: OptionKind::Suggested })
             }
@@ -313,6 +321,8 @@ pub const ROW: &str = "row";
 pub const USER: &str = "user";
 /// The option of `/approvals`.
 pub const WITHDRAW: &str = "withdraw";
+/// The option of `/remember`.
+pub const REMEMBERED: &str = "fact";
 /// The option of `/memories`.
 pub const FACT: &str = "forget";
 
@@ -349,6 +359,8 @@ pub enum OptionKind {
     Member,
     /// A text, with choices offered while it is typed.
     Suggested,
+    /// A text.
+    Text,
 }
 
 /// What decides which commands a door offers, and to whom.

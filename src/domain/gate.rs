@@ -44,6 +44,9 @@ pub const ALLOWED_FOR: Duration = Duration::from_secs(3_600);
 /// Digits of a gate's id: 128 bits that nobody guesses.
 const ID_DIGITS: usize = 32;
 
+/// Digits of a gate's id that tell the parts of a turn apart.
+const PART_DIGITS: usize = 8;
+
 /// What the names of our buttons begin with.
 const BUTTON: &str = "gate";
 
@@ -373,6 +376,16 @@ pub struct Parked {
     /// A tool that changes something may have run for it before.
     #[serde(default)]
     pub acted: bool,
+}
+
+impl Parked {
+    /// Names what the turn takes from this decision on: the window of its member counts that by itself, because what was reserved when
+    /// the turn was asked may have aged out by then.
+    #[must_use]
+    pub fn part(&self) -> TurnId {
+        let Gate { id, turn, .. } = &self.case.gate;
+        TurnId::new(turn.door.clone(), format!("{}-{}", turn.id, &id.as_str()[..PART_DIGITS]))
+    }
 }
 
 /// The exact arguments of a call as people are shown them; none when they are too long to be shown.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::domain::fact::FactId;
 use crate::domain::gate::ALLOWED_FOR;
-use crate::domain::ids::{Door, MessageId, Person, Place, TurnId};
+use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::limits::Member;
 use crate::domain::tool::ServerName;
 
@@ -34,6 +34,15 @@ pub const ALLOWANCE_PREFIX: &str = "staffai:allowance:";
 
 /// The life of a standing allowance.
 pub const ALLOWANCE_TTL: Duration = ALLOWED_FOR;
+
+/// How all lines of the audit of tools begin. They live as long as the setting says.
+pub const AUDIT_PREFIX: &str = "staffai:audit:";
+
+/// How all counts of such lines begin.
+const AUDIT_COUNT_PREFIX: &str = "staffai:audit_lines:";
+
+/// The life of such a count: no line of a day is written much later than that.
+pub const AUDIT_COUNT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// How all gateway sessions begin.
 pub const SESSION_PREFIX: &str = "staffai:session:";
@@ -249,6 +258,24 @@ pub fn parked(turn: &TurnId) -> String {
 #[must_use]
 pub fn allowance(id: &str) -> String {
     format!("{ALLOWANCE_PREFIX}{id}")
+}
+
+/// A line of the audit of tools: whose it is, when it was, and what tells it from others of that moment.
+#[must_use]
+pub fn audit(person: &Person, at: Timestamp, suffix: &str) -> String {
+    format!("{}{:013}:{suffix}", audit_of(person), at.0)
+}
+
+/// How all such lines about one person begin.
+#[must_use]
+pub fn audit_of(person: &Person) -> String {
+    format!("{AUDIT_PREFIX}{}:{}:", person.door, part(&person.id))
+}
+
+/// How many such lines a day has, counted in days from 1970. It lives for [`AUDIT_COUNT_TTL`].
+#[must_use]
+pub fn audit_count(day: u64) -> String {
+    format!("{AUDIT_COUNT_PREFIX}{day}")
 }
 
 /// The turn that a key found under [`TURN_PREFIX`] names; none when it names none.

@@ -52,6 +52,12 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// Whether its model is told of tools: never where nobody asked.
+    #[must_use]
+    pub const fn wants_tools(&self) -> bool {
+        self.trigger.is_asked() && self.policy.tools
+    }
+
     /// The answer that says why there is no better one.
     #[must_use]
     pub fn apology(&self, sentence: &str, why: Ending) -> Answer {
@@ -307,6 +313,28 @@ pub struct Effort {
     /// The last call ended at its limit of tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut_off: bool,
+}
+
+impl Effort {
+    /// What was taken since it was this.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let usage = Usage {
+            prompt: self.usage.prompt.saturating_sub(earlier.usage.prompt),
+            completion: self.usage.completion.saturating_sub(earlier.usage.completion),
+            cached: self.usage.cached.saturating_sub(earlier.usage.cached),
+            estimated: self.usage.estimated,
+        };
+        Self {
+            model: self.model.clone().filter(|_| usage.total() > 0),
+            usage,
+            micros: self.micros.saturating_sub(earlier.micros),
+            unpriced: self.unpriced.saturating_sub(earlier.unpriced),
+            waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
+            drafted: self.drafted && !earlier.drafted,
+            cut_off: self.cut_off,
+        }
+    }
 }
 
 /// How a turn ended, as the metrics count it.

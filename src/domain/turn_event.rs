@@ -57,6 +57,8 @@ pub enum TurnUpdate {
         id: String,
         /// What is asked, in the words of a member's language.
         question: String,
+        /// The exact arguments, as people are shown them.
+        arguments: String,
         /// When an undecided gate counts as refused.
         expires_at: Timestamp,
         /// What was decided; none while it is open.
@@ -135,7 +137,7 @@ impl TurnUpdate {
             Self::Accepted | Self::Queued { .. } | Self::Done => 0,
             Self::Draft { text, .. } => text.len(),
             Self::Tool { call, name, .. } => call.len() + name.len(),
-            Self::Gate { id, question, .. } => id.len() + question.len(),
+            Self::Gate { id, question, arguments, .. } => id.len() + question.len() + arguments.len(),
             Self::Final { parts, .. } | Self::Apology { parts, .. } => parts.iter().map(part_size).sum(),
         }
     }

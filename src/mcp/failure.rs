@@ -111,7 +111,7 @@ impl Failure {
             }
             Self::Status { status: 401, .. } => (
                 Kind::Unauthorized,
-                "mend the key in headers or authorization; where a person has to log in, run `staffai mcp login` with its name",
+                "mend the key in headers or authorization; where a person has to log in, run `staffai mcp login` with its name, or add it with --login",
             ),
             Self::Status { status: 403, .. } => {
                 (Kind::Forbidden, "the key is known but may not do this: ask for the right")

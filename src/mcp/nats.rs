@@ -41,8 +41,19 @@ use crate::ports::{AnnouncedSink, ToolProviders, ToolServer};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The least time between two questions who is there, and between two lines about what cannot be used.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A longer announcement is read on a thread for blocking work.
+/// A longer payload is read on a thread for blocking work.
 const READ_HERE: usize = 32 * 1024;
+
+/// Reads a payload of so many bytes where that holds nobody up.
+async fn read<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    if bytes <= READ_HERE {
+        return work();
+    }
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}
 
 /// The processes that provide tools over one NATS.
 pub struct NatsProviders {
@@ -106,13 +117,7 @@ impl NatsProviders {
         announced: &AnnouncedSink,
     ) {
         let Message { subject, payload, .. } = message;
-        let read = if payload.len() > READ_HERE {
-            let read = tokio::task::spawn_blocking(move || wire::heard(&subject, &payload)).await;
-            read.unwrap_or_else(|error| Err(error.to_string()))
-        } else {
-            wire::heard(&subject, &payload)
-        };
-        let changed = match read {
+        let changed = match read(payload.len(), move || wire::heard(&subject, &payload)).await {
             Ok(Heard::Announced(announcement)) => self.roster.lock().announced(*announcement, Instant::now()),
             Ok(Heard::Alive(instance)) => {
                 let known = self.roster.lock().alive(&instance, Instant::now());

@@ -102,9 +102,6 @@ impl Drop for EndGroup {
 /// # Errors
 /// There is no such program, or it cannot be started.
 pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Process, Group), Failure> {
-    if let Some(cwd) = command.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        return Err(Failure::NotStarted(format!("its cwd {} is no folder", cwd.display())));
-    }
     let program = find(command)?;
     let args = command.args.iter().map(ExposeSecret::expose_secret);
     let mut start = match guardian {
@@ -230,7 +227,13 @@ async fn hear(mut stream: impl AsyncRead + Unpin, words: Arc<Mutex<Vec<u8>>>) {
 }
 
 /// The file of a program: a path as it is, a name as the child's own `PATH` finds it.
-fn find(command: &Command) -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// There is no such program, or no folder that it shall work in.
+pub(super) fn find(command: &Command) -> Result<PathBuf, Failure> {
+    if let Some(cwd) = command.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Err(Failure::NotStarted(format!("its cwd {} is no folder", cwd.display())));
+    }
     let missing = || Failure::CommandNotFound(command.program.clone());
     if command.program.contains('/') {
         let path = Path::new(&command.program);

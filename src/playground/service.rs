@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, io, net::SocketAddr, sync::Arc, time::Dura
 
 use axum::{Router, middleware, routing};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     sync::{broadcast, watch},
     time::Instant,
@@ -289,6 +289,13 @@ impl Service {
     #[must_use]
     pub fn presence(&self, shard: u32) -> Option<Value> {
         self.core.world().presences.get(&shard).cloned()
+    }
+
+    /// How the bot is shown to members: as its first shard set it, and offline while that one is not connected.
+    #[must_use]
+    pub fn shown(&self) -> Option<Value> {
+        let connected = self.core.connected.borrow().contains(&0);
+        if connected { self.presence(0) } else { Some(json!({"status": "offline"})) }
     }
 
     /// Everything that changes from now on. A subscriber that falls 4,096 changes behind misses some.

@@ -63,6 +63,7 @@ impl ServerEntry {
             trusted: self.trusted,
             asks: self.always_ask,
             about: self.description.as_deref().map(Arc::from),
+            origin: self.fingerprint().into(),
         }
     }
 

@@ -88,9 +88,10 @@ impl Event {
             TurnUpdate::Tool { call, name, state } => {
                 Update::Tool { call: call.clone(), name: name.clone(), state: *state }
             }
-            TurnUpdate::Gate { id, question, expires_at, decision } => Update::Gate {
+            TurnUpdate::Gate { id, question, arguments, expires_at, decision } => Update::Gate {
                 id: id.clone(),
-                question: template::spelled_out(question, now),
+                // The arguments are shown as they are, whatever they look like.
+                question: format!("{}\n{arguments}", template::spelled_out(question, now)),
                 expires_at: expires_at.0,
                 decision: *decision,
             },
@@ -134,7 +135,13 @@ mod tests {
         let text = "again <t:3:R>".to_owned();
         let parts = [Part::Text { text }].as_slice().into();
         let expires_at = Timestamp(5);
-        let gate = TurnUpdate::Gate { id: "g".to_owned(), question: "May it?".to_owned(), expires_at, decision: None };
+        let gate = TurnUpdate::Gate {
+            id: "g".to_owned(),
+            question: "May it, <t:3:R>?".to_owned(),
+            arguments: r#"{"at": "<t:3:R>", "who": "<@7>"}"#.to_owned(),
+            expires_at,
+            decision: None,
+        };
         let tool = ToolState::Running;
         for (update, expected) in [
             (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
@@ -147,7 +154,10 @@ mod tests {
                 TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool },
                 r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,
             ),
-            (gate, r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it?","expires_at":5}"#),
+            (
+                gate,
+                r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it, in 2 s?\n{\"at\": \"<t:3:R>\", \"who\": \"<@7>\"}","expires_at":5}"#,
+            ),
             (TurnUpdate::Done, r#"{"number":3,"turn":"9","event":"done"}"#),
         ] {
             assert_eq!(told(update), expected);

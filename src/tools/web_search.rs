@@ -104,15 +104,29 @@ impl WebSearch {
     }
 }
 
-/// One search with a row by itself, to find out whether it works.
+/// What came of trying a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trial {
+    /// It takes our key; nothing was searched for, which would have cost something.
+    LetsIn,
+    /// A search found so many results.
+    Found(usize),
+}
+
+/// Finds out whether a row works: by what costs nothing where its provider has such a thing, else by one search.
 ///
 /// # Errors
 /// It does not, for this reason.
-pub async fn try_out(row: Row) -> Result<usize, String> {
-    let within = row.timeout;
+pub async fn try_out(row: Row) -> Result<Trial, String> {
+    let (within, costless) = (row.timeout, row.provider.costless);
     let engine = Engine { row, client: OnceCell::new(), rests_until: Mutex::default() };
-    let asked = timeout(within, engine.ask("Wikipedia", 1)).await;
-    asked.unwrap_or_else(|_| Err("no answer in time".to_owned())).map(|found| found.hits.len())
+    let asked = async {
+        match costless {
+            Some(path) => engine.lets_in(path).await.map(|()| Trial::LetsIn),
+            None => engine.ask("Wikipedia", 1).await.map(|found| Trial::Found(found.hits.len())),
+        }
+    };
+    timeout(within, asked).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
 }
 
 impl Engine {
@@ -122,16 +136,13 @@ impl Engine {
         }
         let response = self.send(query, count).await?;
         let (status, rest) = (response.status(), rest(&response));
-        let body = body(response).await?;
-        let parsed = spawn_blocking(move || serde_json::from_slice::<Value>(&body).ok()).await.ok().flatten();
+        let parsed = parsed(response).await?;
         if status == StatusCode::TOO_MANY_REQUESTS {
             *self.rests_until.lock() = Some(Instant::now() + rest);
         }
         let provider = self.row.provider;
         if !status.is_success() {
-            let words = parsed.map(|answer| complaint(provider, &answer)).filter(|words| !words.is_empty());
-            let words = words.map(|words| format!(": {}", self.clean(&words))).unwrap_or_default();
-            return Err(format!("status {}{words}", status.as_u16()));
+            return Err(self.refused(status, parsed));
         }
         let answer = parsed.filter(Value::is_object).ok_or("its answer is no JSON object")?;
         let words = complaint(provider, &answer);
@@ -143,12 +154,31 @@ impl Engine {
         Ok(found)
     }
 
+    /// Asks for something that costs nothing, with our key.
+    async fn lets_in(&self, path: &str) -> Result<(), String> {
+        let Row { provider, url, key, .. } = &self.row;
+        let headers = headers(provider.key.as_ref(), key.as_ref())?;
+        let request = self.client().await?.get(below(url, path)).headers(headers);
+        let response = request.send().await.map_err(|error| reason(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let parsed = parsed(response).await.unwrap_or_default();
+        Err(self.refused(status, parsed))
+    }
+
+    /// A status that is no success, with what the answer says of it.
+    fn refused(&self, status: StatusCode, answer: Option<Value>) -> String {
+        let words = answer.map(|answer| complaint(self.row.provider, &answer)).filter(|words| !words.is_empty());
+        let words = words.map(|words| format!(": {}", self.clean(&words))).unwrap_or_default();
+        format!("status {}{words}", status.as_u16())
+    }
+
     async fn send(&self, query: &str, count: usize) -> Result<Response, String> {
         let Row { provider, url, key, engine, model, .. } = &self.row;
         let filled = Filled { query, count, engine, model };
-        let mut url = url.clone();
-        let path = format!("{}{}", url.path().trim_end_matches('/'), provider.path);
-        url.set_path(&path);
+        let mut url = below(url, provider.path);
         let client = self.client().await?;
         let request = match provider.sends {
             Sends::Parameters(parameters) => {
@@ -193,6 +223,20 @@ impl Engine {
         let key = self.row.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| key.len() >= SECRET_LEAST);
         key.map_or_else(|| words.to_owned(), |key| words.replace(key, "***"))
     }
+}
+
+/// The address of a path of a provider.
+fn below(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    let path = format!("{}{path}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url
+}
+
+/// The body as JSON; none when it is none.
+async fn parsed(response: Response) -> Result<Option<Value>, String> {
+    let body = body(response).await?;
+    Ok(spawn_blocking(move || serde_json::from_slice::<Value>(&body).ok()).await.ok().flatten())
 }
 
 fn headers(place: Option<&KeyPlace>, key: Option<&SecretString>) -> Result<HeaderMap, String> {

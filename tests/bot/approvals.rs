@@ -54,7 +54,7 @@ fn buttons(message: &Message) -> Vec<(String, String)> {
 
 impl World {
     /// The next message that asks for a decision.
-    async fn asks(&self, channel: &str) -> Message {
+    pub(crate) async fn asks(&self, channel: &str) -> Message {
         let channel = self.channel(channel);
         self.until("a question with buttons", || {
             self.spoken(channel).into_iter().rev().find(|message| !buttons(message).is_empty())
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Somebody presses a button of a message.
-    fn presses(&self, who: &str, on: &Message, label: &str) -> MessageId {
+    pub(crate) fn presses(&self, who: &str, on: &Message, label: &str) -> MessageId {
         let (_, name) = buttons(on).into_iter().find(|(known, _)| known == label).expect("a button");
         self.presses_named(who, on, name)
     }
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Waits until a question is decided: it says this, and has no buttons any more.
-    async fn settles(&self, asked: &Message, words: &str) {
+    pub(crate) async fn settles(&self, asked: &Message, words: &str) {
         self.until("the decision in the question's place", || {
             let now = self.again(asked);
             (now.content.contains(words) && buttons(&now).is_empty()).then_some(())

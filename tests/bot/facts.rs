@@ -183,6 +183,16 @@ fn members_see_their_facts_take_one_back_export_them_and_are_forgotten() {
         obeys(&world);
         let [general, help] = ["general", "help"].map(|name| world.channel(name));
         assert!(world.tells("Ada", "memories", &[]).await.starts_with("You told me nothing"));
+        assert!(world.tells("Ada", "remember", &[]).await.contains("`/remember fact:`"));
+        assert!(
+            world.tells("Ada", "remember", &[("fact", 3, "dog Rex")]).await.starts_with("I will remember that here")
+        );
+        assert!(searches(&world, "Ada", general, "dog").await.contains("dog Rex"));
+        assert_eq!(searches(&world, "Ada", help, "dog").await, "Nothing is remembered of this member here.");
+        assert!(world.tells("Ada", "remember", &[("fact", 3, "dog Rex")]).await.starts_with("I remember that already"));
+        let dog = world.tells("Ada", "memories", &[]).await;
+        let dog = dog.split_once("`dog Rex` (").and_then(|(_, rest)| rest.split_once(')')).unwrap().0.to_owned();
+        assert_eq!(world.tells("Ada", "memories", &[("forget", 3, &dog)]).await, "It is forgotten.");
         for (who, channel, fact) in
             [("Ada", general, "boat Heron"), ("Ada", help, "cat Tom"), ("Ben", general, "boat Swan")]
         {

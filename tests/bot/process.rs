@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -19,17 +20,23 @@ impl Process {
     pub fn start(dir: &Path, name: &str, env: &BTreeMap<String, String>) -> Self {
         let log = dir.join(format!("{name}.log"));
         let out = File::create(&log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_staffai"))
-            .arg("run")
-            .env_clear()
-            .envs(env)
-            .current_dir(dir)
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().unwrap())
-            .stderr(out)
-            .spawn()
-            .unwrap();
-        Self { child, log }
+        let mut command = program(dir, env);
+        let command = command.arg("run").stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
+        Self { child: command.spawn().unwrap(), log }
+    }
+
+    /// Starts a conversation in the terminal, which goes on until its input ends.
+    pub fn chat(dir: &Path, name: &str, env: &BTreeMap<String, String>) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let out = File::create(&log).unwrap();
+        let mut command = program(dir, env);
+        command.arg("chat").stdin(Stdio::piped()).stdout(out.try_clone().unwrap()).stderr(out);
+        Self { child: command.spawn().unwrap(), log }
+    }
+
+    /// Writes a line into its input.
+    pub fn reads(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Its process id.
@@ -50,7 +57,16 @@ impl Process {
 
     /// SIGTERM: it should drain.
     pub fn terminate(&self) {
-        let status = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status().unwrap();
+        self.signal("-TERM");
+    }
+
+    /// SIGINT, as Ctrl-C sends it.
+    pub fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").arg(name).arg(self.child.id().to_string()).status().unwrap();
         assert!(status.success());
     }
 
@@ -65,6 +81,13 @@ impl Process {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+}
+
+/// The program in `dir` with nothing in its environment but `env`.
+pub fn program(dir: &Path, env: &BTreeMap<String, String>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command.env_clear().envs(env).current_dir(dir);
+    command
 }
 
 impl Drop for Process {

@@ -122,6 +122,8 @@ fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
         let question = |user: &str, text: &str| json!({"channel": "lobby", "user": user, "message": text});
         let first = ask(&client, question("Ada", "my cat is called Tom")).await;
         assert_eq!((&first["success"], &first["content"]), (&json!(true), &json!("You said: my cat is called Tom")));
+        assert!(first["tokens_used"].as_u64().is_some_and(|tokens| tokens > 0), "{first}");
+        assert_eq!(first["provider"], "scripted");
         ask(&client, question("Ada", "what is she called?")).await;
         assert!(world.model.last().talk().contains("my cat is called Tom"), "{}", world.model.last().talk());
         ask(&client, question("Ben", "and mine?")).await;
@@ -134,6 +136,7 @@ fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
         for wrong in [json!(7), question("a:b", "hello"), question("Ada", " ")] {
             let told = ask(&client, wrong).await;
             assert!(told["success"] == false && !told["error"].as_str().unwrap().is_empty(), "{told}");
+            assert!(told["tokens_used"] == 0 && told["provider"].is_null(), "{told}");
         }
         world.model.does(|_| Act::Status(400));
         let told = ask(&client, question("Dora", "hello")).await;

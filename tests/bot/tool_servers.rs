@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::model::Act;
-use crate::process::Process;
+use crate::model::{Act, Ask};
+use crate::process::{Process, program};
 use crate::support::{Setup, World, story};
 
 /// A child that notes its process id in a file before it serves: PROGRAM, that file, and how it behaves.
@@ -83,7 +83,7 @@ impl World {
     }
 
     /// Waits until `/tools` names a tool.
-    async fn tells_of(&self, tool: &str, process: &Process) -> String {
+    pub async fn tells_of(&self, tool: &str, process: &Process) -> String {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
             let told = self.tells("Ada", "tools", &[]).await;
@@ -93,6 +93,12 @@ impl World {
             assert!(Instant::now() < until, "{tool} is not offered: {told}\n{}", process.output());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// What a command of the program prints.
+    fn prints(&self, arguments: &[&str]) -> String {
+        let output = program(self.dir.path(), &self.variables(&[])).args(arguments).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
     /// How readiness shows a server.
@@ -188,8 +194,7 @@ fn the_last_list_is_known_after_a_restart_while_its_server_is_down() {
         let servers = Servers::of(&world);
         servers.write(&json!({"one": servers.child("one", "well")}));
         let mut process = world.process("first").await;
-        world.server_is(&process, "one", "ready").await;
-        world.until("the list is known", || process.output().contains("tools.changed").then_some(())).await;
+        world.tells_of("one__echo", &process).await;
         process.terminate();
         assert_eq!(process.exit(Duration::from_secs(10)).await, 0);
         // The same entry, and a program that does not serve any more.
@@ -253,12 +258,114 @@ fn a_tool_that_changed_waits_for_an_operator() {
         world.until("the change is seen", || process.output().contains("\"tool.changed\"").then_some(())).await;
         let told = world.tells("Ada", "tools", &[]).await;
         assert!(!told.contains("one__add") && told.contains("add"), "{told}");
+        // The bot that runs is asked.
+        let (list, show) = (world.prints(&["tools", "list"]), world.prints(&["tools", "show", "one__add"]));
+        assert!(
+            list.contains("one__add (changes) [held back]: adds numbers; first") && list.contains("/refresh_tools"),
+            "{list}"
+        );
+        assert!(show.contains("held back: the tool is not what it was"), "{show}");
         assert!(
             world.tells("Ada", "refresh_tools", &[]).await.contains("those who run this bot"),
             "members may not accept it"
         );
         world.tells("Chloe", "refresh_tools", &[]).await;
         world.tells_of("one__add", &process).await;
+        assert!(!world.prints(&["tools", "list"]).contains("held back"));
+        process.kill();
+        std::fs::write(&page, "multiplies numbers").unwrap();
+        // Nothing runs, so the store is read.
+        let (list, check) = (world.prints(&["tools", "list"]), world.prints(&["check"]));
+        assert!(list.contains("one__add (changes) [held back]: multiplies"), "{list}");
+        assert!(check.contains("held back, because they are not what they were: add"), "{check}");
+    });
+}
+
+#[test]
+fn a_question_right_after_the_start_uses_the_tools_of_the_last_list() {
+    story(async {
+        // A line of status would be taken for an answer.
+        let world = World::without_bot(setup().set("STAFFAI_STREAMING__HOLD", "30s")).await;
+        let servers = Servers::of(&world);
+        servers.write(&json!({"one": servers.child("one", "well")}));
+        world.model.does(|ask| match ask.results() {
+            _ if ask.has_form() => Act::says("It says hello."),
+            results if results.is_empty() && !ask.tools().is_empty() => {
+                Act::calls(&[("1", "one__echo", json!({"text": "hello"}))])
+            }
+            _ => Act::content("Done."),
+        });
+        let mut process = world.process("first").await;
+        world.tells_of("one__echo", &process).await;
+        process.terminate();
+        assert_eq!(process.exit(Duration::from_secs(10)).await, 0);
+        // The server takes a while to start from now on.
+        std::fs::write(servers.folder.join("server.py"), format!("import time\ntime.sleep(2)\n{SERVER}")).unwrap();
+        let process = world.process("second").await;
+        let said = world.says("Ada", "general", "@staffai say hello");
+        assert_eq!(world.words_to(said).await, "It says hello.");
+        let results = world.model.asks().iter().flat_map(Ask::results).map(|(_, text)| text).collect::<String>();
+        assert!(results.contains("hello"), "{results}\n{}", process.output());
+        // Lines of the log are written beside the answers.
+        let call = || process_lines(&servers, "second", "tool.called").pop();
+        let call = world.until("the call is in the log", call).await;
+        assert_eq!(call["outcome"], "ok", "{call}\n{}", process.output());
+    });
+}
+
+#[test]
+fn members_see_how_far_a_slow_tool_is() {
+    story(async {
+        let world = World::without_bot(setup().set("STAFFAI_STREAMING__HOLD", "0")).await;
+        let servers = Servers::of(&world);
+        let example = json!({"command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true});
+        servers.write(&json!({ "slow": example }));
+        world.model.does(|ask| match ask.results() {
+            _ if ask.has_form() => Act::says("That was long."),
+            results if results.is_empty() && !ask.tools().is_empty() => {
+                Act::calls(&[("1", "slow__wait", json!({"seconds": 4}))])
+            }
+            _ => Act::content("Waited."),
+        });
+        let process = world.process("bot").await;
+        world.tells_of("slow__wait", &process).await;
+        let said = world.says("Ada", "general", "@staffai wait");
+        let shown = |part: &'static str| world.answers(said).into_iter().find(|answer| answer.content.contains(part));
+        let far = world.until("how far it is", || shown(" %)")).await.content;
+        assert!(["(0 %)", "(20 %)", "(50 %)", "(70 %)"].iter().any(|tenths| far.ends_with(tenths)), "{far}");
+        world.until("the answer in its place", || shown("That was long.")).await;
+        assert_eq!(world.answers(said).len(), 1);
+    });
+}
+
+#[test]
+fn ctrl_c_ends_a_conversation_in_the_terminal_with_its_call_and_its_server() {
+    story(async {
+        let world = World::without_bot(setup()).await;
+        let servers = Servers::of(&world);
+        servers.write(&json!({"one": servers.child("one", "hang-call")}));
+        world.model.does(|ask| match ask.tools()[..] {
+            [] => Act::says("Nothing."),
+            _ => Act::calls(&[("1", "one__echo", json!({"text": "hello"}))]),
+        });
+        let mut chat = Process::chat(world.dir.path(), "chat", &world.variables(&[]));
+        world.until("its server runs", || (!servers.started("one").is_empty()).then_some(())).await;
+        // Its list is known a moment later; until then it is asked again.
+        for asked in 1.. {
+            chat.reads("say hello");
+            world.until("its model is asked", || (world.model.calls() >= asked).then_some(())).await;
+            if !world.model.last().tools().is_empty() {
+                break;
+            }
+            let answers = || chat.output().matches("Nothing.").count();
+            world.until("the answer", || (answers() >= asked).then_some(())).await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let begun = Instant::now();
+        chat.interrupt();
+        assert_eq!(chat.exit(Duration::from_secs(10)).await, 0, "{}", chat.output());
+        println!("Ctrl-C in a call that hangs to the end of the program: {:?}", begun.elapsed());
+        gone(&servers.started("one")).await;
     });
 }
 

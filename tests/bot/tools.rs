@@ -377,8 +377,7 @@ fn members_see_that_tools_are_at_work_until_the_answer_takes_its_place() {
             _ => Act::SaysAfter(Duration::from_secs(1), "Eight.".to_owned()),
         });
         let said = world.says("Ada", "general", "@staffai roll");
-        // A draft leaves out the mark that it may go on behind.
-        assert_eq!(world.words_to(said).await, "One moment, I am using my tools for this");
+        assert_eq!(world.words_to(said).await, "One moment, I am using my tools for this.");
         world.until("the answer", || (world.answers(said)[0].content == "Eight.").then_some(())).await;
         assert_eq!(world.spoken(said.channel).len(), 1, "in the very same message");
         // Who only saw that may be asked for again: the next try is not one after text was shown.

@@ -36,8 +36,15 @@ mod sent {
     use tokio::net::TcpListener;
     use tokio::time::Instant;
 
-    use crate::model::Act;
+    use serde_json::json;
+
+    use crate::model::{Act, Ask};
     use crate::support::{SOON, Setup, World, story};
+
+    #[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
+    fn with_programs() -> Setup {
+        Setup::new().set("PATH", std::env::var("PATH").unwrap())
+    }
 
     /// A collector on a local port.
     #[derive(Clone, Default)]
@@ -158,6 +165,40 @@ mod sent {
             for private in ["aardvarks", "pangolin", "Ada", "it is broken", &said.id.to_string(), &channel, &ada] {
                 assert!(!sent.contains(private), "{private} was sent");
             }
+        });
+    }
+
+    #[test]
+    fn a_call_of_a_tool_is_a_span_that_its_server_is_told_of() {
+        story(async {
+            let (collector, url) = Collector::start(&[]).await;
+            let world = World::without_bot(with_programs().set("OTEL_EXPORTER_OTLP_ENDPOINT", &url)).await;
+            let server = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/servers/hostile.py");
+            let servers = json!({"mcpServers": {"one": {"command": "python3", "args": [server, "well"]}}});
+            std::fs::write(world.dir.path().join("mcp.json"), servers.to_string()).unwrap();
+            world.model.does(|ask| match ask.results() {
+                _ if ask.has_form() => Act::says("Done."),
+                results if results.is_empty() && !ask.tools().is_empty() => {
+                    Act::calls(&[("1", "one__meta", json!({}))])
+                }
+                _ => Act::content("Called."),
+            });
+            let mut process = world.process("traced").await;
+            world.tells_of("one__meta", &process).await;
+            let said = world.says("Ada", "general", "@staffai what were you sent?");
+            world.answer_to(said).await;
+            process.terminate();
+            assert_eq!(process.exit(SOON).await, 0, "{}", process.output());
+
+            let spans = collector.spans();
+            let turn = spans.iter().find(|span| span.name == "turn").unwrap();
+            let call = spans.iter().find(|span| span.name == "execute_tool one__meta").unwrap();
+            has(call, &[("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", "one__meta")]);
+            assert_eq!((&call.trace_id, &call.parent_span_id), (&turn.trace_id, &turn.span_id));
+            let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let parent = format!("00-{}-{}-01", hex(&call.trace_id), hex(&call.span_id));
+            let told = world.model.asks().iter().flat_map(Ask::results).map(|(_, text)| text).collect::<String>();
+            assert!(told.contains(&parent), "{parent} is not in {told}");
         });
     }
 

@@ -133,6 +133,13 @@ impl Browser {
         self.call("POST", "/goog/cdp/execute", &command);
     }
 
+    /// Makes the window prefer light or dark colours.
+    pub fn prefers(&self, scheme: &str) {
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        let command = json!({"cmd": "Emulation.setEmulatedMedia", "params": features});
+        self.call("POST", "/goog/cdp/execute", &command);
+    }
+
     /// What the page complained about since the last look.
     pub fn complaints(&self) -> Vec<String> {
         let lines = self.log("browser");

@@ -1,5 +1,6 @@
 //! The playground as people meet it: the real program, a real browser, and somebody who clicks and types.
 
+mod accessible;
 mod browser;
 mod chaos;
 

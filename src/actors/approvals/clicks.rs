@@ -1,9 +1,7 @@
 //! Somebody presses a button: they are told that an answer comes, it is decided, and they are answered.
 
-use std::sync::Arc;
-
 use super::{Approvals, ApprovalsEvent, ApprovalsState, CLICKS_MAX};
-use crate::actors::desk::{Desk, Ways};
+use crate::actors::desk::Desk;
 use crate::actors::handle::Reply;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::command::Callback;
@@ -24,6 +22,14 @@ pub struct Clicked {
 pub(super) type Outcome = Result<Decision, Refusal>;
 
 impl Clicked {
+    /// Who clicked, for the log.
+    fn by(&self) -> String {
+        match &self.click.by {
+            Clicker::Member(caller) => caller.person.to_string(),
+            Clicker::Client(door) => format!("a program at {door}"),
+        }
+    }
+
     /// The language of whoever clicked.
     fn locale(&self) -> Locale {
         match &self.click.by {
@@ -47,11 +53,10 @@ impl Approvals {
             return;
         }
         state.clicks += 1;
-        let (outboxes, dice, events) = (self.outboxes.clone(), Arc::clone(&self.dice), self.events.clone());
+        let ways = self.ways.clone();
         ctx.task(
             async move {
-                let ways = Ways { outboxes: &outboxes, dice: &*dice, events: &events };
-                let claimed = Desk::new(ways, &callback, &place).claim().await;
+                let claimed = Desk::new(&ways, &callback, &place).claim().await;
                 ApprovalsEvent::Claimed(claimed.then(|| Box::new(clicked)))
             },
             |_| ApprovalsEvent::Claimed(None),
@@ -84,7 +89,8 @@ impl Approvals {
         gate: Option<&Gate>,
     ) {
         tracing::info!(
-            event = "gate.refused", gate = %clicked.click.gate, reason = why.as_str(), "a click decides nothing"
+            event = "gate.refused", gate = %clicked.click.gate, reason = why.as_str(), by = clicked.by(),
+            place = clicked.click.place.as_ref().map(ToString::to_string), "a click decides nothing"
         );
         let text = words::refused(why, gate, clicked.locale());
         self.answer(ctx, clicked, Err(why), text);
@@ -102,11 +108,10 @@ impl Approvals {
         // Whoever asked may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
         let Some((callback, place)) = answered_at(&click) else { return };
-        let (outboxes, dice, events) = (self.outboxes.clone(), Arc::clone(&self.dice), self.events.clone());
+        let ways = self.ways.clone();
         ctx.task(
             async move {
-                let ways = Ways { outboxes: &outboxes, dice: &*dice, events: &events };
-                Desk::new(ways, &callback, &place).respond(Piece::text(text)).await;
+                Desk::new(&ways, &callback, &place).respond(Piece::text(text)).await;
                 ApprovalsEvent::Answered
             },
             |_| ApprovalsEvent::Answered,

@@ -26,10 +26,11 @@ impl Approvals {
     /// Asks: where clients read along by an event, elsewhere by a message.
     pub(super) fn ask(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open) {
         let gate = &open.case.gate;
-        if self.events.streams(&gate.place.door) {
-            self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
+        if self.ways.events.streams(&gate.place.door) {
+            self.ways.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
                 id: gate.id.to_string(),
                 question: words::question_in_words(gate),
+                arguments: gate.arguments.clone(),
                 expires_at: gate.expires_at,
                 decision: None,
             });
@@ -39,7 +40,7 @@ impl Approvals {
         // No reply: what replies to the question of a turn is its answer.
         let outgoing = Outgoing { place: gate.place.clone(), reply_to: None, parts: words::asking(gate) };
         let name = format!("g{}", &gate.id.as_str()[..NONCE_DIGITS]);
-        let outbox = self.outboxes.of(&gate.place.door).clone();
+        let outbox = self.ways.outboxes.of(&gate.place.door).clone();
         let (there, back) = (gate.id.clone(), gate.id.clone());
         open.asking = AskState::Sent;
         ctx.task(
@@ -65,7 +66,12 @@ impl Approvals {
         id: &GateId,
         result: Result<MessageId, Unasked>,
     ) {
-        let Some(open) = state.open.get_mut(id) else { return };
+        let Some(open) = state.open.get_mut(id) else {
+            if let (Some((gate, decision)), Ok(message)) = (state.closed.remove(id), result) {
+                self.rewrite(ctx, &gate, &message, &decision);
+            }
+            return;
+        };
         match result {
             Ok(message) => {
                 let turn = open.case.gate.turn.clone();
@@ -92,7 +98,7 @@ impl Approvals {
         message: &MessageId,
         decision: &Decision,
     ) {
-        let outbox = self.outboxes.of(&gate.place.door).clone();
+        let outbox = self.ways.outboxes.of(&gate.place.door).clone();
         let (place, message) = (gate.place.clone(), message.clone());
         let piece = shown(gate, decision);
         ctx.background(async move {

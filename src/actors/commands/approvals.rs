@@ -19,7 +19,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bo
     let locale = command.caller.locale();
     let person = &command.caller.person;
     if let Some(id) = command.option(WITHDRAW).filter(|id| !id.is_empty()) {
-        let which = Withdrawal::One { id: id.to_owned(), by: (!operator).then(|| person.clone()) };
+        let which = Withdrawal::One { id: id.to_owned(), by: person.clone(), any: operator };
         let ask = |reply| ApprovalsMsg::Withdraw(which, reply);
         let gone = parts.approvals.call(ask, ANSWERED_WITHIN).await.unwrap_or(0);
         let outcome = if gone > 0 { "done" } else { "refused" };

@@ -1,8 +1,10 @@
 //! What each command does. Whether its caller may run it is decided here, at the moment of use.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommandParts, approvals, cleaning, kept, overview};
+use crate::actors::blocking::blocking;
 use crate::actors::facts::best;
 use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
@@ -12,17 +14,19 @@ use crate::actors::messages::tools::ToolsMsg;
 use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
-use crate::domain::command::{CHOICES_MAX, Choice, Command, CommandKind, FACT, ROW, Typing, USER, WITHDRAW};
+use crate::domain::command::{
+    CHOICES_MAX, Choice, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW,
+};
 use crate::domain::fact::Fact;
-use crate::domain::ids::Person;
+use crate::domain::ids::{Person, TurnId};
 use crate::domain::keys;
 use crate::domain::locale::Locale;
 use crate::domain::model::Row;
 use crate::domain::notice;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
-use crate::domain::tool::{Source, rights};
-use crate::ports::Write;
+use crate::domain::tool::{OnBehalf, Source, rights};
+use crate::ports::{Facts, Write};
 
 /// How long the limiter may take to say how somebody stands.
 const LIMITER_WITHIN: Duration = Duration::from_secs(5);
@@ -66,8 +70,9 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Usage => return usage(parts, command).await,
         CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
         CommandKind::Export => export(parts, command).await,
+        CommandKind::Remember => Piece::text(remember(parts, command).await),
         CommandKind::Memories => Piece::text(memories(parts, command).await),
-        CommandKind::Tools => Piece::text(visible_tools(parts, command)),
+        CommandKind::Tools => Piece::text(visible_tools(parts, command).await),
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
         CommandKind::RefreshTools => {
@@ -115,6 +120,21 @@ fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let named_so = allowed.iter().any(|row| row.key == DEFAULT);
     let keys = keys.chain((!named_so).then_some(DEFAULT)).filter(|key| key.to_lowercase().contains(&typed));
     keys.take(CHOICES_MAX).map(|key| Choice { name: key.to_owned(), value: key.to_owned() }).collect()
+}
+
+/// Keeps what the caller tells, in the place where they run this.
+async fn remember(parts: &CommandParts, command: &Command) -> String {
+    let (callback, text) = (&command.callback, command.option(REMEMBERED).unwrap_or_default());
+    let asked = OnBehalf {
+        person: command.caller.person.clone(),
+        place: command.place.clone(),
+        parent: command.parent.clone(),
+        guild: command.guild.clone(),
+        turn: TurnId::of(&callback.id),
+        at: command.at,
+        keeps: true,
+    };
+    words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
 }
 
 /// Shows what the caller told us to keep, or forgets one of it.
@@ -197,20 +217,30 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
 }
 
 /// The tools that the caller's model would be told of, and how their servers are.
-fn visible_tools(parts: &CommandParts, command: &Command) -> String {
-    let (running, now) = (parts.live.now(), parts.toolbox.now());
-    let Command { caller, place, parent, .. } = command;
-    let known = running.knows_ids(&place.door);
-    let asks = rights::Caller { person: &caller.person, roles: &caller.roles, place, parent: parent.as_ref(), known };
-    let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
-    let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
-    let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
-    let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
-    let mut tooling = parts.tooling.read().clone();
-    for server in &mut tooling.servers {
-        server.tools.retain(|tool| sees(tool));
-    }
-    words::tools(&tooling, &own, caller.locale())
+async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
+    let (running, now, tooling) = (parts.live.now(), parts.toolbox.now(), Arc::clone(&parts.tooling));
+    let Command { caller, place, parent, .. } = command.clone();
+    // There may be thousands of them.
+    let listed = move || {
+        let known = running.knows_ids(&place.door);
+        let asks = rights::Caller {
+            person: &caller.person,
+            roles: &caller.roles,
+            place: &place,
+            parent: parent.as_ref(),
+            known,
+        };
+        let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
+        let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
+        let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
+        let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
+        let mut tooling = tooling.read().clone();
+        for server in &mut tooling.servers {
+            server.tools.retain(|tool| sees(tool));
+        }
+        words::tools(&tooling, &own, caller.locale())
+    };
+    blocking(listed).await
 }
 
 async fn export(parts: &CommandParts, command: &Command) -> Piece {

@@ -93,6 +93,7 @@ async fn find(parts: &CommandParts, command: &Command) -> Kept {
             .collect(),
         aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
         facts: parts.facts.stored(person).await,
+        audit: store.scan(&keys::audit_of(person), LOOK_MAX).await,
         ..Kept::default()
     };
     let answers = keys::answers_of(person);

@@ -1,5 +1,6 @@
 use super::*;
 use crate::actors::handle::Reply;
+use crate::actors::outbox::Outboxes;
 use crate::actors::running::Live;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
@@ -81,11 +82,13 @@ async fn world(takes: Duration, panics: bool) -> World {
         live,
         store: Arc::clone(&store) as _,
         clock,
-        dice: Arc::new(FixedDice::new(0.5)),
         vitals: Arc::new(NoVitals),
         registers: vec![DOOR],
-        outboxes: Outboxes::new(vec![(DOOR, outbox)]),
-        events: TurnEvents::default(),
+        ways: Ways {
+            outboxes: Outboxes::new(vec![(DOOR, outbox)]),
+            dice: Arc::new(FixedDice::new(0.5)),
+            events: TurnEvents::default(),
+        },
         journal,
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
@@ -332,7 +335,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
             panic!("something else")
         };
-        assert_eq!(specs.len(), 9, "all but those about tools");
+        assert_eq!(specs.len(), 10, "all but those about tools");
         tries.lock().push(Instant::now());
         reply.send(result).unwrap();
     }

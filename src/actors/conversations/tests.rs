@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::actors::allowances::Allowances;
+use crate::actors::audit::Audit;
 use crate::actors::board::Board;
 use crate::actors::door::Doors;
 use crate::actors::in_flight::InFlight;
@@ -49,7 +50,7 @@ struct World {
     toolbox: Arc<Toolbox>,
     allowances: Arc<Allowances>,
     clock: Arc<ManualClock>,
-    _outbox: Inbox<OutboxMsg>,
+    outbox: Inbox<OutboxMsg>,
     _tree: Tree,
 }
 
@@ -76,6 +77,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         toolbox: Arc::clone(&toolbox),
         tool_use: Arc::default(),
         allowances: Arc::clone(&allowances),
+        audit: Arc::new(Audit::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, live.clone(), Arc::default())),
         live: live.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
@@ -116,7 +118,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         toolbox,
         allowances,
         clock,
-        _outbox: outbox,
+        outbox,
         _tree: tree,
     }
 }
@@ -276,7 +278,7 @@ async fn what_nobody_asked_for_costs_nothing_when_its_lane_is_busy() {
     assert_eq!((id.as_str(), &outcome), ("11", &Outcome::Apologised(Ending::LaneBusy)));
     let outgoing = turn("11", "8", "42").reply_with("");
     let answer = Answer { outgoing, exchange: None, outcome, effort: Effort::default() };
-    assert_eq!(charge(&answer), Charge::Cancel);
+    assert_eq!(charge(&answer.outcome, &answer.effort), Charge::Cancel);
 }
 
 #[tokio::test(start_paused = true)]
@@ -475,7 +477,7 @@ async fn what_was_streamed_until_the_deadline_is_paid_and_no_fault_of_the_model(
         assert_eq!(answer.outcome, Outcome::Apologised(Ending::Deadline), "the model was asked");
         let usage = answer.effort.usage;
         assert!(usage.estimated && usage.completion == 16 && usage.prompt > 0, "{usage:?}");
-        assert_eq!(charge(&answer), Charge::Settle);
+        assert_eq!(charge(&answer.outcome, &answer.effort), Charge::Settle);
     }
     world.offer(turn("20", "9", "42"));
     assert_eq!(world.answer().await.1, Outcome::Replied, "no breaker opened");
@@ -494,7 +496,7 @@ async fn a_call_that_comes_all_at_once_and_is_cut_off_costs_its_prompt_at_least(
     assert_eq!(answer.outcome, Outcome::Apologised(Ending::Deadline));
     let usage = answer.effort.usage;
     assert!(usage.estimated && usage.completion == 0 && usage.prompt > 0, "{usage:?}");
-    assert_eq!(charge(&answer), Charge::Settle);
+    assert_eq!(charge(&answer.outcome, &answer.effort), Charge::Settle);
     world.offer(turn("11", "8", "42"));
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("11"))).unwrap();

@@ -70,7 +70,7 @@ impl Journal {
                     };
                     self.taken(&turn, answer.as_ref());
                     if let Some(answer) = &answer {
-                        rate_limiter::close(&self.rate_limiter, &turn, answer);
+                        rate_limiter::close(&self.rate_limiter, &turn, None, answer);
                     }
                     resumed.push(id.clone());
                     state.open.insert(id, Entry::of_earlier_life(turn, answer, acted));

@@ -48,7 +48,7 @@ impl Journal {
             answer.effort = parked.effort.clone();
         }
         // What it took is known, and the person may ask again as soon as they see the answer.
-        rate_limiter::close(&self.rate_limiter, &entry.turn, &answer);
+        rate_limiter::close(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
         let answer = memory::keep(&entry.turn, answer);
         let unwanted = silent(&entry.turn, &answer);
         if unwanted.is_none() {
@@ -169,7 +169,7 @@ impl Journal {
     /// of its words is kept.
     pub(super) fn abandon(&self, state: &mut JournalState, turn: Turn, answer: Option<Answer>) {
         if let Some(answer) = &answer {
-            rate_limiter::close(&self.rate_limiter, &turn, answer);
+            rate_limiter::close(&self.rate_limiter, &turn, None, answer);
         }
         self.close(state, &Entry::of_earlier_life(turn, answer, false), Vec::new(), Vec::new());
     }

@@ -8,6 +8,7 @@ use super::{Journal, JournalState, Recovered};
 use crate::actors::messages::conversations::{ConversationsMsg, Offered};
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
+use crate::actors::rate_limiter;
 use crate::actors::tree::{ActorKind, Scope};
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::TurnId;
@@ -50,6 +51,9 @@ impl Journal {
             }
             // It was let through when it was asked.
             Stage::Open { offers } if entry.parked.is_some() => {
+                let part = entry.parked.as_deref().map(|parked| rate_limiter::part(turn, parked));
+                // A limiter that is down counts nothing of this part.
+                let _ = part.map(|part| self.rate_limiter.cast(RateLimiterMsg::GoesOn(part)));
                 let offered = Offered { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));
                 entry.hand_over = HandOver::of(&self.conversations.cast(offer));

@@ -16,6 +16,7 @@ use crate::actors::handle::Reply;
 use crate::actors::messages::approvals::{ApprovalsMsg, Waiting};
 use crate::actors::messages::journal::{Decided, Parking};
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
+use crate::actors::rate_limiter;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ending::Ending;
 use crate::domain::gate::{Case, Decision, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
@@ -56,8 +57,8 @@ impl Journal {
             "a turn waits for a decision"
         );
         // What it took so far is known. A limiter that is down leaves the estimate, which ages out.
-        let settle = RateLimiterMsg::Settle { turn: Box::new(entry.turn.clone()), effort: effort.clone() };
-        let _ = self.rate_limiter.cast(settle);
+        let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
+        let _ = self.rate_limiter.cast(RateLimiterMsg::Settle { turn: counted, effort: took });
         if effort.drafted {
             entry.visible = Visible::Perhaps;
         }
@@ -182,6 +183,7 @@ impl Journal {
         self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
             id: gate.id.to_string(),
             question: notice::gate::question_in_words(gate),
+            arguments: gate.arguments.clone(),
             expires_at: gate.expires_at,
             decision: Some(decision.told()),
         });

@@ -27,8 +27,8 @@ impl Attempt {
 
 /// How the connection is.
 pub(super) enum Link {
-    /// It is being begun.
-    Connecting,
+    /// It is being begun, and these calls wait for it.
+    Connecting(Vec<ServerCall>),
     /// It is there.
     Up(Up),
     /// It is away for this reason, and begun again after a while.
@@ -157,17 +157,11 @@ impl Up {
     }
 
     /// One call as a task. It is cancelled when nobody waits for its answer any more.
-    pub(super) fn call(
-        &self,
-        ctx: &mut ActorContext<McpActor>,
-        attempt: Attempt,
-        name: &ServerName,
-        call: Box<ServerCall>,
-    ) {
+    pub(super) fn call(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, name: &ServerName, call: ServerCall) {
         let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
         let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
         ctx.background(async move {
-            let ServerCall { request, progress, permit, mut reply } = *call;
+            let ServerCall { request, pin: _, progress, permit, mut reply } = call;
             let begun = Instant::now();
             let result = tokio::select! {
                 biased;

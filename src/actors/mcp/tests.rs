@@ -62,12 +62,12 @@ impl World {
 
     /// The same in a turn of this member.
     async fn text_for(&self, tool: &str, who: &str, turn: usize) -> Result<String, CallErrorKind> {
-        let result = self.line.call(&behalf(tool, who, turn), None).await;
+        let result = self.line.call(&behalf(tool, who, turn), None, None).await;
         result.map(|result| result.to_text()).map_err(|error| error.kind)
     }
 
     async fn text(&self, tool: &str) -> Result<String, CallErrorKind> {
-        let result = self.line.call(&request(tool), None).await;
+        let result = self.line.call(&request(tool), None, None).await;
         result.map(|result| result.to_text()).map_err(|error| error.kind)
     }
 }
@@ -97,7 +97,7 @@ async fn a_server_that_is_down_is_tried_again_and_refuses_calls_at_once() {
     let world = world(|script| *script.down.lock() = Some("nothing answers".to_owned())).await;
     assert!(matches!(world.state(), ServerStatus::Degraded(reason) if reason == "nothing answers; start it"));
     let begun = Instant::now();
-    let error = world.line.call(&request("echo"), None).await.unwrap_err();
+    let error = world.line.call(&request("echo"), None, None).await.unwrap_err();
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert!(error.kind == CallErrorKind::Unavailable && error.message.contains("nothing answers"), "{error}");
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -130,11 +130,45 @@ async fn a_server_that_hangs_at_its_start_is_given_up_after_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_comes_while_the_server_starts_waits_for_it_and_runs_if_the_tool_is_what_it_was() {
+    let slow = |script: &Script| *script.takes.lock() = Duration::from_secs(3);
+    let listed = Pin::of(&crate::domain::tool::testing::tool(NAME, "echo", "says it again"));
+    let other = Pin::of(&crate::domain::tool::testing::tool(NAME, "echo", "says it once"));
+    for (pin, kind) in [(None, None), (Some(&listed), None), (Some(&other), Some(CallErrorKind::Unavailable))] {
+        let world = world(slow).await;
+        let begun = Instant::now();
+        let told = world.line.call(&request("echo"), pin, None).await;
+        assert_eq!((told.err().map(|error| error.kind), begun.elapsed()), (kind, Duration::from_secs(3)));
+    }
+    let world = world(slow).await;
+    *world.script.down.lock() = Some("nothing answers".to_owned());
+    let error = world.line.call(&request("echo"), None, None).await.unwrap_err();
+    assert!(error.kind == CallErrorKind::Unavailable && error.message.contains("nothing answers"), "{error}");
+    settle().await;
+    assert_eq!(world.text("echo").await, Err(CallErrorKind::Unavailable), "who failed once is not waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_for_a_start_are_bounded() {
+    let world = world(|script| *script.takes.lock() = Duration::from_secs(3)).await;
+    let call = || {
+        let line = world.line.clone();
+        tokio::spawn(async move { line.call(&request("echo"), None, None).await })
+    };
+    let calls: Vec<_> = (0..CALLS_MAX).map(|_| call()).collect();
+    settle().await;
+    assert_eq!(world.text("echo").await, Err(CallErrorKind::RateLimited));
+    for call in calls {
+        assert!(call.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_connection_ends_its_calls_and_is_begun_again() {
     let world = world(|_| {}).await;
     let call = tokio::spawn({
         let line = world.line.clone();
-        async move { line.call(&request("hang"), None).await }
+        async move { line.call(&request("hang"), None, None).await }
     });
     tokio::time::sleep(Duration::from_secs(20)).await;
     world.script.lose("it exited with code 3");
@@ -162,7 +196,7 @@ async fn calls_beyond_the_bound_are_refused_at_once_and_a_dropped_call_gives_its
     let world = world(|_| {}).await;
     let hang = || {
         let line = world.line.clone();
-        tokio::spawn(async move { line.call(&request("hang"), None).await })
+        tokio::spawn(async move { line.call(&request("hang"), None, None).await })
     };
     let calls: Vec<_> = (0..CALLS_MAX).map(|_| hang()).collect();
     settle().await;
@@ -198,7 +232,7 @@ async fn a_server_that_leaves_the_calls_of_several_members_without_an_answer_is_
     assert_eq!(world.state(), ServerStatus::Ready);
     let trying = tokio::spawn({
         let line = world.line.clone();
-        async move { line.call(&behalf("late", "chloe", 9), None).await }
+        async move { line.call(&behalf("late", "chloe", 9), None, None).await }
     });
     settle().await;
     assert_eq!(world.text("echo").await, Err(CallErrorKind::Unavailable), "one call tries it, and no more");
@@ -268,7 +302,7 @@ async fn a_server_that_works_on_a_call_is_not_asked_for_a_sign_of_life() {
     *world.script.silent.lock() = true;
     tokio::time::sleep(Duration::from_secs(20)).await;
     let line = world.line.clone();
-    let call = tokio::spawn(async move { line.call(&request("hang"), None).await });
+    let call = tokio::spawn(async move { line.call(&request("hang"), None, None).await });
     tokio::time::sleep(Duration::from_secs(25)).await;
     assert_eq!(Script::count(&world.script.dropped), 0);
     assert_eq!(call.await.unwrap().unwrap_err().kind, CallErrorKind::Timeout);

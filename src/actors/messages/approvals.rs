@@ -23,12 +23,14 @@ pub enum ApprovalsMsg {
 /// Which allowances are taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// The one of this id; for whoever is no operator only where it concerns them.
+    /// The one of this id.
     One {
         /// Its id.
         id: String,
-        /// Who takes it back; none for an operator.
-        by: Option<Person>,
+        /// Who takes it back.
+        by: Person,
+        /// Also where it does not concern them: they are an operator.
+        any: bool,
     },
     /// All that concern somebody who wishes to be forgotten.
     Of(Person),
@@ -39,7 +41,7 @@ impl Withdrawal {
     #[must_use]
     pub fn takes_back(&self, allowance: &Allowance) -> bool {
         match self {
-            Self::One { id, by } => allowance.id == *id && by.as_ref().is_none_or(|person| allowance.concerns(person)),
+            Self::One { id, by, any } => allowance.id == *id && (*any || allowance.concerns(by)),
             Self::Of(person) => allowance.concerns(person),
         }
     }

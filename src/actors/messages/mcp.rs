@@ -3,12 +3,14 @@
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::actors::handle::Reply;
+use crate::domain::tool::catalogue::Pin;
 use crate::domain::tool::{CallError, ToolRequest, ToolResult};
 use crate::ports::ProgressSink;
 
 /// What the actor of a tool server is told.
 pub enum McpMsg {
-    /// One call of a tool. It is cancelled at the server when nobody waits for its answer any more.
+    /// One call of a tool. While the server is connected for the first time it waits for that. It is cancelled at the server when nobody
+    /// waits for its answer any more.
     Call(Box<ServerCall>),
     /// `tools`: connect at once if there is no connection, and read the list of tools again.
     Refresh,
@@ -18,6 +20,8 @@ pub enum McpMsg {
 pub struct ServerCall {
     /// What is asked.
     pub request: ToolRequest,
+    /// What the tool was when it was offered; none when that does not matter.
+    pub pin: Option<Pin>,
     /// Told how far it is.
     pub progress: Option<ProgressSink>,
     /// Its place among the calls of this server.

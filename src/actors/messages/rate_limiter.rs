@@ -10,6 +10,9 @@ use crate::domain::turn::{Effort, Turn};
 pub enum RateLimiterMsg {
     /// The journal offers a turn. Idempotent by the turn's id. It goes to conversations, or back as refused.
     Admit(Box<Offered>),
+    /// A turn goes on after a decision. What it takes from here on counts by itself, under the id of this turn, which is that of the
+    /// part that follows; it is never refused. Idempotent.
+    GoesOn(Box<Turn>),
     /// The answer to a turn is known, and this is what it took.
     Settle {
         /// The turn.

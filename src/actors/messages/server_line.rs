@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::mcp::{McpMsg, ServerCall};
 use crate::actors::handle::Handle;
 use crate::domain::shed::Shed;
+use crate::domain::tool::catalogue::Pin;
 use crate::domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
 use crate::ports::ProgressSink;
 use crate::ports::tools::ServerEntry;
@@ -38,12 +39,18 @@ impl ServerLine {
         Self { name, handle, timeout, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 
-    /// One call, ended by its deadline whatever happens. A server that is not there or has too much to do refuses at once.
-    /// Dropping the future cancels the call.
+    /// One call, ended by its deadline whatever happens. A server that is away or has too much to do refuses at once; one that is
+    /// connected for the first time is waited for, and then takes the call if the tool is what its pin says. Dropping the future
+    /// cancels the call.
     ///
     /// # Errors
     /// See [`CallError`].
-    pub async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
+    pub async fn call(
+        &self,
+        request: &ToolRequest,
+        pin: Option<&Pin>,
+        progress: Option<ProgressSink>,
+    ) -> Result<ToolResult, CallError> {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             metrics::counter!("staffai_shed_total", "where" => Shed::Tools.as_str()).increment(1);
             let message = format!("{} has {CALLS_MAX} calls under way already; try again later", self.name);
@@ -51,7 +58,7 @@ impl ServerLine {
         };
         let (reply, answer) = oneshot::channel();
         let within = request.deadline.saturating_add(GRACE);
-        let call = ServerCall { request: request.clone(), progress, permit, reply };
+        let call = ServerCall { request: request.clone(), pin: pin.cloned(), progress, permit, reply };
         if self.handle.cast(McpMsg::Call(Box::new(call))).is_err() {
             return Err(unavailable(&self.name, "it is being started again"));
         }

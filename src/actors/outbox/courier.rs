@@ -100,7 +100,11 @@ impl Courier {
             }
         }
         let mut result = self.bring(job, &pieces, (track, progress), until).await;
-        if let Err(PostFailure::Extras(reason)) = &result {
+        // What has buttons asks for a decision about all that it shows: it stands there whole or not at all.
+        let asks = job.outgoing.parts.iter().any(|part| matches!(part, Part::Buttons { .. }));
+        if let Err(PostFailure::Extras(reason)) = &result
+            && !asks
+        {
             tracing::warn!(event = "outbox.plain", %reason, "cards or files were refused; words take their place");
             pieces = lay_out(&job.outgoing.parts, &Capabilities::text_only(door.text_limit));
             result = self.bring(job, &pieces, (track, progress), until).await;

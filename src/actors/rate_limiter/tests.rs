@@ -2,7 +2,10 @@ use super::*;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::toolbox::Toolset;
 use crate::domain::completion::Usage;
+use crate::domain::tool::catalogue::{Catalogue, Offer};
+use crate::domain::tool::testing::tool;
 use crate::domain::turn::Effort;
 use crate::domain::turn::Outcome;
 use crate::ports::Fault;
@@ -14,6 +17,8 @@ struct World {
     store: Arc<MemoryStore>,
     faults: Arc<ScriptedFaults>,
     sweeper: Inbox<SweeperMsg>,
+    toolbox: Arc<Toolbox>,
+    live: Live,
     _tree: Tree,
 }
 
@@ -21,10 +26,13 @@ async fn world(variables: &[(&str, &str)]) -> World {
     let (limiter, journal, conversations) = (at("rate_limiter"), at("journal"), at("conversations"));
     let store = Arc::new(MemoryStore::new());
     let sweeper = at("restriction_sweeper");
+    let toolbox: Arc<Toolbox> = Arc::default();
+    let live = live(variables, Arc::new(ScriptedModels::new(&["main"])));
     let actor = RateLimiter {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
-        live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
+        live: live.clone(),
+        toolbox: Arc::clone(&toolbox),
         conversations: conversations.clone(),
         journal: journal.clone(),
         sweeper: sweeper.clone(),
@@ -34,7 +42,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
     let (journal, conversations, sweeper) = (stage.probe(&journal), stage.probe(&conversations), stage.probe(&sweeper));
     stage.actor(row(LEAF), &limiter, actor);
     let tree = stage.go().await;
-    World { limiter, journal, conversations, store, faults, sweeper, _tree: tree }
+    World { limiter, journal, conversations, store, faults, sweeper, toolbox, live, _tree: tree }
 }
 
 impl World {
@@ -300,4 +308,51 @@ async fn questions_about_one_member_are_bounded() {
     settle().await;
     let answered = answers.into_iter().filter_map(|mut answer| answer.try_recv().ok()).count();
     assert_eq!(answered, QUESTIONS_MAX + 1, "and the one that was under way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_takes_after_it_waited_counts_in_the_window_and_is_never_refused() {
+    let mut world = world(&[("RATE_LIMIT_COUNT", "2"), ("TOKEN_RATE_LIMIT_COUNT", "1000")]).await;
+    let asked = turn("10", "7", "42");
+    world.admit(&asked);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    world.took(&asked, 100, 0);
+    let part = Turn { id: turn("10-ab", "7", "42").id, ..asked };
+    for _ in 0..2 {
+        world.limiter.cast(RateLimiterMsg::GoesOn(Box::new(part.clone()))).unwrap();
+    }
+    assert_eq!(world.standing("7").await.messages.0, 2, "a second offer of it counts no second time");
+    world.took(&part, 800, 100);
+    assert_eq!(world.standing("7").await.tokens, (1_000, 1_000));
+    assert_eq!((world.offered().await, world.refused().await), (None, None), "it was let through when it was asked");
+    world.admit(&turn("11", "7", "42"));
+    assert_eq!(world.offered().await, None);
+    assert_eq!(world.refused().await.map(|(turn, ..)| turn).as_deref(), Some("11"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tools_that_a_prompt_tells_of_are_reserved() {
+    let rules = r#"[{tools = "s__*", roles = ["12"], verdict = "deny"}]"#;
+    let mut world = world(&[("STAFFAI_TOOLS__RULES", rules)]).await;
+    let about = "what it does, at length ".repeat(10);
+    let tools = (0..80).map(|number| Arc::new(tool("s", &format!("tool_{number}"), &about))).collect();
+    let offer = Offer { tools, ..Offer::default() };
+    let catalogue = Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |_| serde_json::json!({})));
+    let one = catalogue.entries()[0].spec.chars() as u64 / CHARS_A_TOKEN;
+    let plain = turn("10", "7", "42");
+    world.admit(&plain);
+    world.offered().await;
+    let without = world.standing("7").await.tokens.0;
+    world.toolbox.publish(Toolset::new(catalogue, HashMap::new()));
+    let mut untold = turn("13", "10", "42");
+    untold.policy.tools = false;
+    let denied = Turn { roles: vec!["12".to_owned()], ..turn("12", "9", "42") };
+    let access = Access::of(&denied, Arc::clone(&world.live.now().tool_rules), true);
+    world.toolbox.now().view(&access).await;
+    for (turn, who, tools) in [(turn("11", "8", "42"), "8", 40 * one), (denied, "9", 0), (untold, "10", 0)] {
+        world.admit(&turn);
+        world.offered().await;
+        let reserved = world.standing(who).await.tokens.0;
+        assert!((without + tools..without + tools + 40).contains(&reserved), "{who}: {reserved}, {without} + {tools}");
+    }
 }

@@ -23,10 +23,9 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::ports::{
-    Advice, Attachments, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, FetchError, HistoryRange,
-    IdentifyPermit, Input, Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult,
-    Poster, PresenceUpdates, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals,
-    Write,
+    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Listener,
+    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
+    Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -294,18 +293,6 @@ impl Models for ScriptedModels {
             heard(Delta::Text(text));
         }
         self.complete(row, request).await
-    }
-}
-
-// === Files of messages ===
-
-/// No file can be had.
-pub struct NoFiles;
-
-#[async_trait]
-impl Attachments for NoFiles {
-    async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
-        Err(FetchError::Foreign)
     }
 }
 

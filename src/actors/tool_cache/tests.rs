@@ -208,3 +208,30 @@ async fn a_process_that_names_itself_displaces_no_configured_server_and_leaves_l
     assert_eq!(kept("g1thub")["tools"], serde_json::json!([]));
     assert!(kept("g1thub")["pins"]["list"].is_string() && kept("github")["tools"][0]["name"] == "list");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_again_never_takes_the_place_of_what_was_written_meanwhile() {
+    let entry = entry("a", "x");
+    let handle: Handle<McpMsg> = Handle::new(real(ActorKind::Mcp), ROOT, Scope::Server(entry.name.clone()));
+    let line = ServerLine::new(&entry, handle);
+    let list = |about: &str| Arc::new(vec![Arc::new(tool("a", "one", about))]);
+    let mut known = Known {
+        server: CachedServer { entry: Arc::new(entry.clone()), line },
+        fingerprint: entry.fingerprint(),
+        tools: list("adds"),
+        pins: Arc::default(),
+        listed: None,
+        loading: false,
+        accept: false,
+        changed: Vec::new(),
+        stored: true,
+    };
+    let (tools, pins) = (Arc::clone(&known.tools), Arc::clone(&known.pins));
+    let renewed = Renewed { name: entry.name, tools, pins, record: String::new() };
+    assert!(known.is_as_in(&renewed));
+    known.pins = Arc::new(BTreeMap::new());
+    assert!(!known.is_as_in(&renewed), "accepted meanwhile");
+    known.pins = Arc::clone(&renewed.pins);
+    known.tools = list("adds and subtracts");
+    assert!(!known.is_as_in(&renewed), "listed meanwhile");
+}

@@ -3,10 +3,10 @@
 use tokio::time::Instant;
 
 use super::Thinking;
-use super::parked::{Asking, TooLong};
+use super::parked::{Asking, GoingOn, Roles, TooLong};
 use super::tools::known_name;
+use crate::domain::gate::Decision;
 use crate::domain::gate::allowance::Asked;
-use crate::domain::gate::{Decision, Parked};
 use crate::domain::tool::Effect;
 use crate::domain::tool::called::{CallEnd, NotApproved};
 use crate::domain::tool::limits::Limited;
@@ -31,7 +31,7 @@ pub(super) enum Leave<'a> {
     /// Nothing: this is its end.
     Refused(&'a CallEnd),
     /// The decision that its turn waited for.
-    Decision(&'a Parked),
+    Decision(&'a GoingOn),
 }
 
 impl Thinking<'_> {
@@ -69,31 +69,40 @@ impl Thinking<'_> {
     }
 
     /// Runs the call that the turn waited for, if it may.
-    pub(super) async fn run_decided(&self, left: &mut Vec<Planned>, parked: &Parked) -> Option<Told> {
+    pub(super) async fn run_decided(&self, left: &mut Vec<Planned>, going_on: &GoingOn) -> Option<Told> {
         if left.is_empty() {
             return None;
         }
         let began = Instant::now();
         let told = match left.remove(0) {
             planned @ Planned::Run(_) => {
-                let ran = self.run_one(planned, began, Leave::Decision(parked)).await;
+                let ran = self.run_one(planned, began, Leave::Decision(going_on)).await;
                 self.with_pictures(ran)
             }
             // It cannot be called any more: the tool is gone, hidden, or takes other arguments.
             planned => {
-                let why = match &parked.case.decision {
-                    Some(Decision::Approved { .. }) | None => NotApproved::Changed,
-                    Some(decision) => NotApproved::from(decision),
+                let end = match &going_on.parked.case.decision {
+                    Some(Decision::Approved { .. }) | None => self.impossible(&planned.call().name),
+                    Some(decision) => CallEnd::NotApproved(decision.into()),
                 };
                 tracing::info!(
                     event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &planned.call().name),
-                    role = self.role(), outcome = why.as_str(), duration_ms = 0, "a call of a tool did not run"
+                    role = self.role(), outcome = end.as_str(), duration_ms = 0, "a call of a tool did not run"
                 );
-                CallEnd::NotApproved(why).told(Effect::Changes)
+                end.told(Effect::Changes)
             }
         };
         self.tally.waited(began.elapsed());
         Some(told)
+    }
+
+    /// Why a call that was approved cannot be made any more.
+    fn impossible(&self, tool: &str) -> CallEnd {
+        match self.tools.set.catalogue.get(tool) {
+            None => CallEnd::NotApproved(NotApproved::Gone),
+            Some(entry) if !self.tools.access.sees(entry) => CallEnd::Denied,
+            Some(_) => CallEnd::NotApproved(NotApproved::Changed),
+        }
     }
 
     /// Refuses the call that nobody can be asked about.
@@ -113,8 +122,13 @@ impl Thinking<'_> {
         match (decided.verdict, leave) {
             (Verdict::Deny, _) => Err(CallEnd::Denied),
             (_, Leave::Refused(end)) => Err(end.clone()),
-            (_, Leave::Decision(parked)) if parked.case.lets_run(&ready.hash, approvers) => Ok(()),
-            (_, Leave::Decision(parked)) => {
+            (_, Leave::Decision(GoingOn { parked, roles })) if parked.case.lets_run(&ready.hash, approvers) => {
+                match roles {
+                    Roles::Known => Ok(()),
+                    Roles::Unknown => Err(CallEnd::NotApproved(NotApproved::RolesUnknown)),
+                }
+            }
+            (_, Leave::Decision(GoingOn { parked, .. })) => {
                 Err(CallEnd::NotApproved(parked.case.decision.as_ref().map_or(NotApproved::NotAsked, Into::into)))
             }
             (Verdict::Auto, Leave::Rules) => Ok(()),

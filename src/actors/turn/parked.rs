@@ -1,18 +1,24 @@
 //! A turn that waits for a decision: what is handed to the journal, and how it goes on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::tools::Tools;
-use super::{Gathered, Thinking};
+use super::{Gathered, Thinking, TurnParts};
 use crate::actors::messages::journal::Parking;
+use crate::actors::messages::outbox::OutboxMsg;
+use crate::actors::running::Running;
 use crate::domain::dialogue::{Dialogue, Resumed, Saved};
 use crate::domain::ending::Ending;
-use crate::domain::gate::{self, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX};
+use crate::domain::gate::{self, Decision, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX, Parked};
 use crate::domain::ids::{self, Timestamp};
 use crate::domain::keys;
 use crate::domain::prompt::Transcript;
+use crate::domain::restriction::Member;
 use crate::domain::tool::round::{Planned, Ready};
 use crate::domain::tool::turn_tools::Told;
+use crate::domain::turn::Turn;
+use crate::ports::{PostRequest, PostResult};
 
 /// A call that has to be approved before it runs, and the rest of its round.
 pub(super) struct Asking {
@@ -26,6 +32,65 @@ pub(super) struct Asking {
 
 /// What cannot be asked: the calls go on without.
 pub(super) struct TooLong(pub Asking);
+
+/// How long the tool of an approved call may take to be there: after a restart its server is connected first.
+pub(super) const BACK_WITHIN: Duration = Duration::from_secs(20);
+/// How long the platform may take to tell the roles of whoever asked.
+const ROLES_WITHIN: Duration = Duration::from_secs(10);
+
+/// A turn that goes on after a decision.
+pub(super) struct GoingOn {
+    /// What it waited for.
+    pub parked: Box<Parked>,
+    /// Whether the rules are asked about the roles that the member has now.
+    pub roles: Roles,
+}
+
+/// What is known of the roles of a member whose call was approved some time after they asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Roles {
+    /// They are those of now, or no rule is about any.
+    Known,
+    /// The platform did not tell them.
+    Unknown,
+}
+
+impl GoingOn {
+    /// Makes a turn ready to go on, if it waited: an approved call is decided about again with the roles of now, and its tool may have to be waited
+    /// for.
+    pub async fn ready(
+        parts: &TurnParts,
+        running: &Running,
+        turn: &mut Turn,
+        resumed: Option<Box<Parked>>,
+    ) -> Option<Self> {
+        let parked = resumed?;
+        if !matches!(parked.case.decision, Some(Decision::Approved { .. })) {
+            return Some(Self { parked, roles: Roles::Known });
+        }
+        let back = tokio::time::timeout(BACK_WITHIN, parts.toolbox.offers(&parked.case.gate.tool));
+        let (_, roles) = tokio::join!(back, roles_now(parts, running, turn));
+        let known = if roles.is_some() { Roles::Known } else { Roles::Unknown };
+        if let Some(roles) = roles {
+            turn.roles = roles;
+        }
+        Some(Self { parked, roles: known })
+    }
+}
+
+/// The roles of whoever asked as they are now, where a rule is about any; none when they are not to be had.
+async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<Vec<String>> {
+    let Some(guild) = turn.guild.clone().filter(|_| running.tool_rules.iter().any(|rule| !rule.roles.is_empty()))
+    else {
+        return Some(turn.roles.clone());
+    };
+    let request = PostRequest::Roles(Member { guild, person: turn.person.clone() });
+    let ask = |reply| OutboxMsg::Read(request, reply);
+    match parts.outboxes.of(&turn.place.door).call(ask, ROLES_WITHIN).await {
+        Ok(Ok(PostResult::Roles(roles))) => Some(roles),
+        Ok(_) | Err(_) => None,
+    }
+}
 
 impl Thinking<'_> {
     /// What the journal needs to let the turn wait.
@@ -67,7 +132,7 @@ impl Thinking<'_> {
         let stored = parts.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
         let schema = Arc::clone(&running.schema);
-        let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available());
+        let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
         let resumed = Resumed { dialogue: resumed.dialogue.about(turn.given.clone()), ..resumed };
         tools.begin_at(resumed.done.len());
         let read = parts.forgotten.now();

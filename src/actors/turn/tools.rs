@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use super::asking::{Leave, Round};
-use super::parked::Asking;
+use super::parked::{Asking, BACK_WITHIN};
 use super::{Thinking, TurnParts};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
+use crate::domain::audit::{AuditEvent, AuditLine};
 use crate::domain::ids;
 use crate::domain::notice;
 use crate::domain::outgoing::Part;
@@ -40,6 +42,8 @@ use crate::telemetry;
 const READS_AT_ONCE: usize = 4;
 /// How long the journal may take to record that a turn acts.
 const RECORDED_WITHIN: Duration = Duration::from_secs(5);
+/// The pause before an approved call is sent once more to a server to which nothing was sent.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
 /// A call that would have less time than this does not begin.
 const SHORTEST: Duration = Duration::from_millis(20);
 /// How much longer than its deadline a call may take before its source is left alone.
@@ -61,9 +65,10 @@ struct Shown {
 }
 
 impl Tools {
-    pub fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
+    pub async fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
+        let set = if turn.wants_tools() { parts.toolbox.listed().await } else { parts.toolbox.now() };
         Self {
-            set: parts.toolbox.now(),
+            set,
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door))),
             calls: AtomicUsize::new(0),
             pictures: Mutex::default(),
@@ -125,22 +130,24 @@ struct Times {
 
 impl Thinking<'_> {
     /// The tools that the model may be offered; none for what nobody asked for.
-    pub(super) fn offered_tools(&self) -> Option<TurnTools> {
+    pub(super) async fn offered_tools(&self) -> Option<TurnTools> {
         let Self { running, turn, .. } = self;
+        if !turn.wants_tools() {
+            return None;
+        }
         let settings = &running.settings.tools;
         let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
-        let wanted = turn.trigger.is_asked() && turn.policy.tools;
-        wanted.then(|| TurnTools::new(self.available(), allowance, &turn.text)).flatten()
+        TurnTools::new(self.available().await, allowance, &turn.text)
     }
 
     /// The tools that there are, and what the caller may do.
-    pub(super) fn available(&self) -> Available {
+    pub(super) async fn available(&self) -> Available {
         let Self { parts, running, tools, .. } = self;
         Available {
             catalogue: Arc::clone(&tools.set.catalogue),
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
-            view: tools.set.view(&tools.access),
+            view: tools.set.view(&tools.access).await,
             used: parts.tool_use.used(),
             built_in_always: running.settings.tools.built_in_always,
         }
@@ -259,7 +266,7 @@ impl Thinking<'_> {
         let end = match timeout(patience, parts.tool_use.permits().acquire()).await {
             Ok(Ok(_permit)) if self.may_act(entry.effect, leave).await => {
                 times.ran = Some(Instant::now());
-                self.run(ready, number).await
+                self.run(ready, number, leave).await
             }
             Ok(Ok(_)) => CallEnd::NotRecorded,
             Ok(Err(_)) | Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
@@ -282,7 +289,7 @@ impl Thinking<'_> {
         recorded
     }
 
-    async fn run(&self, ready: &Ready, number: usize) -> CallEnd {
+    async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
         let settings = &self.running.settings;
         // Half of the time that is left is kept for the answer.
         let left = self.deadline.saturating_duration_since(Instant::now()) / 2;
@@ -303,7 +310,19 @@ impl Thinking<'_> {
             trace: trace.map(TraceParent),
             on_behalf: Some(OnBehalf::of(self.turn)),
         };
-        let calling = AssertUnwindSafe(self.tools.set.call(&ready.entry, &request, self.progress())).catch_unwind();
+        let calling = async {
+            // After a restart the server of a call that was approved may be on its way still.
+            let patient = Instant::now() + within.min(BACK_WITHIN);
+            loop {
+                let result = self.tools.set.call(&ready.entry, &request, self.progress()).await;
+                let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
+                if !(away && matches!(leave, Leave::Decision(_))) || Instant::now() + AWAY_PAUSE >= patient {
+                    return result;
+                }
+                tokio::time::sleep(AWAY_PAUSE).await;
+            }
+        };
+        let calling = AssertUnwindSafe(calling).catch_unwind();
         match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),
             Ok(Ok(Err(error))) => CallEnd::Failed(error),
@@ -324,7 +343,7 @@ impl Thinking<'_> {
             let Some(total) = total.filter(|total| *total > 0.0) else { return };
             let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
             let Some(now) = tenths.filter(|tenths| shown.lock().replace(*tenths) != Some(*tenths)) else { return };
-            slot.tell(&format!("{words} ({now}0 %)"));
+            slot.tell(&format!("{words} ({} %)", u32::from(now) * 10));
             // An outbox that is down hears of the text that follows.
             let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
         }))
@@ -341,6 +360,7 @@ impl Thinking<'_> {
         let now = Instant::now();
         let ran = times.ran.map(|ran| now.saturating_duration_since(ran));
         let waited = times.ran.unwrap_or(now).saturating_duration_since(times.began);
+        let duration_ms = ids::millis(now.saturating_duration_since(times.began));
         tracing::info!(
             event = "tool.called",
             turn = %self.turn.id,
@@ -359,8 +379,27 @@ impl Thinking<'_> {
             queue_ms = ids::millis(times.began.saturating_duration_since(times.planned)),
             wait_ms = ids::millis(waited),
             run_ms = ran.map(ids::millis),
-            duration_ms = ids::millis(now.saturating_duration_since(times.began)),
+            duration_ms,
             "tool called"
+        );
+        self.parts.audit.note(
+            AuditLine {
+                at: self.parts.clock.now(),
+                event: AuditEvent::Called {
+                    call: number,
+                    outcome: outcome.to_owned(),
+                    server: server.map(str::to_owned),
+                    rule: rule.map(|index| index + 1),
+                    duration_ms,
+                },
+                person: self.turn.person.clone(),
+                place: self.turn.place.clone(),
+                tool: entry.name.to_string(),
+                args_sha256: ready.hash.clone(),
+                arguments: Some(Value::Object(ready.arguments.clone()).to_string()),
+                turn: Some(self.turn.id.clone()),
+            },
+            self.turn.at,
         );
         if let Some(ran) = ran {
             let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];

@@ -11,13 +11,14 @@ use parking_lot::Mutex;
 
 use self::third_door::{CLUB, Club};
 use super::*;
+use crate::actors::audit::Audit;
 use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::door::{Pacing, Source};
 use crate::actors::running::Running;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::pictures::Sketches;
 use crate::actors::testing::ports::{
-    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoFiles, NoVitals, ScriptedListener, ScriptedModels,
+    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedListener, ScriptedModels,
     ScriptedPoster, ScriptedSource,
 };
 use crate::actors::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_in};
@@ -25,7 +26,7 @@ use crate::actors::testing::{DOOR, mention, place, settle};
 use crate::actors::tree::{Instances, Scope};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::ports::tools::ServerEntries;
-use crate::ports::{NoFaults, Session, StreamEvent};
+use crate::ports::{NoFaults, NoFiles, Session, StreamEvent};
 
 /// Files that never change.
 struct Still;
@@ -108,6 +109,12 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         servers: Arc::new(ScriptedServers::default()),
         providers: Some(Arc::new(NoProviders)),
         events: events.clone(),
+        audit: Arc::new(Audit::new(
+            Arc::clone(&outside.store) as _,
+            Arc::clone(&clock) as _,
+            live.clone(),
+            facts.forgotten(),
+        )),
         live,
         facts: Arc::new(facts),
         files: Arc::new(Still),
@@ -120,6 +127,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         listener: Arc::new(ScriptedListener::default()),
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
+        tooling: Arc::default(),
         board: Arc::new(Board::default()),
         exit: Arc::new(tokio::sync::watch::channel(None).0),
     };

@@ -19,7 +19,7 @@ impl Wiring {
             servers: Arc::clone(&self.parts.servers),
             cache: self.handles.tool_cache.clone(),
             dice: Arc::clone(&self.parts.dice),
-            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.tooling) },
+            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.parts.tooling) },
         }
     }
 
@@ -29,7 +29,7 @@ impl Wiring {
             built_in: self.parts.built_in.clone(),
             store: Arc::clone(&self.parts.store),
             tools: self.handles.tools.clone(),
-            tooling: Arc::clone(&self.tooling),
+            tooling: Arc::clone(&self.parts.tooling),
         }
     }
 
@@ -37,11 +37,10 @@ impl Wiring {
         Approvals {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
-            dice: Arc::clone(&self.parts.dice),
             journal: self.handles.journal.clone(),
-            outboxes: self.handles.outboxes.clone(),
-            events: self.parts.events.clone(),
+            ways: self.ways(),
             allowances: Arc::clone(&self.turn_parts.allowances),
+            audit: Arc::clone(&self.parts.audit),
         }
     }
 

@@ -16,6 +16,13 @@ const PATIENCE = 4000;
 /** Turns that are shown at first, and at most. */
 const FEW = 12;
 const MANY = 200;
+/** What each tile tells. */
+const MEANINGS = {
+  turns: "messages that were accepted since the start", "first words": "the usual time to the first visible words, of the turns below",
+  "tokens in": "tokens that models were given", "tokens out": "tokens that models gave", cost: "what models cost, where their rows have prices",
+  refused: "messages over the limits of members", shed: "work turned away because too much was going on",
+  lost: "turns closed without an answer or an apology", doubled: "messages answered twice",
+};
 const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starting: "starting", draining: "draining", down: "down" };
 
 /**
@@ -43,8 +50,8 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   document.addEventListener("visibilitychange", () => document.hidden || look(board));
   again();
   return {
-    wound: (node, word) => {
-      board.tree.wound(node, word);
+    wound: (node, word, kind) => {
+      board.tree.wound(node, word, kind);
       board.haste = performance.now() + HASTE_MS;
       // A look that is under way goes on by itself.
       if (board.timer === null) return;
@@ -207,7 +214,11 @@ function showTiles(board, { turns, accepted, spent }, counted) {
   const told = JSON.stringify(figures);
   if (board.tiles.dataset.told === told) return;
   board.tiles.dataset.told = told;
-  board.tiles.replaceChildren(...figures.map(([name, value, mood]) => make("div", `tile ${mood}`, make("dt", "", name), make("dd", "", value))));
+  board.tiles.replaceChildren(...figures.map(([name, value, mood]) => {
+    const tile = make("div", `tile ${mood}`, make("dt", "", name), make("dd", "", value));
+    tile.title = MEANINGS[name];
+    return tile;
+  }));
 }
 
 function dollars(amount) {

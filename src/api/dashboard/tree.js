@@ -20,13 +20,18 @@ const BAD = new Set(["failed", "stopped"]);
 export function treeView(list, nameOf, menu) {
   const view = { list, nameOf, menu, rows: new Map(), open: new Set(), wounds: new Map(), asked: null, last: null };
   return {
-    /** An actor was struck: it is red for a moment, and tells what becomes of it. */
-    wound: (node, word) => {
+    /**
+     * An actor was struck, by a `crash`, a `freeze` or a `flood`: it is red for a moment, or, when it is frozen, until it was
+     * restarted, and tells what becomes of it.
+     */
+    wound: (node, word, kind) => {
       const now = performance.now();
-      view.wounds.set(node.path, { word, node, red: now + RED_MS, until: now + TOLD_MS });
+      view.wounds.set(node.path, { word, node, kind, red: now + RED_MS, until: now + TOLD_MS * (kind === "freeze" ? 2 : 1) });
       view.open.add(`${above(node.path)}/${kindOf(node)}:*`);
       view.asked = null;
-      if (view.last) show(view);
+      if (!view.last) return;
+      show(view);
+      view.rows.get(node.path)?.element.scrollIntoView({ block: "nearest" });
     },
     /** Draws the tree and tells what it sums up to. */
     show: (root) => {
@@ -181,13 +186,14 @@ function fillMenu(view, parts, node, key) {
 }
 
 /** What became of an actor that was struck. */
-function story({ word, node: before }, told) {
+function story({ word, kind, red, node: before }, told) {
   if (told.state === "restarting") return `${word}, back-off ${duration(told.backoff_ms ?? 0)}`;
   if (told.state === "hung") return `${word}, the watchdog ends it`;
   if (told.state === "gone") return `${word}; its work is offered again`;
   if (told.state !== "running") return `${word}, ${told.state}`;
   if (told.restarts > before.restarts) return `${word}, back after ${duration(told.outage_ms ?? 0)}`;
-  if (told.handled < before.handled) return `${word}, made anew`;
+  // Who was crashed and runs without a restart is another one of that name.
+  if (told.handled < before.handled || (kind === "crash" && performance.now() > red)) return `${word}, made anew`;
   return told.mailbox > 0 ? `${word}, ${told.mailbox} wait` : word;
 }
 
@@ -201,9 +207,11 @@ function fill(view, row, { node, sum, branch, more, open }) {
   }
   const told = node ?? sum;
   const wound = node && view.wounds.get(node.path);
-  const hurt = wound && (performance.now() < wound.red || told.state !== "running");
+  const stuck = wound?.kind === "freeze" && told.restarts === wound.node.restarts && told.handled >= wound.node.handled;
+  const hurt = wound && (performance.now() < wound.red || stuck || told.state !== "running");
   const colour = hurt ? "bad" : mood(told.state);
   row.element.classList.toggle("hurt", Boolean(hurt));
+  row.element.classList.toggle("struck", Boolean(wound));
   parts.dot.className = `dot ${colour}`;
   row.element.style.setProperty("--indent", branch.length);
   set(parts.name, node ? readable(node.name, view.nameOf) : sum.name);
@@ -215,6 +223,9 @@ function fill(view, row, { node, sum, branch, more, open }) {
   set(parts.again, told.restarts > 0 ? `↻ ${told.restarts}` : "");
   set(parts.handled, told.handled > 0 ? short(told.handled) : "");
   set(parts.error, colour !== "good" && told.last_error ? told.last_error : "");
+  parts.depth.title = "messages that wait";
+  parts.again.title = "restarts";
+  parts.handled.title = "messages and events handled";
   parts.depth.setAttribute("aria-label", `${told.mailbox} waiting`);
   parts.again.setAttribute("aria-label", `${told.restarts} restarts`);
   parts.handled.setAttribute("aria-label", `${told.handled} handled`);

@@ -7,7 +7,7 @@ use super::report::{CheckStatus, Report};
 use crate::app::built_ins;
 use crate::app::reload::Lookup;
 use crate::config::Settings;
-use crate::tools::web_search;
+use crate::tools::web_search::{self, Trial};
 
 /// A row for each that is configured.
 pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
@@ -54,8 +54,14 @@ fn pages(settings: &Settings, report: &mut Report) {
     if !pages.enabled {
         return;
     }
-    for mistake in built_ins::pages(pages).err().unwrap_or_default() {
-        report.wrong_with("url_extract", mistake);
+    match built_ins::pages(pages) {
+        Ok(options) => {
+            for (host, denied) in options.reach.contradictions() {
+                let about = format!("{host} of url_extract.allow is never read: url_extract.deny has {denied}");
+                report.push("url_extract", CheckStatus::Note, about);
+            }
+        }
+        Err(mistakes) => mistakes.into_iter().for_each(|mistake| report.wrong_with("url_extract", mistake)),
     }
     let ports: Vec<String> = pages.ports.iter().map(u16::to_string).collect();
     let hosts = if pages.allow.is_empty() { "all public hosts".to_owned() } else { pages.allow.join(", ") };
@@ -68,7 +74,7 @@ fn pages(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// One search with each row, side by side.
+/// Tries each row, side by side: one search where nothing else shows that it works.
 async fn searches(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     let rows = match built_ins::searches(settings, lookup) {
         Ok(rows) => rows,
@@ -92,8 +98,11 @@ async fn searches(settings: &Settings, lookup: &Lookup, offline: bool, report: &
     });
     for (part, outcome, ms) in join_all(tried).await {
         match outcome {
-            Ok(0) => report.push(&part, CheckStatus::Note, format!("it answers and found nothing, {ms} ms")),
-            Ok(_) => report.ok(&part, format!("it answers, {ms} ms")),
+            Ok(Trial::Found(0)) => {
+                report.push(&part, CheckStatus::Note, format!("it answers and found nothing, {ms} ms"));
+            }
+            Ok(Trial::Found(_)) => report.ok(&part, format!("it answers, {ms} ms")),
+            Ok(Trial::LetsIn) => report.ok(&part, format!("it takes the key, {ms} ms; nothing was searched for")),
             Err(reason) => report.wrong_with(&part, reason),
         }
     }

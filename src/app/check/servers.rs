@@ -3,11 +3,14 @@
 use secrecy::SecretString;
 
 use super::report::{CheckStatus, Report};
+use crate::app::built_ins;
 use crate::app::mcp::logins;
 use crate::app::reload::{self, Lookup};
 use crate::app::servers::{self, Tried};
+use crate::app::tools::held;
 use crate::config::Settings;
 use crate::domain::near;
+use crate::domain::tool::ServerName;
 use crate::domain::tool::name::callable;
 use crate::domain::tool::rights;
 use crate::mcp::config::Configured;
@@ -48,44 +51,95 @@ pub(super) fn read(
     servers.entries
 }
 
-/// Names patterns in rules and limits that fit no tool: a slip there restricts nothing. What a server that is away offers is not known.
-fn patterns(settings: &Settings, tried: &[Tried], report: &mut Report) {
-    for (place, pattern) in settings.tools.patterns() {
-        let Some((server, _)) = pattern.split_once("__").filter(|(server, _)| !server.contains('*')) else { continue };
-        let Some(found) = tried.iter().find(|tried| tried.entry.name.as_str() == server) else {
+/// What patterns of names are compared with.
+struct Offered<'a> {
+    entries: &'a [ServerEntry],
+    /// Those that were asked.
+    tried: &'a [Tried],
+    /// Names of the tools of this program.
+    own: Vec<String>,
+    /// Processes that are not there now may offer more.
+    nats: bool,
+    /// There may be tools that are not known here.
+    more: bool,
+}
+
+impl<'a> Offered<'a> {
+    fn new(settings: &Settings, lookup: &Lookup, entries: &'a [ServerEntry], tried: &'a [Tried]) -> Self {
+        let own = built_ins::by_hand(settings, lookup);
+        let away =
+            |entry: &ServerEntry| !tried.iter().any(|tried| tried.entry.name == entry.name && tried.outcome.is_ok());
+        // What is wrong with our own is told elsewhere.
+        let nats = settings.tools.nats_url.is_some();
+        let more = nats || own.is_err() || entries.iter().any(away);
+        let own = own.map(|own| own.tools().iter().map(|tool| tool.name.to_string()).collect()).unwrap_or_default();
+        Self { entries, tried, own, nats, more }
+    }
+
+    fn of(&self, server: &ServerName) -> Option<Vec<String>> {
+        let tried = self.tried.iter().find(|tried| tried.entry.name == *server)?;
+        let (_, listing) = tried.outcome.as_ref().ok()?;
+        Some(listing.tools.iter().map(|tool| callable(&tool.source, &tool.name)).collect())
+    }
+
+    /// What is odd about a pattern that fits no tool. What a server that is away offers is not known.
+    fn oddity(&self, pattern: &str) -> Option<String> {
+        let fits = |names: &[String]| names.iter().any(|name| rights::matches(pattern, name));
+        let near = |names: &[String], else_: String| {
+            let near = near::nearest(pattern, names.iter().map(String::as_str));
+            near.map_or(else_, |near| format!("did you mean {near}?"))
+        };
+        let Some((server, _)) = pattern.split_once("__").filter(|(server, _)| !server.contains('*')) else {
+            // Without a star it can only be one of our own.
+            let unknown = if pattern.contains('*') { self.more } else { self.own.is_empty() };
+            let everywhere = || self.entries.iter().filter_map(|entry| self.of(&entry.name)).any(|names| fits(&names));
+            let odd = !unknown && !fits(&self.own) && !everywhere();
+            return odd.then(|| {
+                format!(
+                    "{pattern} fits no tool; {}",
+                    near(&self.own, "`staffai tools list` names the tools".to_owned())
+                )
+            });
+        };
+        let Some(entry) = self.entries.iter().find(|entry| entry.name.as_str() == server) else {
             // It may be another process that is not there now.
-            if settings.tools.nats_url.is_some() {
-                continue;
-            }
-            let near = near::nearest(server, tried.iter().map(|tried| tried.entry.name.as_str()));
+            let near = near::nearest(server, self.entries.iter().map(|entry| entry.name.as_str()));
             let hint = near.map_or_else(
                 || "`staffai tools list` names the tools".to_owned(),
-                |near| format!("did you mean {near}"),
+                |near| format!("did you mean {near}?"),
             );
-            report.push(RULES, CheckStatus::Note, format!("{place}: {pattern}: there is no server {server}; {hint}"));
-            continue;
+            return (!self.nats).then(|| format!("{pattern}: there is no server {server}; {hint}"));
         };
-        let Ok((_, listing)) = &found.outcome else { continue };
-        let names: Vec<String> = listing.tools.iter().map(|tool| callable(&tool.source, &tool.name)).collect();
-        if names.iter().any(|name| rights::matches(pattern, name)) {
-            continue;
+        let names = self.of(&entry.name).filter(|names| !fits(names))?;
+        let hint = near(&names, format!("`staffai tools list` names its {}", names.len()));
+        Some(format!("{pattern} fits no tool of {server}; {hint}"))
+    }
+}
+
+/// Names patterns in rules and limits that fit no tool: a slip there restricts nothing.
+fn patterns(settings: &Settings, offered: &Offered<'_>, report: &mut Report) {
+    for (place, pattern) in settings.tools.patterns() {
+        if let Some(oddity) = offered.oddity(pattern) {
+            report.push(RULES, CheckStatus::Note, format!("{place}: {oddity}"));
         }
-        let near = near::nearest(pattern, names.iter().map(String::as_str));
-        let hint = near.map_or_else(
-            || format!("`staffai tools list` names its {}", names.len()),
-            |near| format!("did you mean {near}"),
-        );
-        report.push(RULES, CheckStatus::Note, format!("{place}: {pattern} fits no tool of {server}; {hint}"));
     }
 }
 
 /// Connects to each server and reads its tools, side by side.
-pub(super) async fn check(entries: &[ServerEntry], settings: &Settings, offline: bool, report: &mut Report) {
+pub(super) async fn check(
+    entries: &[ServerEntry],
+    (settings, lookup): (&Settings, &Lookup),
+    offline: bool,
+    report: &mut Report,
+) {
     if offline {
         for entry in entries {
-            report.skipped(&part(entry), "not contacted: --offline");
+            match crate::mcp::possible(entry) {
+                Ok(()) => report.skipped(&part(entry), "not contacted: --offline"),
+                Err(mistake) => report.wrong_with(&part(entry), mistake.to_string()),
+            }
         }
-        return;
+        return patterns(settings, &Offered::new(settings, lookup, entries, &[]), report);
     }
     let tried = servers::try_all(entries, &logins(settings)).await;
     for Tried { entry, outcome, took } in &tried {
@@ -104,7 +158,15 @@ pub(super) async fn check(entries: &[ServerEntry], settings: &Settings, offline:
             report.push(&part, CheckStatus::Note, warning);
         }
     }
-    patterns(settings, &tried, report);
+    // That the store cannot be read has a row of its own.
+    for (server, tools) in
+        held::held(settings, &tried).await.unwrap_or_default().iter().filter(|held| !held.1.is_empty())
+    {
+        let tools = tools.join(", ");
+        let about = format!("held back, because they are not what they were: {tools}; /refresh_tools accepts them");
+        report.push(&format!("mcp {server}"), CheckStatus::Note, about);
+    }
+    patterns(settings, &Offered::new(settings, lookup, entries, &tried), report);
     servers::close(&tried).await;
 }
 

@@ -3,27 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::{Of, first_line, harmless, pretty, told, unknown};
+use super::held::{self, Held};
+use super::{Of, first_line, harmless, misfit, pretty, told, unknown};
 use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
 use crate::app::mcp::logins;
 use crate::app::servers::{self, Tried};
-use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, built_ins, doors, exit, reload};
-use crate::config::Settings;
-use crate::domain::fact::{FactId, Found, NotKept, Remembered};
+use crate::config::{Settings, check::ids};
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
 use crate::domain::tool::rights::{Decided, Rule, Verdict};
-use crate::domain::tool::{OnBehalf, Source, ToolRequest, schema};
+use crate::domain::tool::{Source, ToolRequest, schema};
+use crate::ports::ToolServer;
 use crate::ports::tools::ServerOff;
-use crate::ports::{Facts, ToolServer};
 use crate::tools::BuiltIns;
+
+/// Why a tool is held back, and what to do.
+const HELD: &str = "the tool is not what it was when it was accepted, so the bot does not offer it; read what it says of itself \
+                    now, then run /refresh_tools to accept it";
 
 /// All tools of a configuration.
 pub(super) struct Catalogued {
@@ -33,6 +35,7 @@ pub(super) struct Catalogued {
     rules: Arc<[Rule]>,
     member: Option<Member>,
     settings: Settings,
+    held: Held,
 }
 
 /// For whom the rules are asked.
@@ -51,6 +54,14 @@ impl Member {
             eprintln!("there is no door {}; there are {}", harmless(&of.door), known.join(", "));
             return Err(exit::USAGE);
         };
+        let given = [("--as", Some(id)), ("--channel", of.channel.as_deref())].into_iter();
+        let given = given.chain(of.role.iter().map(|role| ("--role", Some(role.as_str()))));
+        for (option, id) in given.filter_map(|(option, id)| Some((option, id?))) {
+            if let Some(mistake) = ids::mistake_in(&of.door, id) {
+                eprintln!("{option} {}: {mistake}", harmless(id));
+                return Err(exit::USAGE);
+            }
+        }
         let place = Place::new(door.clone(), of.channel.clone().unwrap_or_default());
         Ok(Self { person: Person::new(door.clone(), id), roles: of.role.clone(), place })
     }
@@ -83,21 +94,21 @@ impl Catalogued {
                 Err(mistake) => eprintln!("{}: {}", entry.name, harmless(mistake)),
             }
         }
-        let own = built_ins::configured(&settings, &lookup, Arc::new(SystemClock), Arc::new(SystemDice));
-        let mut own = own.map_err(|mistakes| {
+        let built_in = built_ins::by_hand(&settings, &lookup).map_err(|mistakes| {
             for mistake in mistakes {
                 eprintln!("{mistake}");
             }
             exit::USAGE
         })?;
-        let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
-        own.extend(built_ins::memory(&settings, &nobodys));
-        let built_in = BuiltIns::new(own);
         let catalogue = catalogue(&built_in, &servers);
         for refused in catalogue.refused() {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
         }
-        Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings })
+        let held = held::held(&settings, &servers).await.unwrap_or_else(|why| {
+            eprintln!("which tools the bot holds back is not known: {}", harmless(&why));
+            Held::default()
+        });
+        Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings, held })
     }
 
     /// Prints each tool with what it does and whether it may be used.
@@ -105,7 +116,11 @@ impl Catalogued {
         for entry in self.catalogue.entries() {
             let verdict = self.decided(entry, &Map::new()).map(|decided| format!(" [{}]", decided.verdict.as_str()));
             let about = first_line(&entry.tool.description);
-            say!("{} ({}){}: {about}", entry.name, entry.effect.as_str(), verdict.unwrap_or_default());
+            let held = if self.is_held(entry) { " [held back]" } else { "" };
+            say!("{} ({}){}{held}: {about}", entry.name, entry.effect.as_str(), verdict.unwrap_or_default());
+        }
+        if self.catalogue.entries().iter().any(|entry| self.is_held(entry)) {
+            eprintln!("held back: {HELD}");
         }
         exit::FINE
     }
@@ -127,6 +142,9 @@ impl Catalogued {
         if let Some(decided) = self.decided(entry, &Map::new()) {
             say!("for this member: {}", self.why(decided));
         }
+        if self.is_held(entry) {
+            say!("held back: {HELD}");
+        }
         say!("pin: {}", entry.pin.0);
         let told = schema::convert(&entry.tool.input_schema);
         if !told.lost.is_empty() {
@@ -140,8 +158,7 @@ impl Catalogued {
     pub(super) async fn call(&self, name: &str, arguments: Map<String, Value>) -> u8 {
         let Some(entry) = self.catalogue.get(name) else { return self.unknown(name) };
         if let Err(mistake) = entry.check(&Value::Object(arguments.clone())) {
-            eprintln!("the arguments do not fit: {}; see `staffai tools show {name}`", harmless(&mistake));
-            return exit::USAGE;
+            return misfit(&mistake, name);
         }
         match self.decided(entry, &arguments) {
             Some(decided) if decided.verdict != Verdict::Auto => {
@@ -160,6 +177,16 @@ impl Catalogued {
     /// Ends all sessions.
     pub(super) async fn close(&self) {
         servers::close(&self.servers).await;
+    }
+
+    /// Whether the bot holds a tool back.
+    fn is_held(&self, entry: &Entry) -> bool {
+        match &entry.tool.source {
+            Source::BuiltIn => false,
+            Source::Server(name) => {
+                self.held.get(name).is_some_and(|tools| tools.iter().any(|tool| **tool == *entry.tool.name))
+            }
+        }
     }
 
     fn server(&self, entry: &Entry) -> Option<(&dyn ToolServer, Duration)> {
@@ -193,24 +220,6 @@ impl Catalogued {
             Some((index, rule)) => format!("{verdict}, by rule {} about {}", index + 1, rule.tools),
             None => format!("{verdict}, as no rule says otherwise"),
         }
-    }
-}
-
-/// A call by hand is made for no member, so there are no facts for it.
-struct NobodysFacts;
-
-#[async_trait]
-impl Facts for NobodysFacts {
-    async fn remember(&self, _asked: &OnBehalf, _text: &str) -> Result<Remembered, NotKept> {
-        Err(NotKept::Off)
-    }
-
-    async fn search(&self, _asked: &OnBehalf, _query: &str) -> Result<Found, NotKept> {
-        Err(NotKept::Off)
-    }
-
-    async fn forget(&self, _asked: &OnBehalf, _fact: &FactId) -> Result<bool, NotKept> {
-        Err(NotKept::Off)
     }
 }
 

@@ -65,6 +65,12 @@ impl Checks<'_> {
     }
 }
 
+/// What is wrong with an id that shall be one of this door; none when it may be one.
+#[must_use]
+pub fn mistake_in(door: &str, id: &str) -> Option<&'static str> {
+    (door == DOOR && !normalise(&mut id.to_owned())).then_some(ONE)
+}
+
 fn all(ids: &mut [String]) -> bool {
     ids.iter_mut().all(normalise)
 }

@@ -98,7 +98,7 @@ impl Gathering<'_> {
         };
         let hint = near.map_or_else(
             || "`staffai config` lists the keys there are".to_owned(),
-            |near| format!("did you mean {near}"),
+            |near| format!("did you mean {near}?"),
         );
         self.problem(key, origin, format!("there is no such key; {hint}"));
     }

@@ -85,7 +85,7 @@ impl Gathering<'_> {
             };
             // The environment is full of names for others.
             if ours || near.is_some() {
-                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}"));
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 self.warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
             }
         }

@@ -193,7 +193,7 @@ fn all_mistakes_are_told_at_once() {
         "llm.models = \"gone.json\" (STAFFAI_MODELS in the environment): cannot be read (entity not found); correct the path, or unset it for the built-in default",
         "llm.timeout = \"true\" (staffai.toml:7): must be a duration above 0, such as 30s, 5m, 1h30m, or plain seconds",
         "redis.db = \"x\" (REDIS_DB in .env:2): must be a whole number, 0 or more and not too large",
-        "turn.laen (staffai.toml:2): there is no such key; did you mean turn.lane",
+        "turn.laen (staffai.toml:2): there is no such key; did you mean turn.lane?",
         "turn.open = \"lots\" (staffai.toml:3): must be a whole number, 1 or more and not too large",
         "weather (staffai.toml:4): there is no such key; `staffai config` lists the keys there are",
     ];

@@ -180,7 +180,7 @@ fn a_slip_in_any_name_is_named_where_it_is() {
         "DISCORD_BOT_TOKEN_FIEL=x\nLITELLM_MODLE=gpt\nRATE_LIMIT_COUNTS=3\nSOMETHING_ELSE=1\nCOMPOSE_PROJECT_NAME=y\n";
     let loaded = good(&[("REDIS_URI", "redis://db"), ("HOME", "/root"), ("LOGNAME", "me")], &[(".env", dotenv)]);
     let named = |wrong: &str, place: &str, right: &str| {
-        format!("{wrong} in {place} is not a name staffai knows; did you mean {right}")
+        format!("{wrong} in {place} is not a name staffai knows; did you mean {right}?")
     };
     let wanted = [
         named("DISCORD_BOT_TOKEN_FIEL", ".env", "DISCORD_BOT_TOKEN_FILE"),
@@ -253,7 +253,7 @@ fn warnings_do_not_stop() {
     assert_eq!(loaded.settings.presence.days.len(), 7);
     let expected = [
         ".env:1 is left out: there is no = in it",
-        "STAFFAI_TURN__LAEN in the environment is not a name staffai knows; did you mean STAFFAI_TURN__LANE",
+        "STAFFAI_TURN__LAEN in the environment is not a name staffai knows; did you mean STAFFAI_TURN__LANE?",
         "STAFFAI_MCP_CONFIG and MCP_CONFIG_PATH differ; STAFFAI_MCP_CONFIG is used",
         "presence.days (ACTIVITY_ACTIVE_DAYS_UTC in the environment) must be a list of days from 0 (Monday) to 6 (Sunday); the default is used",
         "restriction.channel has no effect without restriction.role (RESTRICTED_USER_ROLE_ID)",

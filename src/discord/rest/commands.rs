@@ -68,7 +68,7 @@ impl From<&Spec> for WireCommand {
             description: everywhere(&option.descriptions),
             description_localizations: translated(&option.descriptions),
             kind: match option.kind {
-                OptionKind::Suggested => 3,
+                OptionKind::Suggested | OptionKind::Text => 3,
                 OptionKind::Member => 6,
             },
             required: false,

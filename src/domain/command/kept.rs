@@ -23,6 +23,8 @@ pub struct Kept {
     pub quotes: Vec<(String, History)>,
     /// Facts that they told us to keep.
     pub facts: Vec<Fact>,
+    /// Lines of the audit of tools that are about them, by key.
+    pub audit: Vec<(String, String)>,
     /// Their choices, by key, as they are stored.
     pub preferences: Option<(String, String)>,
     /// Their counted tokens, by key.
@@ -57,6 +59,8 @@ pub struct Wiped {
     pub quotes: usize,
     /// Facts.
     pub facts: usize,
+    /// Lines of the audit of tools.
+    pub audit: usize,
     /// Whether there were choices.
     pub preferences: bool,
     /// Whether tokens were counted.
@@ -73,7 +77,7 @@ impl Kept {
         let aside = self.aside.iter().map(|(key, _)| key);
         let answers = self.answers.iter().map(|(key, _)| key);
         let preferences = self.preferences.iter().map(|(key, _)| key);
-        let usage = self.usage.iter().map(|(key, _)| key);
+        let usage = self.usage.iter().chain(&self.audit).map(|(key, _)| key);
         let all = conversations.chain(aside).chain(answers).chain(&self.indexes).chain(preferences).chain(usage);
         all.chain(&self.silent).cloned().collect()
     }
@@ -89,6 +93,7 @@ impl Kept {
             answers: self.answers.len(),
             quotes: self.quotes.len(),
             facts: self.facts.len(),
+            audit: self.audit.len(),
             preferences: self.preferences.is_some(),
             usage: !self.usage.is_empty(),
             in_flight: 0,
@@ -133,6 +138,7 @@ impl Kept {
             "answers": answers.collect::<Vec<_>>(),
             "quoted_in_conversations_of_others": quotes.collect::<Vec<_>>(),
             "facts": facts.collect::<Vec<_>>(),
+            "tool_audit": self.audit.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
             "preferences": self.preferences.as_ref().map(|(_, value)| value_of(value)),
             "usage": pairs(&self.usage),
             "restricted_until": pairs(&self.restricted_until),
@@ -194,6 +200,7 @@ mod tests {
         Kept {
             conversations: vec![conversation("42", 1, "old words"), conversation("43", 2, "young words")],
             preferences: Some(("staffai:preferences:discord:7".to_owned(), r#"{"model":"deep"}"#.to_owned())),
+            audit: vec![("staffai:audit:discord:7:1:a".to_owned(), r#"{"event":"called"}"#.to_owned())],
             usage: vec![("token_stats:total:5:7".to_owned(), "120".to_owned())],
             ..Kept::default()
         }
@@ -207,6 +214,7 @@ mod tests {
         assert_eq!(document["conversations"][1]["messages"][0]["text"], "old words");
         assert_eq!(document["conversations"][1]["messages"][1]["who"], "bot");
         assert_eq!(document["preferences"]["model"], "deep");
+        assert_eq!(document["tool_audit"][0]["event"], "called");
         assert_eq!(document["usage"]["token_stats:total:5:7"], 120);
         assert_eq!(document["conversations_left_out"], 0);
     }
@@ -223,7 +231,7 @@ mod tests {
     #[test]
     fn every_key_goes() {
         let kept = kept();
-        assert_eq!(kept.keys().len(), 4);
+        assert_eq!(kept.keys().len(), 5);
         let counts = kept.counts();
         assert_eq!((counts.conversations, counts.messages, counts.usage), (2, 4, true));
     }

@@ -1,7 +1,7 @@
 //! What an ended turn costs the member who asked.
 
 use crate::domain::ending::Ending;
-use crate::domain::turn::{Answer, Effort, Outcome};
+use crate::domain::turn::{Effort, Outcome};
 
 /// What becomes of a turn's reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub enum Charge {
 /// something was shown: otherwise whoever finds a way to make us fail would ask for nothing. A member with more questions
 /// waiting than we keep pays for the message and for no tokens.
 #[must_use]
-pub fn charge(answer: &Answer) -> Charge {
-    match &answer.outcome {
+pub fn charge(outcome: &Outcome, effort: &Effort) -> Charge {
+    match outcome {
         Outcome::Replied | Outcome::Apologised(Ending::LaneFull) => Charge::Settle,
         Outcome::Hinted | Outcome::Refused(_) => Charge::Nothing,
-        Outcome::Apologised(_) if total(&answer.effort) > 0 || answer.effort.drafted => Charge::Settle,
+        Outcome::Apologised(_) if total(effort) > 0 || effort.drafted => Charge::Settle,
         Outcome::Apologised(_) => Charge::Cancel,
     }
 }
@@ -44,14 +44,6 @@ mod tests {
     use super::*;
     use crate::domain::completion::Usage;
     use crate::domain::ending::OverLimit;
-    use crate::domain::ids::{Door, Place};
-    use crate::domain::outgoing::Outgoing;
-
-    fn answer(outcome: Outcome, effort: Effort) -> Answer {
-        let place = Place::new(Door::new("discord"), "42");
-        let outgoing = Outgoing { place, reply_to: None, parts: Vec::new() };
-        Answer { outgoing, exchange: None, outcome, effort }
-    }
 
     fn effort(tokens: u64, model: Option<&str>, drafted: bool) -> Effort {
         let usage = Usage { prompt: tokens, completion: tokens, ..Usage::default() };
@@ -61,16 +53,27 @@ mod tests {
     #[test]
     fn answers_cost_what_they_took() {
         let of = |tokens, model, drafted| {
-            let answer = answer(Outcome::Replied, effort(tokens, model, drafted));
-            (charge(&answer), spent(&answer.effort))
+            let effort = effort(tokens, model, drafted);
+            (charge(&Outcome::Replied, &effort), spent(&effort))
         };
         assert_eq!(of(35, Some("main"), false), (Charge::Settle, Some(70)));
         assert_eq!(of(0, Some("main"), false), (Charge::Settle, None));
     }
 
     #[test]
+    fn what_a_later_part_took_is_what_was_not_taken_before() {
+        let (earlier, whole) = (effort(35, Some("main"), true), effort(40, Some("main"), true));
+        assert_eq!(spent(&whole.since(&earlier)), Some(10));
+        let nothing = whole.since(&whole);
+        assert_eq!(
+            (spent(&nothing), charge(&Outcome::Apologised(Ending::Deadline), &nothing)),
+            (Some(0), Charge::Cancel)
+        );
+    }
+
+    #[test]
     fn our_faults_are_free_unless_something_was_spent_or_shown() {
-        let of = |effort: Effort| charge(&answer(Outcome::Apologised(Ending::Deadline), effort));
+        let of = |effort: Effort| charge(&Outcome::Apologised(Ending::Deadline), &effort);
         assert_eq!(of(effort(0, None, false)), Charge::Cancel);
         assert_eq!(of(effort(1, Some("main"), false)), Charge::Settle);
         assert_eq!(of(effort(0, None, true)), Charge::Settle);
@@ -79,14 +82,14 @@ mod tests {
 
     #[test]
     fn a_full_lane_costs_the_message_alone() {
-        let full = answer(Outcome::Apologised(Ending::LaneFull), Effort::default());
-        assert_eq!((charge(&full), spent(&full.effort)), (Charge::Settle, Some(0)));
+        let (full, nothing) = (Outcome::Apologised(Ending::LaneFull), Effort::default());
+        assert_eq!((charge(&full, &nothing), spent(&nothing)), (Charge::Settle, Some(0)));
     }
 
     #[test]
     fn what_was_never_reserved_is_left_alone() {
         for outcome in [Outcome::Hinted, Outcome::Refused(OverLimit::Messages)] {
-            assert_eq!(charge(&answer(outcome, Effort::default())), Charge::Nothing);
+            assert_eq!(charge(&outcome, &Effort::default()), Charge::Nothing);
         }
     }
 }

@@ -69,8 +69,8 @@ impl Learned {
         self.all.add(by, size, OUTPUTS_ALL);
     }
 
-    /// The tokens that a turn of a conversation will take: its last prompt or at least the fixed part of every prompt, the
-    /// question, and the length of an answer.
+    /// The tokens that a turn of a conversation will take: its last prompt or at least the fixed part of every prompt, tools
+    /// included, the question, and the length of an answer.
     #[must_use]
     pub fn estimate(&self, person: &Person, place: &Place, fixed: u64, question: &str) -> u64 {
         let before = self.prompts.get(number((person, place))).copied().unwrap_or(0);

@@ -7,6 +7,8 @@ mod english;
 
 mod german;
 
+mod memories;
+
 mod spanish;
 
 mod words;
@@ -15,13 +17,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 pub use self::approvals::{approvals, withdrawn};
+pub use self::memories::{fact_forgotten, memories, remembered};
 use self::words::Words;
 use super::report;
 use super::template::countdown;
 use crate::domain::command::kept::Wiped;
 use crate::domain::command::overview::{Overview, Usage};
 use crate::domain::command::{CommandKind, Tooling};
-use crate::domain::fact::Fact;
 use crate::domain::ledger::Tally;
 use crate::domain::locale::Locale;
 
@@ -61,6 +63,12 @@ pub const fn user(locale: Locale) -> &'static str {
 #[must_use]
 pub const fn fact(locale: Locale) -> &'static str {
     words(locale).fact
+}
+
+/// What the option of `/remember` means, in at most 100 characters.
+#[must_use]
+pub const fn remember(locale: Locale) -> &'static str {
+    words(locale).remember
 }
 
 /// Says that only operators may run a command.
@@ -138,6 +146,9 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     if wiped.facts > 0 {
         lines.push((words.facts)(wiped.facts));
     }
+    if wiped.audit > 0 {
+        lines.push((words.audit)(wiped.audit));
+    }
     if wiped.preferences {
         lines.push(words.choice.to_owned());
     }
@@ -165,6 +176,9 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
     if counts.facts > 0 {
         items.push((words.facts)(counts.facts));
     }
+    if counts.audit > 0 {
+        items.push((words.audit)(counts.audit));
+    }
     if counts.usage {
         items.push(words.tokens_used.to_owned());
     }
@@ -179,43 +193,6 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
 #[must_use]
 pub const fn export_name() -> &'static str {
     "what-staffai-keeps-about-you.json"
-}
-
-/// Shows facts, the first ones first, as far as one message has room for them.
-#[must_use]
-pub fn memories(facts: &[Fact], sound: bool, locale: Locale) -> String {
-    const ROOM: usize = 1_500;
-    let words = words(locale);
-    if !sound {
-        return words.memory_away.to_owned();
-    }
-    if facts.is_empty() {
-        return words.no_memories.to_owned();
-    }
-    let (mut lines, mut left) = (Vec::new(), ROOM);
-    for fact in facts {
-        // No sign of it changes the text around it.
-        let text: String = fact.text.chars().map(|c| if c == '`' { '\'' } else { c }).collect();
-        let line = format!("`{text}` ({})", fact.id);
-        let Some(rest) = left.checked_sub(line.chars().count()) else { break };
-        left = rest;
-        lines.push(line);
-    }
-    let more = facts.len() - lines.len();
-    if more > 0 {
-        lines.push((words.memories_more)(more));
-    }
-    format!("{}\n\n{}", list(words.memories, &lines), words.memories_how)
-}
-
-/// Says what came of forgetting a fact: none when there was no such fact, else whether that is durable.
-#[must_use]
-pub const fn fact_forgotten(forgotten: Option<bool>, sound: bool, locale: Locale) -> &'static str {
-    match (forgotten, sound) {
-        (Some(true), _) => words(locale).fact_forgotten,
-        (None, true) => words(locale).no_such_fact,
-        (Some(false), _) | (None, false) => words(locale).memory_away,
-    }
 }
 
 /// Shows the present choice and what can be chosen. `chosen` is none for the default.

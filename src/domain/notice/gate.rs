@@ -152,11 +152,10 @@ fn question(gate: &Gate) -> String {
     format!("{asks} {}", (words.decides)(&deciders(gate)))
 }
 
-/// The same for whoever asked and reads along by events: all of it in words.
+/// The same for whoever asked and reads along by events; the arguments follow it.
 #[must_use]
 pub fn question_in_words(gate: &Gate) -> String {
-    let asks = (words(gate.locale()).asks_you)(&gate.tool, &countdown(gate.expires_at));
-    format!("{asks}\n{}", gate.arguments)
+    (words(gate.locale()).asks_you)(&gate.tool, &countdown(gate.expires_at))
 }
 
 /// The arguments as a block that nothing in them can end.

@@ -39,6 +39,10 @@ pub enum NotApproved {
     Expired,
     /// The tool, or who may approve it, is not what it was when it was asked.
     Changed,
+    /// The tool is not there any more.
+    Gone,
+    /// Nobody could tell which roles the member has by now.
+    RolesUnknown,
 }
 
 impl NotApproved {
@@ -52,6 +56,8 @@ impl NotApproved {
             Self::Denied => "refused",
             Self::Expired => "expired",
             Self::Changed => "changed",
+            Self::Gone => "gone",
+            Self::RolesUnknown => "roles_unknown",
         }
     }
 
@@ -78,6 +84,14 @@ impl NotApproved {
             Self::Changed => {
                 "This tool, or who may approve it, changed after a person was asked. It did not run. Do not call it again; \
                  say that it was not done."
+            }
+            Self::Gone => {
+                "This call was approved, but its tool is not there any more. It did not run. Do not call it again; say that it \
+                 was not done, and that the tool is away."
+            }
+            Self::RolesUnknown => {
+                "This call was approved, but it could not be found out whether this member may still use the tool. It did not \
+                 run. Do not call it again; say that it was not done."
             }
         }
     }

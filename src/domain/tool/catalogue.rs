@@ -33,6 +33,8 @@ pub struct Offer {
     pub asks: bool,
     /// What the operator says the source is for.
     pub about: Option<Arc<str>>,
+    /// Names where the source is reached: another program or address has another one. Empty for what this program offers itself.
+    pub origin: Arc<str>,
 }
 
 /// One tool of the catalogue.
@@ -52,6 +54,8 @@ pub struct Entry {
     pub usual: Verdict,
     /// What the operator says its source is for.
     pub about: Option<Arc<str>>,
+    /// Names where its source is reached.
+    pub origin: Arc<str>,
     /// Checks arguments; none when the schema cannot be compiled, and then only objects are taken.
     validator: Option<jsonschema::Validator>,
 }
@@ -178,7 +182,8 @@ impl Catalogue {
         let same = *entry.tool == **tool
             && entry.effect == offer.effect(tool)
             && entry.usual == offer.usual(tool)
-            && entry.about == offer.about;
+            && entry.about == offer.about
+            && entry.origin == offer.origin;
         same.then(|| Arc::clone(entry))
     }
 }
@@ -207,8 +212,8 @@ impl Offer {
 impl PartialEq for Entry {
     /// The same tool as it is now, under the same name.
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, &self.tool.source, &self.pin, self.effect, self.usual)
-            == (&other.name, &other.tool.source, &other.pin, other.effect, other.usual)
+        (&self.name, &self.tool.source, &self.origin, &self.pin, self.effect, self.usual)
+            == (&other.name, &other.tool.source, &other.origin, &other.pin, other.effect, other.usual)
     }
 }
 
@@ -227,6 +232,7 @@ impl Entry {
             pin: Pin::of(tool),
             usual: offer.usual(tool),
             about: offer.about.clone(),
+            origin: Arc::clone(&offer.origin),
             validator: validator(&parameters),
         })
     }

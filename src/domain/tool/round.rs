@@ -23,7 +23,7 @@ pub struct Allowance {
     made: HashMap<ArgumentsHash, u32>,
 }
 
-/// The SHA-256 of a server, a tool and its arguments with sorted keys: an approval and a repetition are about this.
+/// The SHA-256 of a server and its address, a tool and its arguments with sorted keys: an approval and a repetition are about this.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ArgumentsHash(pub String);
@@ -35,7 +35,7 @@ impl ArgumentsHash {
         let mut hash = Sha256::new();
         // Maps of this program keep their keys sorted, at every depth.
         let arguments = Value::Object(arguments.clone()).to_string();
-        for part in [&*entry.name, &entry.pin.0, &arguments] {
+        for part in [&*entry.name, &*entry.origin, &entry.pin.0, &arguments] {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part.as_bytes());
         }
@@ -249,6 +249,17 @@ mod tests {
         assert_eq!(told[0], told[1]);
         let told = plan(&mut allowance, &[("a__x", r#"{"n":1,"m":2}"#), ("a__x", r#"{"n":2}"#)]);
         assert_eq!(told, [Problem::Repeated.to_string(), r#"{"n":2}"#.to_owned()]);
+    }
+
+    #[test]
+    fn a_call_is_bound_to_the_address_of_its_server() {
+        let hash = |origin: &str, arguments: &str| {
+            let offer = Offer { tools: vec![Arc::new(tool("a", "x", ""))], origin: origin.into(), ..Offer::default() };
+            let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+            Ready::bind(&call("a__x", arguments), &catalogue, |_| true).unwrap().hash
+        };
+        assert_eq!(hash("one", "{}"), hash("one", " "));
+        assert_ne!(hash("one", "{}"), hash("two", "{}"), "the same name at another address");
     }
 
     #[test]

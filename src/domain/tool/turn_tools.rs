@@ -101,8 +101,7 @@ impl TurnTools {
     /// The tools of a turn that goes on, with those that there are now.
     #[must_use]
     pub fn resume(available: Available, saved: SavedTools) -> Self {
-        let any = !available.view.is_empty();
-        let worth_a_call = any && (available.built_in_always || available.view.has_configured());
+        let worth_a_call = available.view.worth_a_call(available.built_in_always);
         let SavedTools { allowance, question, found, kept } = saved;
         let found = found.iter().filter_map(|name| available.catalogue.position(name)).collect();
         let kept = kept.into_iter().map(Arc::from).collect();
@@ -122,10 +121,9 @@ impl TurnTools {
     /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
     #[must_use]
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
-        let any = !available.view.is_empty();
-        let worth_a_call = any && (available.built_in_always || available.view.has_configured());
+        let worth_a_call = available.view.worth_a_call(available.built_in_always);
         let question = question.to_owned();
-        (any && allowance.is_open()).then_some(Self {
+        (!available.view.is_empty() && allowance.is_open()).then_some(Self {
             available,
             worth_a_call,
             allowance,

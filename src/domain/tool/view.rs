@@ -10,6 +10,8 @@ use super::{Source, ToolKind};
 pub struct View {
     /// Places in the catalogue, in its order.
     shown: Vec<u32>,
+    /// Characters of a prompt that all of them take.
+    chars: usize,
     configured: bool,
 }
 
@@ -21,6 +23,7 @@ impl View {
         for (place, entry) in (0_u32..).zip(catalogue.entries()) {
             if !hides.iter().any(|pattern| matches(pattern, &entry.name)) {
                 view.shown.push(place);
+                view.chars = view.chars.saturating_add(entry.spec.chars());
                 // What reaches data was configured to be used; the others of this program are there in any case.
                 view.configured |= entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
             }
@@ -34,10 +37,20 @@ impl View {
         self.shown.is_empty()
     }
 
-    /// Tools are seen that were configured to be used.
+    /// Whether tools are worth a call of the model that does nothing but offer them: what was configured to be used is, and the
+    /// others of this program only when `built_in_always` says so.
     #[must_use]
-    pub const fn has_configured(&self) -> bool {
-        self.configured
+    pub const fn worth_a_call(&self, built_in_always: bool) -> bool {
+        !self.is_empty() && (built_in_always || self.configured)
+    }
+
+    /// About how many characters of a prompt they take where no more than `most` of them are shown.
+    #[must_use]
+    pub fn chars(&self, most: usize) -> usize {
+        match self.shown.len() {
+            all if all <= most => self.chars,
+            all => self.chars / all * most,
+        }
     }
 
     /// Whether the tool at this place of the catalogue is seen.
@@ -72,8 +85,17 @@ mod tests {
         let all = catalogue(["one", "two", "three"].map(str::to_owned).into_iter());
         let view = View::of(&all, &["s__t*".to_owned()]);
         assert_eq!((view.all(1), view.all(0), view.shows(0), view.shows(1)), (Some(&[0][..]), None, true, false));
-        assert!(view.has_configured() && !view.is_empty());
+        assert!(view.worth_a_call(false) && !view.is_empty());
         assert!(View::of(&all, &["*".to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn a_prompt_has_as_much_of_it_as_is_shown() {
+        let all = catalogue((0..10).map(|number| format!("tool_{number}")));
+        let one = all.entries()[0].spec.chars();
+        let view = View::of(&all, &["s__tool_9".to_owned()]);
+        assert_eq!((view.chars(40), view.chars(9), view.chars(3), view.chars(0)), (9 * one, 9 * one, 3 * one, 0));
+        assert_eq!(View::default().chars(40), 0);
     }
 
     #[test]

@@ -130,9 +130,13 @@ impl Fields<'_, '_> {
             let plainly = snake_case(key);
             match near::nearest(&plainly, known()) {
                 Some(meant) if RESTRICTS.contains(&meant) => {
-                    return Err(format!("{} is not known; did you mean {meant}", plain(key)));
+                    return Err(format!(
+                        "{} is not known; did you mean {meant}? The server stays off until that is mended, since more would be allowed \
+                         than was meant",
+                        plain(key)
+                    ));
                 }
-                Some(meant) => slips.push(format!("{} is not known; did you mean {meant}", plain(key))),
+                Some(meant) => slips.push(format!("{} is not known; did you mean {meant}?", plain(key))),
                 None => others.push(plain(key)),
             }
         }

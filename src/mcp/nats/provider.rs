@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::read;
 use super::roster::Roster;
 use super::wire::{self, Call, Cancel};
 use crate::domain::ids;
@@ -19,9 +20,6 @@ use crate::mcp::failure::{MESSAGE_MAX, one_line, root_cause};
 use crate::nats::{LOST, Session};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{ProgressSink, ToolServer};
-
-/// A longer result is read on a thread for blocking work.
-const READ_HERE: usize = 32 * 1024;
 
 /// The calls of one provider, over one connection.
 pub(super) struct Provider {
@@ -98,13 +96,12 @@ impl Provider {
                 self.failed(CallErrorKind::Lost, &root_cause(&error))
             }
         })?;
-        let (limits, long) = (request.limits, answer.payload.len() > READ_HERE);
-        let read = move || {
+        let (limits, bytes) = (request.limits, answer.payload.len());
+        let result = move || {
             let raw: &RawValue = serde_json::from_slice(&answer.payload).map_err(|error| error.to_string())?;
             content::result(raw, limits)
         };
-        let read = if long { tokio::task::spawn_blocking(read).await } else { Ok(read()) };
-        read.unwrap_or_else(|error| Err(error.to_string())).map_err(|why| self.failed(CallErrorKind::Malformed, &why))
+        read(bytes, result).await.map_err(|why| self.failed(CallErrorKind::Malformed, &why))
     }
 }
 

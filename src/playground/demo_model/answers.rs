@@ -352,11 +352,12 @@ const HELP: &str = "I am the demo model. Try one of these words:\n\
 - **connect**: how to use a real model";
 
 /// What leads to a call of each tool.
-const TOOL_ASKS: [(&str, &str); 6] = [
+const TOOL_ASKS: [(&str, &str); 7] = [
     ("roll_dice", "**roll 2d6**"),
     ("calculator", "**what is 17*23**"),
     ("get_time", "**what time is it in Tokyo**"),
     ("add_note", "**add a note: buy rope**, **list the notes**, **clear the notes** (a person is asked first)"),
+    ("remember", "**remember that I like tea**, **what do you know about me?**"),
     ("draw_picture", "**draw a stormy evening**"),
     ("wait", "**wait 5**"),
 ];

@@ -76,7 +76,7 @@ pub struct Shown {
     messages: BTreeMap<String, Vec<Message>>,
     /// Channels in which the bot is typing.
     typing: Vec<ChannelId>,
-    /// The bot's presence as it set it.
+    /// The bot's presence as it set it; offline while it is not connected.
     presence: Option<Value>,
     /// The commands that the bot registered.
     commands: Vec<Value>,
@@ -107,7 +107,7 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
         members: service.members().into_iter().take(MEMBERS).collect(),
         messages: channels.iter().map(newest).collect(),
         typing: channels.iter().map(|channel| channel.id).filter(|id| service.typing(*id)).collect(),
-        presence: service.presence(0),
+        presence: service.shown(),
         commands: actions::commands(service),
         channels,
         guild,

@@ -19,7 +19,7 @@ const WORDS_MS = 8000;
 const LOOK_MS = 1000;
 
 /**
- * Fills `root`. `say(text)` writes for the member who looks and tells the message, `wound(node, word)` shows a strike in the
+ * Fills `root`. `say(text)` writes for the member who looks and tells the message, `wound(node, word, kind)` shows a strike in the
  * tree, `complain(sentence)` says what went wrong, `bot()` is the bot's id.
  */
 export function startChaos(root, { say, wound, complain, bot }) {
@@ -29,11 +29,12 @@ export function startChaos(root, { say, wound, complain, bot }) {
   const parts = { crashes: count(), lost: count(), doubled: count() };
   const counts = make("p", "chaos-counts", "crashes ", parts.crashes, " · lost ", parts.lost, " · doubled ", parts.doubled);
   counts.setAttribute("role", "status");
-  const show = make("button", "mid-answer", "Crash it while it answers");
+  const show = make("button", "trouble mid-answer", "Crash it while it answers");
   show.type = "button";
-  show.title = "Asks for a tale, and crashes the conversation after the first words.";
-  const note = make("p", "note", "Or click an actor below. The answer comes all the same.");
-  root.append(show, buttons, counts, note);
+  show.title = "Asks for a tale, and crashes the conversation after the first words. Any actor below can be clicked, too.";
+  buttons.append(show);
+  root.querySelector(".chaos-head").append(counts);
+  root.append(buttons);
 
   const order = async (body) => {
     const request = () => fetch("/playground/chaos", {
@@ -74,7 +75,7 @@ export function startChaos(root, { say, wound, complain, bot }) {
   const strike = async (node, [kind, , word]) => {
     try {
       await order({ actor: node.path, strike: kind });
-      wound(node, word);
+      wound(node, word, kind);
     } catch (error) {
       complain(`${node.name}: ${error.message}.`);
     }
@@ -100,6 +101,8 @@ export function startChaos(root, { say, wound, complain, bot }) {
   setInterval(() => document.hidden || look(), LOOK_MS);
   look();
   return {
+    /** Shows the whole story at one click. */
+    midAnswer: () => show.click(),
     /** What opens below an actor of the tree. */
     menu: (node) => make("div", "strikes", ...STRIKES.map((one) => {
       const button = make("button", "trouble", one[1]);

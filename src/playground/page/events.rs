@@ -46,7 +46,7 @@ pub async fn stream(State(desk): State<Desk>, closing: Option<Extension<Cancella
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let watch = Watch {
         changes: desk.service.subscribe(),
-        presence: desk.service.presence(0),
+        presence: desk.service.shown(),
         service: desk.service,
         look,
         begun: false,
@@ -76,7 +76,7 @@ impl Watch {
                     Err(RecvError::Closed) => None,
                 },
                 _ = self.look.tick() => {
-                    let presence = self.service.presence(0);
+                    let presence = self.service.shown();
                     if presence != self.presence {
                         self.presence.clone_from(&presence);
                         return Some(written("presence", &presence));

@@ -69,7 +69,6 @@ export function sameDay(a, b) {
 export function dayLine(message) {
   const day = new Date(message.sent_at).toLocaleDateString([], { weekday: "long", day: "numeric", month: "long" });
   const line = make("li", "day", make("span", "", day));
-  line.setAttribute("role", "separator");
   return line;
 }
 
@@ -99,8 +98,8 @@ function fill(item, message, grouped, view) {
   time.title = new Date(message.sent_at).toLocaleString();
   const body = make("div", "body", draw(message.content, view.names));
   if (message.flags & LOADING) body.append(make("p", "loading", dots(), `${message.author_name} is thinking…`));
-  // What takes the place of "is thinking" is no edit to who reads it.
-  if (message.edited_at && !message.command) {
+  // An answer that grows is edited, and so is what takes the place of "is thinking": neither is an edit to who reads it.
+  if (message.edited_at && !message.command && !author?.bot) {
     const edited = make("span", "edited", "(edited)");
     edited.title = new Date(message.edited_at).toLocaleString();
     (body.lastElementChild?.tagName === "P" ? body.lastElementChild : body).append(" ", edited);
@@ -137,9 +136,8 @@ function quoteLine(id, view) {
   if (!original) return make("div", "quote", make("span", "hook"), make("em", "", "an earlier message that is not shown here"));
   const author = view.member(original.author);
   const text = shorten(plain(original.content, view.names)) || "a message without text";
-  const button = make("button", "quoted", avatar(author, "tiny"), nameOf(author, original.author_name, view.roles), make("span", "excerpt", text));
+  const button = make("button", "quoted", make("span", "unseen", "In answer to "), avatar(author, "tiny"), nameOf(author, original.author_name, view.roles), make("span", "excerpt", text));
   button.type = "button";
-  button.setAttribute("aria-label", `In answer to ${original.author_name}: ${text}`);
   button.addEventListener("click", () => view.jump(id));
   return make("div", "quote", make("span", "hook"), button);
 }

@@ -21,6 +21,9 @@ const THREAD_LETTERS = 48;
 /** So near the end of the list new messages pull it along. */
 const NEAR_END = 90;
 
+/** What is wrong as long as nothing can be asked; it ends with the next connection. */
+const AWAY = "The playground cannot be reached. Is it still running?";
+
 const at = (id) => document.getElementById(id);
 const world = {
   guild: null, bot: "", roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null, commands: [],
@@ -134,7 +137,7 @@ async function ask(method, path, body) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Error("The playground cannot be reached. Is it still running?");
+    throw new Error(AWAY);
   }
   const answer = response.status === 204 ? null : await response.json().catch(() => null);
   if (!response.ok) throw new Error(sentence(answer?.error ?? `the playground answered ${response.status}`));
@@ -301,6 +304,14 @@ function welcome() {
     button.addEventListener("click", () => sayNow(`@${bot} ${idea}`));
     return button;
   });
+  const crash = make("button", "idea", "crash it while it answers");
+  crash.type = "button";
+  crash.addEventListener("click", () => {
+    at("tree-panel").classList.add("open");
+    at("tree-toggle").setAttribute("aria-expanded", "true");
+    chaos.midAnswer();
+  });
+  ideas.push(crash);
   const image = make("img", "welcome-mark");
   image.src = "/dashboard/icon.svg";
   image.alt = "";
@@ -422,8 +433,11 @@ const settling = new Map();
 
 function settle(message) {
   clearTimeout(settling.get(message.id));
+  // It may grow on: a cursor stands behind it as long.
+  at(`m${message.id}`)?.classList.add("growing");
   settling.set(message.id, setTimeout(() => {
     settling.delete(message.id);
+    at(`m${message.id}`)?.classList.remove("growing");
     const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
     if (now && now.channel === here) read(now);
   }, SETTLED_MS));
@@ -536,6 +550,7 @@ async function interact(path, what) {
 function linked(yes) {
   at("link").textContent = yes ? "connected" : "reconnecting…";
   at("link").className = yes ? "link yes" : "link no";
+  if (yes && at("problem").textContent === AWAY) at("problem").hidden = true;
 }
 
 function watchChanges() {
@@ -584,7 +599,7 @@ function watchTreePanel() {
       const said = await ask("POST", "/playground/messages", { member: view.me, channel, text });
       return { id: said.id, channel };
     },
-    wound: (node, word) => board?.wound(node, word),
+    wound: (...struck) => board?.wound(...struck),
   });
   board = mountBoard(at("board"), {
     menu: chaos.menu,

@@ -301,6 +301,13 @@ async fn changes_are_told_as_they_happen_and_the_stream_ends_with_the_page() {
 }
 
 #[tokio::test]
+async fn a_bot_that_is_not_connected_is_shown_offline() {
+    let place = Place::open().await;
+    let state: Value = place.client.get(place.url("/playground/state")).send().await.unwrap().json().await.unwrap();
+    assert_eq!(state["presence"], json!({"status": "offline"}));
+}
+
+#[tokio::test]
 async fn a_reader_who_is_too_slow_is_told_to_read_the_state_again() {
     let place = Place::open().await;
     let (ada, general) = (place.service.members()[0].id, place.service.channels()[0].id);

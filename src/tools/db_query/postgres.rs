@@ -80,8 +80,11 @@ impl Driver for Postgres {
                 SimpleQueryMessage::RowDescription(columns) => {
                     rows.columns = columns.iter().map(|column| column.name().to_owned()).collect();
                 }
-                SimpleQueryMessage::Row(row) if !rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned))) => {
-                    return Ok(rows);
+                SimpleQueryMessage::Row(row) => {
+                    let has_room = rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)));
+                    if !has_room {
+                        return Ok(rows);
+                    }
                 }
                 SimpleQueryMessage::CommandComplete(many) => rows.changed = changes.then_some(many),
                 _ => {}

@@ -39,6 +39,14 @@ pub struct Reach {
     pub deny: Vec<String>,
 }
 
+impl Reach {
+    /// Hosts that are allowed and never read all the same, each with the one that is denied.
+    pub fn contradictions(&self) -> impl Iterator<Item = (&str, &str)> {
+        let denied = |host: &&String| self.deny.iter().find(|denied| is_within(host, denied));
+        self.allow.iter().filter_map(move |host| Some((host.as_str(), denied(&host)?.as_str())))
+    }
+}
+
 /// Decides about addresses, and resolves names to such that were decided about.
 pub(super) struct Guard {
     pub reach: Reach,
@@ -163,7 +171,8 @@ fn is_within(host: &str, known: &str) -> bool {
 }
 
 /// Whether an address of the network belongs to the public internet, by IANA's registries of special-purpose addresses. What holds
-/// an address of the older kind inside (mapped, NAT64, 6to4, Teredo) never does.
+/// an address of the older kind inside (mapped, 6to4, Teredo) never does, but for those of NAT64 (RFC 6052), through which networks
+/// without the older kind reach it: there the address inside decides.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -194,6 +203,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
+    if let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = segments {
+        return is_public_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    }
     // Only this part of the whole space was ever given out to the public.
     let global = segments[0] & 0xe000 == 0x2000;
     let special = match segments {

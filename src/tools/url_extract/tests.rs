@@ -440,6 +440,7 @@ fn only_what_was_given_out_to_the_public_is_public() {
         "172.32.0.1",
         "2606:4700::1111",
         "2a00::1",
+        "64:ff9b::101:101",
     ] {
         assert!(guard::is_public(public.parse().unwrap()), "{public}");
     }
@@ -453,6 +454,10 @@ fn only_what_was_given_out_to_the_public_is_public() {
         "168.63.129.16",
         "2001::1",
         "4000::1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b::a83f:8110",
+        "64:ff9b:0:0:0:1:101:101",
+        "64:ff9b:1::101:101",
     ] {
         assert!(!guard::is_public(special.parse().unwrap()), "{special}");
     }

@@ -19,6 +19,9 @@ pub struct Provider {
     pub engine: Option<&'static str>,
     /// The model that is asked unless the settings name another; none where none is.
     pub model: Option<&'static str>,
+    /// What is asked by GET to find out whether it takes our key, where a search costs something and this does not; none where a
+    /// search is the only way.
+    pub(super) costless: Option<&'static str>,
     /// Where a text lies that answers by itself.
     pub(super) answers: &'static [&'static str],
     /// Where results lie, each an object.
@@ -80,6 +83,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         key: None,
         engine: None,
         model: None,
+        costless: None,
         answers: &["answers/*/answer", "answers/*"],
         results: &["results/*"],
         title: "title",
@@ -96,6 +100,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         key: Some(KeyPlace::Bearer),
         engine: None,
         model: None,
+        costless: Some("/usage"),
         answers: &["answer"],
         results: &["results/*"],
         title: "title",
@@ -114,6 +119,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         key: Some(KeyPlace::Bearer),
         engine: None,
         model: Some("grok-4-fast"),
+        costless: Some("/v1/models"),
         answers: &["output/*/content/*/text"],
         results: &["output/*/content/*/annotations/*"],
         title: "title",
@@ -130,6 +136,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         key: Some(KeyPlace::Header("x-goog-api-key")),
         engine: Some("the id of a programmable search engine (cx)"),
         model: None,
+        costless: None,
         answers: &[],
         results: &["items/*"],
         title: "title",
@@ -146,6 +153,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         key: None,
         engine: None,
         model: None,
+        costless: None,
         answers: &["Answer", "AbstractText", "Definition"],
         results: &["Results/*", "RelatedTopics/*", "RelatedTopics/*/Topics/*"],
         title: "Text",

@@ -294,3 +294,22 @@ fn what_is_shown_is_bounded() {
     let long = json!({"results": [{"url": format!("https://example.org/{}", "x".repeat(5_000)), "title": "t"}]});
     assert!(Found::read(provider, &long, 5).is_empty());
 }
+
+#[tokio::test]
+async fn a_row_is_tried_by_what_costs_nothing_where_there_is_such_a_thing() {
+    let service = Service::json("200 OK", r#"{"results": []}"#).await;
+    for (provider, trial, line) in [
+        ("tavily", Trial::LetsIn, "GET /usage "),
+        ("xai", Trial::LetsIn, "GET /v1/models "),
+        ("searxng", Trial::Found(0), "GET /search?"),
+    ] {
+        assert_eq!(try_out(service.row(provider)).await, Ok(trial), "{provider}");
+        let seen = service.seen.lock();
+        let asked = seen.last().unwrap();
+        assert!(asked.line.starts_with(line), "{provider}: {}", asked.line);
+        let bearer = asked.headers.get("authorization").is_some_and(|value| value.ends_with(KEY));
+        assert_eq!(bearer, trial == Trial::LetsIn, "{provider}");
+    }
+    let closed = Service::json("401 Unauthorized", r#"{"detail": {"error": "no such key"}}"#).await;
+    assert_eq!(try_out(closed.row("tavily")).await, Err("status 401: no such key".to_owned()));
+}

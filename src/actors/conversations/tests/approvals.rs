@@ -3,11 +3,14 @@
 use super::tools::{Bench, bench, calls, told, wish};
 use super::*;
 use crate::actors::messages::journal::Parking;
+use crate::actors::toolbox::Toolset;
 use crate::domain::command::Caller;
 use crate::domain::gate::allowance::Allowance;
 use crate::domain::gate::{Case, Clicker, Decision, Gate, Parked};
 use crate::domain::ids::Person;
 use crate::domain::keys;
+use crate::domain::tool::catalogue::Catalogue;
+use crate::ports::{PostRequest, PostResult};
 
 const ASKS: (&str, &str) = ("STAFFAI_TOOLS__RULES", r#"[{tools = "s__changes", verdict = "ask"}]"#);
 
@@ -189,4 +192,84 @@ async fn a_call_that_is_too_long_to_be_shown_is_refused() {
     world.offer(turn("10", "7", "42"));
     assert_eq!(world.answer().await.1, Outcome::Replied);
     assert!(bench.called.lock().is_empty() && told(&world)[0].contains("too long to be shown"));
+}
+
+/// Each call of `changes` needs a yes, and whoever has role 6 may make none.
+const RULES: (&str, &str) = (
+    "STAFFAI_TOOLS__RULES",
+    r#"[{tools = "s__changes", verdict = "ask"}, {tools = "s__changes", roles = [6], verdict = "deny"}]"#,
+);
+
+/// A turn that was approved goes on while they have these roles; what ran.
+async fn goes_on_with(roles: Option<&[&str]>) -> (Vec<String>, String) {
+    let mut world = world(&[RULES]).await;
+    let bench = super::tools::bench(&world);
+    calls(&world, &[("changes", 2)]);
+    let moderator = Turn { roles: vec!["5".to_owned()], ..turn("10", "7", "42") };
+    world.offer(moderator.clone());
+    let parking = world.parks().await;
+    world.goes_on(moderator, &parking, yes());
+    loop {
+        if let OutboxMsg::Read(PostRequest::Roles(member), reply) = world.outbox.next().await {
+            assert_eq!((member.guild.as_str(), member.person.id.as_str()), ("5", "7"));
+            match roles {
+                Some(roles) => {
+                    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+                    reply.send(Ok(PostResult::Roles(roles))).unwrap();
+                }
+                None => drop(reply),
+            }
+            break;
+        }
+    }
+    if roles.is_some_and(|roles| roles.contains(&"5")) {
+        world.lets_act().await;
+    }
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    let called = bench.called.lock().clone();
+    (called, told(&world).remove(0))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_approved_is_decided_about_again_with_the_roles_of_now() {
+    assert_eq!(goes_on_with(Some(&["5"])).await.0, ["changes 2"]);
+    for (roles, words) in [(Some(&["6"] as &[&str]), "may not use this tool"), (None, "could not be found out")] {
+        let (called, told) = goes_on_with(roles).await;
+        assert!(called.is_empty() && told.contains(words), "{called:?} {told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approved_call_waits_for_its_server_after_a_restart_and_not_for_ever() {
+    for comes_back in [true, false] {
+        let (mut world, bench, parking) = waits(&[ASKS]).await;
+        world.toolbox.publish(Toolset::new(Arc::new(Catalogue::default()), std::collections::HashMap::new()));
+        world.goes_on(turn("10", "7", "42"), &parking, yes());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(bench.called.lock().len(), 1, "it waits");
+        if comes_back {
+            super::tools::comes_back(&world, &bench);
+            world.lets_act().await;
+        }
+        assert_eq!(world.answer().await.1, Outcome::Replied);
+        assert_eq!(bench.called.lock().contains(&"changes 2".to_owned()), comes_back);
+        if !comes_back {
+            assert!(told(&world)[1].contains("its tool is not there any more"), "{:?}", told(&world));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_is_not_turned_away_by_a_full_lane_and_comes_first() {
+    let (mut world, bench, parking) = waits(&[ASKS, ("STAFFAI_TURN__LANE", "1")]).await;
+    world.models.takes(Duration::from_secs(3));
+    for id in ["11", "12"] {
+        world.offer(turn(id, "7", "42"));
+        settle().await;
+    }
+    world.goes_on(turn("10", "7", "42"), &parking, yes());
+    assert_eq!(world.answer().await.0, "11");
+    world.lets_act().await;
+    assert_eq!((world.answer().await.0, world.answer().await.0), ("10".into(), "12".into()));
+    assert_eq!(bench.called.lock().len(), 3);
 }

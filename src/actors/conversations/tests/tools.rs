@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -73,6 +74,11 @@ pub(super) fn bench(world: &World) -> Arc<Bench> {
     let tools = described("");
     publish(world, &bench, tools);
     bench
+}
+
+/// The tools are there again, as they were.
+pub(super) fn comes_back(world: &World, bench: &Arc<Bench>) {
+    publish(world, bench, described(""));
 }
 
 /// Each tool says something else of itself than before.
@@ -245,4 +251,44 @@ async fn a_call_that_is_cut_off_is_told_of_all_the_same() {
     world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
     settle().await;
     assert_eq!(log.column("tool.called", "outcome"), ["cancelled"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_a_call_names_the_rule_that_decided_and_only_what_ran_is_measured() {
+    let log = Log::capture();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _local = metrics::set_default_local_recorder(&recorder);
+    let rules = r#"[
+        {tools = "s__changes", verdict = "auto"},
+        {tools = "s__reads", resource = "7", verdict = "deny"},
+        {tools = "s__reads", verdict = "auto"},
+    ]"#;
+    let mut world = world(&[("STAFFAI_TOOLS__RULES", rules)]).await;
+    let bench = bench(&world);
+    calls(&world, &[("reads", 7), ("reads", 1)]);
+    world.offer(turn("10", "7", "42"));
+    world.answer().await;
+    assert_eq!(*bench.called.lock(), ["reads 1"]);
+    assert_eq!(log.column("tool.called", "outcome"), ["denied", "ok"]);
+    assert_eq!(log.column("tool.called", "rule"), ["2", "3"]);
+    let page = recorder.handle().render();
+    let measured: Vec<&str> =
+        page.lines().filter(|line| line.contains("execute_tool_duration_seconds_count")).collect();
+    assert!(matches!(&measured[..], [one] if one.contains("s__reads") && one.ends_with(" 1")), "{page}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_turn_answers_by_itself_has_a_line_too() {
+    let log = Log::capture();
+    let mut world = world(&[]).await;
+    bench(&world);
+    let call = |tool: &str, arguments: Value| json!({"tool": tool, "arguments": arguments}).to_string();
+    let text = [call("find_tools", json!({"query": "reads"})), call("read_result", json!({"result": 1}))].join("\n");
+    world.models.say(Say::Plain(Box::leak(text.into_boxed_str())));
+    world.offer(turn("10", "7", "42"));
+    world.answer().await;
+    assert_eq!(log.column("tool.called", "tool"), ["find_tools", "read_result"]);
+    assert_eq!(log.column("tool.called", "outcome"), ["ok", "ok"]);
+    let told = told(&world);
+    assert!(told[0].contains("s__reads") && told[1].contains("no such result"), "{told:?}");
 }

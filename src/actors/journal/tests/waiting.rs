@@ -65,17 +65,31 @@ impl World {
         }
     }
 
+    /// The part of a turn that begins to count.
+    async fn counted(&mut self) -> Option<String> {
+        loop {
+            if let RateLimiterMsg::GoesOn(turn) = self.rate_limiter.now().await? {
+                return Some(turn.id.id);
+            }
+        }
+    }
+
     /// What is written down of what was said in a turn.
     fn said(&self, turn: &Turn) -> Option<String> {
         self.store.entries.lock().get(&keys::parked(&turn.id)).cloned()
     }
 
     /// Another life of the journal.
-    async fn restart(&mut self) {
+    async fn restarts(&mut self) {
         settle().await;
         self.faults.inject("staffai/journal", Fault::Panic);
         self.journal.cast(JournalMsg::Undelivered(turn_id("999"))).unwrap();
         settle().await;
+    }
+
+    /// The same, whatever it asks.
+    async fn restart(&mut self) {
+        self.restarts().await;
         while self.approvals.now().await.is_some() {}
     }
 
@@ -104,9 +118,13 @@ async fn a_turn_that_waits_gives_back_what_it_holds_and_goes_on_once_with_the_de
     assert_eq!((world.offered().await, world.goes_on().await), (None, None));
     assert_eq!(world.decide(&gate, yes()).await, Some(true));
     assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(yes()))));
+    let part = format!("10-{}", &gate.id.as_str()[..8]);
+    assert_eq!(world.counted().await.as_deref(), Some(&*part), "what follows is counted by itself");
     assert_eq!(world.decide(&gate, Decision::Denied { by: None }).await, Some(false), "it is decided once");
     assert_eq!(world.goes_on().await, None);
-    world.answered(&ten, "done");
+    let found = Answer { effort: effort(30), ..crate::actors::testing::answer(&ten, "done") };
+    world.journal.cast(JournalMsg::Answered(ten.id.clone(), Box::new(found))).unwrap();
+    assert_eq!(world.charged().await, Some(format!("settle {part} 23")), "and settled with what it took since");
     world.delivered("10");
     settle().await;
     assert_eq!((world.record("10").as_str(), world.said(&ten)), ("closed", None));
@@ -120,7 +138,8 @@ async fn a_restart_changes_nothing_before_and_after_the_decision() {
     let gate = world.park(&ten);
     assert_eq!(world.told_to_ask().await.as_deref(), Some("ask 10"));
     world.journal.cast(JournalMsg::Asked(ten.id.clone(), gate.id.clone(), message("77"))).unwrap();
-    world.restart().await;
+    world.restarts().await;
+    assert_eq!(world.told_to_ask().await.as_deref(), Some("ask 10"), "a life that ended before it asked is made good");
     assert_eq!(world.waiting().await, [Waiting { gate: gate.clone(), posted: Some(message("77")) }]);
     assert_eq!(world.decide(&gate, yes()).await, Some(true));
     assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(yes()))));

@@ -124,3 +124,23 @@ async fn a_lost_answer_to_a_post_with_a_file_is_seen_once() {
     assert_eq!(world.told().await.1, Ok(1));
     assert_eq!(world.carried(), [whole("Look:", &["formula.png"])]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_has_buttons_is_not_told_in_words_where_files_are_refused() {
+    use crate::domain::outgoing::{Button, ButtonStyle};
+
+    let world = rich_world().await;
+    let refused = || Go::Fail(PostError::Rejected { reason: Rejection::Content, message: "no files".to_owned() });
+    let button = Button { name: "b".to_owned(), label: "Approve".to_owned(), style: ButtonStyle::Good };
+    let parts = vec![
+        Part::Text { text: "May it?".to_owned() },
+        Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text: "x".repeat(300) },
+        Part::Buttons { buttons: vec![button] },
+    ];
+    let outgoing = Outgoing { place: place("42"), reply_to: None, parts };
+    world.poster.post_goes(refused());
+    let post = |reply| OutboxMsg::Post { name: "gate".to_owned(), outgoing, reply };
+    let posted = world.outbox.call(post, crate::actors::testing::LONG).await.unwrap();
+    assert!(matches!(posted, Err(Unposted::Rejected(..))), "{posted:?}");
+    assert_eq!(world.creates(), 1, "no other form of it is tried");
+}

@@ -9,6 +9,8 @@ use crate::domain::notice::template::countdown;
 
 /// The most lines of a list, so that both lists fit one message.
 const LISTED_MAX: usize = 8;
+/// The most characters of arguments that a line shows.
+const ARGUMENTS_SHOWN: usize = 60;
 /// The most digits of an id that somebody typed which are shown again.
 const ID_SHOWN: usize = 8;
 
@@ -23,7 +25,8 @@ pub fn approvals(gates: &[Gate], allowances: &[Allowance], locale: Locale) -> St
         .take(LISTED_MAX)
         .map(|gate| {
             let Gate { tool, requester, expires_at, .. } = gate;
-            (words.waits)(tool, &place(&gate.place), &person(requester), &countdown(*expires_at))
+            let line = (words.waits)(tool, &place(&gate.place), &person(requester), &countdown(*expires_at));
+            format!("`{}`: {line}{}", &gate.id.as_str()[..ID_SHOWN], shortened(&gate.arguments))
         })
         .collect();
     let allowances: Vec<String> = allowances
@@ -32,7 +35,8 @@ pub fn approvals(gates: &[Gate], allowances: &[Allowance], locale: Locale) -> St
         .map(|allowance| {
             let whose = allowance.person.as_ref().map(person);
             let Allowance { id, tool, until, .. } = allowance;
-            (words.allows)(id, tool, &place(&allowance.place), whose.as_deref(), &countdown(*until))
+            let line = (words.allows)(id, tool, &place(&allowance.place), whose.as_deref(), &countdown(*until));
+            format!("{line}{}", shortened(&allowance.arguments))
         })
         .collect();
     let told = |none: &str, headline: &str, lines: &[String]| {
@@ -40,6 +44,14 @@ pub fn approvals(gates: &[Gate], allowances: &[Allowance], locale: Locale) -> St
     };
     let waiting = told(words.nothing_waits, words.waiting, &gates);
     format!("{waiting}\n\n{}", told(words.nothing_allowed, words.allowed, &allowances))
+}
+
+/// The beginning of the arguments, as they were shown: in them nothing hides and no backtick stands.
+fn shortened(arguments: &str) -> String {
+    let line = arguments.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown: String = line.chars().take(ARGUMENTS_SHOWN).collect();
+    let cut = if shown.len() < line.len() { "…" } else { "" };
+    format!("; `{shown}{cut}`")
 }
 
 /// Says that something allowed for a while is taken back, or that there is no such thing.

@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "What you have used, and what is left",
         CommandKind::Forget => "Forget everything that I keep about you",
         CommandKind::Export => "Get everything that I keep about you as a file",
+        CommandKind::Remember => "Tell me something about you that I shall remember here",
         CommandKind::Memories => "What you told me to remember, and forget some of it",
         CommandKind::Tools => "The tools that I can use",
         CommandKind::Status => "How I am: parts, models, queues, limits",
@@ -23,6 +24,7 @@ pub(super) const WORDS: Words = Words {
     user: "Somebody else; only for operators",
     withdraw: "The id of something allowed for a while that is to be taken back",
     fact: "What I shall forget",
+    remember: "What I shall remember, in one short sentence",
     digit: |c| c,
 
     operators_only: |name| format!("`/{name}` is for those who run this bot."),
@@ -41,6 +43,7 @@ pub(super) const WORDS: Words = Words {
         format!("{} with {}", many(count, "conversation", "conversations"), many(messages, "message", "messages"))
     },
     facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
+    audit: |count| format!("{} about your calls of tools and your decisions", many(count, "line", "lines")),
     choice: "your choice of a model",
     tokens_used: "how many tokens you used",
     forgotten: "**Forgotten**",
@@ -71,7 +74,23 @@ pub(super) const WORDS: Words = Words {
     memories: "**What you told me to remember**",
     memories_how: "Each is used where you told it, and in the threads below, for your questions alone. `/memories forget:` takes one back; you can also ask me to.",
     memories_more: |count| format!("and {count} more, which `/export` has"),
-    no_memories: "You told me nothing to remember. Ask me to remember something when you talk to me.",
+    no_memories: "You told me nothing to remember. Ask me to remember something when you talk to me, or run `/remember`.",
+    remembered: [
+        "I will remember that here, for your questions alone. `/memories` shows all and takes one back.",
+        "I remember that already; `/memories` shows all and takes one back.",
+    ],
+    remember_what: "Write what I shall remember: `/remember fact:` and one short sentence.",
+    remember_off: "I keep nothing of that kind here.",
+    remember_too_long: |bytes| {
+        format!("That is too long for me to remember: at most {bytes} bytes. Say it in fewer words.")
+    },
+    remember_full: |count| {
+        format!(
+            "I remember {} for you, which is all there is room for. `/memories forget:` makes room.",
+            many(count, "thing", "things")
+        )
+    },
+    remember_no_room: "There is no room for more memories at the moment.",
     fact_forgotten: "It is forgotten.",
     no_such_fact: "There is no such fact of yours. `/memories` shows what there is.",
     memory_away: "My memory does not answer at the moment. Please run this again in a minute.",

@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "Was du verbraucht hast und was übrig ist",
         CommandKind::Forget => "Alles vergessen, was ich über dich aufbewahre",
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
+        CommandKind::Remember => "Mir etwas über dich sagen, das ich mir hier merken soll",
         CommandKind::Memories => "Was ich mir für dich merken soll, und etwas davon vergessen",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
         CommandKind::Status => "Wie es mir geht: Teile, Modelle, Warteschlangen, Limits",
@@ -23,6 +24,7 @@ pub(super) const WORDS: Words = Words {
     user: "Jemand anderes; nur für Betreiber",
     withdraw: "Die Kennung von etwas, das eine Weile erlaubt ist und zurückgenommen werden soll",
     fact: "Was ich vergessen soll",
+    remember: "Was ich mir merken soll, in einem kurzen Satz",
     digit: |c| match c {
         ',' => '.',
         '.' => ',',
@@ -44,6 +46,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} mit {}", many(count, "Gespräch", "Gespräche"), many(messages, "Nachricht", "Nachrichten"))
     },
+    audit: |count| format!("{} über deine Werkzeugaufrufe und Entscheidungen", many(count, "Zeile", "Zeilen")),
     facts: |count| format!("{} für dich", many(count, "gemerkte Notiz", "gemerkte Notizen")),
     choice: "deine Wahl eines Modells",
     tokens_used: "wie viele Token du verbraucht hast",
@@ -78,7 +81,23 @@ pub(super) const WORDS: Words = Words {
     memories: "**Was ich mir für dich merke**",
     memories_how: "Ich nutze jede Notiz dort, wo du sie mir gesagt hast, und in den Threads darunter, nur für deine Fragen. `/memories forget:` nimmt eine zurück; du kannst mich auch darum bitten.",
     memories_more: |count| format!("und {count} weitere, die `/export` enthält"),
-    no_memories: "Ich soll mir nichts für dich merken. Bitte mich darum, wenn du mit mir sprichst.",
+    no_memories: "Ich soll mir nichts für dich merken. Bitte mich darum, wenn du mit mir sprichst, oder nutze `/remember`.",
+    remembered: [
+        "Das merke ich mir hier, nur für deine Fragen. `/memories` zeigt alles und nimmt etwas zurück.",
+        "Das merke ich mir schon; `/memories` zeigt alles und nimmt etwas zurück.",
+    ],
+    remember_what: "Schreib, was ich mir merken soll: `/remember fact:` und einen kurzen Satz.",
+    remember_off: "So etwas bewahre ich hier nicht auf.",
+    remember_too_long: |bytes| {
+        format!("Das ist zu lang, um es mir zu merken: höchstens {bytes} Byte. Sag es in weniger Worten.")
+    },
+    remember_full: |count| {
+        format!(
+            "Ich merke mir schon {} für dich, mehr passt nicht. `/memories forget:` schafft Platz.",
+            many(count, "Sache", "Sachen")
+        )
+    },
+    remember_no_room: "Für weitere Notizen ist gerade kein Platz.",
     fact_forgotten: "Das ist vergessen.",
     no_such_fact: "So etwas habe ich mir für dich nicht gemerkt. `/memories` zeigt, was es gibt.",
     memory_away: "Mein Gedächtnis antwortet gerade nicht. Bitte versuch es in einer Minute noch einmal.",

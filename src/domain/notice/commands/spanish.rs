@@ -12,6 +12,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "Lo que has usado y lo que te queda",
         CommandKind::Forget => "Olvidar todo lo que guardo sobre ti",
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
+        CommandKind::Remember => "Decirme algo sobre ti que deba recordar aquí",
         CommandKind::Memories => "Lo que me pediste recordar, y olvidar algo de ello",
         CommandKind::Tools => "Las herramientas que puedo usar",
         CommandKind::Status => "Cómo estoy: partes, modelos, colas, límites",
@@ -23,6 +24,7 @@ pub(super) const WORDS: Words = Words {
     user: "Otra persona; solo para operadores",
     withdraw: "El identificador de algo permitido por un rato que se va a retirar",
     fact: "Lo que debo olvidar",
+    remember: "Lo que debo recordar, en una frase corta",
     digit: |c| match c {
         // A space that breaks no line, as the language groups its digits.
         ',' => '\u{202f}',
@@ -45,6 +47,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} con {}", many(count, "conversación", "conversaciones"), many(messages, "mensaje", "mensajes"))
     },
+    audit: |count| format!("{} sobre tus llamadas a herramientas y tus decisiones", many(count, "línea", "líneas")),
     facts: |count| format!("{} que me pediste recordar", many(count, "nota", "notas")),
     choice: "tu elección de modelo",
     tokens_used: "cuántos tokens has usado",
@@ -79,7 +82,20 @@ pub(super) const WORDS: Words = Words {
     memories: "**Lo que me pediste recordar**",
     memories_how: "Uso cada cosa donde me la dijiste, y en los hilos de ese canal, solo para tus preguntas. `/memories forget:` retira una; también puedes pedírmelo.",
     memories_more: |count| format!("y {count} más, que están en `/export`"),
-    no_memories: "No me pediste recordar nada. Pídemelo cuando hables conmigo.",
+    no_memories: "No me pediste recordar nada. Pídemelo cuando hables conmigo, o usa `/remember`.",
+    remembered: [
+        "Lo recordaré aquí, solo para tus preguntas. `/memories` lo muestra todo y retira una cosa.",
+        "Eso ya lo recuerdo; `/memories` lo muestra todo y retira una cosa.",
+    ],
+    remember_what: "Escribe lo que debo recordar: `/remember fact:` y una frase corta.",
+    remember_off: "Aquí no guardo nada de ese tipo.",
+    remember_too_long: |bytes| {
+        format!("Es demasiado largo para recordarlo: como máximo {bytes} bytes. Dilo con menos palabras.")
+    },
+    remember_full: |count| {
+        format!("Ya recuerdo {} tuyas, y no cabe más. `/memories forget:` hace sitio.", many(count, "cosa", "cosas"))
+    },
+    remember_no_room: "Ahora no hay sitio para más recuerdos.",
     fact_forgotten: "Queda olvidado.",
     no_such_fact: "No hay tal nota tuya. `/memories` muestra las que hay.",
     memory_away: "Mi memoria no responde en este momento. Inténtalo de nuevo en un minuto.",

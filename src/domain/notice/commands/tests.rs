@@ -17,6 +17,7 @@ const ONE_OF_EACH: Wiped = Wiped {
     answers: 1,
     quotes: 1,
     facts: 1,
+    audit: 1,
     preferences: true,
     usage: true,
     in_flight: 1,
@@ -179,14 +180,17 @@ fn tools_and_approvals_are_told_as_they_are() {
     let caller = Caller { person: gate.requester.clone(), name: String::new(), roles: Vec::new(), locale: None };
     let allowance = Allowance::of(&gate, &Clicker::Member(caller), gate.asked_at);
     let told = approvals(std::slice::from_ref(&gate), std::slice::from_ref(&allowance), EN);
-    let id = &allowance.id;
+    let (id, shown) = (&allowance.id, "{}");
     assert_eq!(
         told,
         format!(
-            "**Waiting for approval**\n- `fm__delete` in <#42>, asked by <@7>, ends <t:2:R>\n\n**Allowed for a while** \
-             (`/approvals withdraw:` and the id takes one back)\n- `{id}`: `fm__delete` in <#42> for <@7>, ends <t:3601:R>"
+            "**Waiting for approval**\n- `{id}`: `fm__delete` in <#42>, asked by <@7>, ends <t:2:R>; `{shown}`\n\n**Allowed for a while** \
+             (`/approvals withdraw:` and the id takes one back)\n- `{id}`: `fm__delete` in <#42> for <@7>, ends <t:3601:R>; `{shown}`"
         )
     );
+    let long = Gate { arguments: format!("{{\n  \"path\": \"{}\"\n}}", "x".repeat(100)), ..gate };
+    let told = approvals(&[long], &[], EN);
+    assert!(told.contains(&format!("; `{{ \"path\": \"{}…`", "x".repeat(49))), "{told}");
     assert!(withdrawn("ab`@everyone", false, EN).contains("no `abeee`"), "what somebody typed is not shown as it is");
 }
 

@@ -12,6 +12,8 @@ pub(super) struct Words {
     pub(super) withdraw: &'static str,
     /// What the option of `/memories` means.
     pub(super) fact: &'static str,
+    /// What the option of `/remember` means.
+    pub(super) remember: &'static str,
     /// How a number is written: its English commas and points become these.
     pub(super) digit: fn(char) -> char,
 
@@ -29,6 +31,7 @@ pub(super) struct Words {
 
     pub(super) conversations: fn(usize, usize) -> String,
     pub(super) facts: fn(usize) -> String,
+    pub(super) audit: fn(usize) -> String,
     pub(super) choice: &'static str,
     pub(super) tokens_used: &'static str,
     pub(super) forgotten: &'static str,
@@ -47,6 +50,13 @@ pub(super) struct Words {
     pub(super) memories_how: &'static str,
     pub(super) memories_more: fn(usize) -> String,
     pub(super) no_memories: &'static str,
+    /// What is remembered from now on; then whether it was before.
+    pub(super) remembered: [&'static str; 2],
+    pub(super) remember_what: &'static str,
+    pub(super) remember_off: &'static str,
+    pub(super) remember_too_long: fn(usize) -> String,
+    pub(super) remember_full: fn(usize) -> String,
+    pub(super) remember_no_room: &'static str,
     pub(super) fact_forgotten: &'static str,
     pub(super) no_such_fact: &'static str,
     pub(super) memory_away: &'static str,

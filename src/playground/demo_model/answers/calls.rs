@@ -59,6 +59,15 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
     if first == "draw" || first == "paint" {
         return one(tools, "draw_picture", if rest.is_empty() { "a calm morning" } else { rest });
     }
+    if let Some(fact) = remembered(now) {
+        return one(tools, "remember", fact);
+    }
+    if has("me") && (has("know") || has("remember")) && has("what") {
+        return call(tools, "search_memory", json!({}));
+    }
+    if first == "forget" && !rest.is_empty() {
+        return one(tools, "forget_fact", rest);
+    }
     if has("note") && (has("add") || first == "note") {
         return one(tools, "add_note", &note(now));
     }
@@ -134,6 +143,16 @@ fn note(now: &str) -> String {
     if text.trim().is_empty() { "something, said the demo model".to_owned() } else { text.trim().to_owned() }
 }
 
+/// What is to be remembered: what stands behind the word at the beginning of a message.
+fn remembered(now: &str) -> Option<&str> {
+    let head =
+        |word: &str| now.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word)).map(|_| &now[word.len()..]);
+    let told = ["please remember", "remember"].iter().find_map(|word| head(word))?;
+    let told = told.trim_start_matches([':', ',', ' ']);
+    let told = told.strip_prefix("that ").unwrap_or(told).trim();
+    (!told.is_empty() && !told.ends_with('?')).then_some(told)
+}
+
 /// What tools gave, in words. The results stand at the end of the transcript.
 pub(super) fn told(results: &[&str]) -> String {
     let told: Vec<String> = results.iter().map(|result| one_told(result)).collect();
@@ -152,6 +171,9 @@ fn one_told(result: &str) -> String {
         "calculator" => format!("That is **{shown}**, says the calculator."),
         "get_time" => format!("It is {shown}."),
         "list_notes" => format!("The notes of the example server:\n{shown}"),
+        "remember" => "I keep that, in this channel and for you alone. Ask: **what do you know about me?**".to_owned(),
+        "search_memory" => format!("This is what you told me here:\n{shown}"),
+        "forget_fact" => format!("As you wish. {shown}"),
         "add_note" | "clear_notes" => format!("Done. {shown}"),
         "draw_picture" => "The example server drew this.".to_owned(),
         _ => format!("The tool answered: {shown}"),
@@ -180,6 +202,9 @@ mod tests {
             ("example__clear_notes".to_owned(), json!({"properties": {}})),
             one("example__draw_picture", "words"),
             one("example__wait", "seconds"),
+            one("remember", "fact"),
+            ("search_memory".to_owned(), json!({"properties": {"query": {}}})),
+            one("forget_fact", "id"),
         ]
     }
 
@@ -208,6 +233,10 @@ mod tests {
             ("note that the tide turns", r#"example__add_note {"text":"the tide turns"}"#),
             ("list the notes", "example__list_notes {}"),
             ("draw a boat in a storm", r#"example__draw_picture {"words":"a boat in a storm"}"#),
+            ("Remember that I like tea.", r#"remember {"fact":"I like tea."}"#),
+            ("please remember: my boat is green", r#"remember {"fact":"my boat is green"}"#),
+            ("what do you know about me?", "search_memory {}"),
+            ("forget 0123456789ab", r#"forget_fact {"id":"0123456789ab"}"#),
             ("wait 5 seconds", r#"example__wait {"seconds":5}"#),
             ("use example__add_note {\"text\":\"x\"}", r#"example__add_note {"text":"x"}"#),
         ] {
@@ -217,7 +246,20 @@ mod tests {
 
     #[test]
     fn everything_else_is_no_call() {
-        for now in ["what is this playground?", "hello", "list", "what is my name?", "run", "", "2024", "x"] {
+        for now in [
+            "remember",
+            "what do you remember?",
+            "remember me?",
+            "forget",
+            "what is this playground?",
+            "hello",
+            "list",
+            "what is my name?",
+            "run",
+            "",
+            "2024",
+            "x",
+        ] {
             assert_eq!(called(now), "", "{now}");
         }
         assert_eq!(wanted(&[], "roll 2d6", &["roll".to_owned()]), None, "what is not on offer is not called");

@@ -1,0 +1,60 @@
+//! Which tools a bot of this configuration holds back, because they are not what they were when they were accepted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::app::commands;
+use crate::app::servers::Tried;
+use crate::app::system::SystemClock;
+use crate::config::Settings;
+use crate::domain::keys;
+use crate::domain::tool::ServerName;
+use crate::domain::tool::catalogue::Pin;
+use crate::domain::tool::server::{ServerRecord, review};
+use crate::store::embedded::FILE;
+use crate::store::embedded::opener::Opener;
+use crate::store::{Backend, BackendError, OpenError, redis};
+
+/// Names of tools that are held back, by their servers.
+pub(in crate::app) type Held = BTreeMap<ServerName, Vec<String>>;
+
+/// Compares what servers offer with what is stored of them; a bot that runs and keeps the store for itself is asked.
+///
+/// # Errors
+/// Why it is not known.
+pub(in crate::app) async fn held(settings: &Settings, servers: &[Tried]) -> Result<Held, String> {
+    if let Some(address) = settings.redis.address() {
+        let opener = redis::opener::Opener::new(&address)?;
+        return compared(opener.open().map_err(|error| error.to_string())?, servers).await;
+    }
+    let dir = settings.store.dir.clone();
+    if !dir.join(FILE).exists() {
+        return Ok(Held::default());
+    }
+    let opener = Opener::new(dir, Arc::new(SystemClock));
+    match tokio::task::spawn_blocking(move || opener.open()).await.map_err(|error| error.to_string())? {
+        Ok(store) => compared(store, servers).await,
+        Err(OpenError::InUse(_)) => {
+            let tooling = commands::ask_tooling(settings).await?;
+            Ok(tooling.servers.into_iter().map(|server| (ServerName::new(server.name), server.changed)).collect())
+        }
+        Err(OpenError::Failed(error)) => Err(error),
+    }
+}
+
+async fn compared(store: impl Backend, servers: &[Tried]) -> Result<Held, String> {
+    let mut held = Held::new();
+    for Tried { entry, outcome, .. } in servers {
+        let Ok((_, listing)) = outcome else { continue };
+        let told = |error: BackendError| error.to_string();
+        let record = store.get(&keys::tools(&entry.name)).await.map_err(told)?;
+        let record = record.and_then(|text| ServerRecord::parse(&text, &entry.fingerprint()));
+        if let Some(ServerRecord { mut pins, .. }) = record.filter(|_| !entry.trusted) {
+            let now = listing.tools.iter().map(|tool| (&*tool.name, Pin::of(tool)));
+            let changed = review(&mut pins, now, false);
+            held.insert(entry.name.clone(), changed.into_iter().map(str::to_owned).collect());
+        }
+    }
+    store.close().await;
+    Ok(held)
+}

@@ -1,0 +1,166 @@
+//! Tools that reach data outside of the program, from a member's question to the answer: a search at a service on this machine, a page
+//! that may not be read, a database. The services count what reaches them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::extract::{Query, State};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::model::Act;
+use crate::support::{Setup, World, story};
+
+/// A service at an address of this machine, which counts the requests that reach it.
+struct Service {
+    port: u16,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Service {
+    /// Answers searches as `SearXNG` does, and everything else with a secret.
+    async fn start() -> Self {
+        let asked = Arc::<AtomicUsize>::default();
+        let app = Router::new().route("/search", get(found)).fallback(secret).with_state(Arc::clone(&asked));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { port, asked }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn row(&self) -> String {
+        format!("[{{provider = 'searxng', url = 'http://127.0.0.1:{}/'}}]", self.port)
+    }
+}
+
+async fn found(State(asked): State<Arc<AtomicUsize>>, Query(query): Query<Value>) -> Json<Value> {
+    asked.fetch_add(1, Ordering::SeqCst);
+    let title = format!("About {}", query["q"].as_str().unwrap_or_default());
+    Json(json!({"results": [{"title": title, "url": "https://tea.example/", "content": "Leaves in hot water."}]}))
+}
+
+async fn secret(State(asked): State<Arc<AtomicUsize>>) -> &'static str {
+    asked.fetch_add(1, Ordering::SeqCst);
+    "internal-canary"
+}
+
+/// A bot with these settings whose model makes this call once and then tells what came of it.
+async fn calling(setup: Setup, tool: &'static str, arguments: Value) -> World {
+    let world = World::without_bot(setup.set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")).await;
+    let models = r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+    std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+    world.start().await;
+    world.model.does(move |ask| match ask.results() {
+        results if results.is_empty() => Act::calls(&[("call-1", tool, arguments.clone())]),
+        results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+    });
+    world
+}
+
+#[test]
+fn a_member_asks_and_the_web_is_searched() {
+    story(async {
+        let service = Service::start().await;
+        let setup = Setup::new().set("STAFFAI_WEB_SEARCH", service.row());
+        let world = calling(setup, "web_search", json!({"query": "green tea"})).await;
+        let told = world.words_to(world.says("Ada", "general", "@staffai what is green tea?")).await;
+        assert!(told.contains("About green tea") && told.contains("Leaves in hot water."), "{told}");
+        assert!(told.contains("https://tea.example/"), "{told}");
+        assert_eq!(service.asked(), 1);
+        assert!(world.model.asks()[0].tools().contains(&"web_search"));
+    });
+}
+
+#[test]
+fn a_search_that_has_to_be_approved_reaches_its_service_once_and_after_the_yes_alone() {
+    story(async {
+        let service = Service::start().await;
+        let setup = Setup::new()
+            .set("STAFFAI_WEB_SEARCH", service.row())
+            .set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "web_search");
+        let world = calling(setup, "web_search", json!({"query": "green tea"})).await;
+        let denied = world.says("Ben", "general", "@staffai search");
+        let question = world.asks("general").await;
+        world.presses("Ben", &question, "Deny");
+        assert!(world.words_to(denied).await.contains("said no"));
+        assert_eq!(service.asked(), 0, "what was denied never left");
+        let said = world.says("Ada", "random", "@staffai search");
+        let question = world.asks("random").await;
+        assert_eq!(service.asked(), 0, "nothing leaves while it waits");
+        for label in ["Approve", "Approve"] {
+            world.presses("Ada", &question, label);
+        }
+        assert!(world.words_to(said).await.contains("About green tea"));
+        assert_eq!(service.asked(), 1);
+
+        // Who asked, who decided and what ran stands in the audit, one line each.
+        let told = world.get("/api/v1/audit?tool=web_search").await.1;
+        let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events = |who: &str| -> Vec<String> {
+            let person = format!("discord:{}", world.member(who));
+            let own = lines.iter().filter(|line| line["person"] == person.as_str());
+            own.map(|line| {
+                format!("{} {}", line["event"].as_str().unwrap(), line["outcome"].as_str().unwrap_or_default())
+            })
+            .collect()
+        };
+        assert_eq!(events("Ben"), ["asked ", "decided ", "called refused"]);
+        assert_eq!(events("Ada"), ["asked ", "decided ", "called ok"]);
+        assert!(!told.contains("green tea"), "no content where it may not be logged: {told}");
+        let decided = lines.iter().find(|line| line["decision"] == "approved").unwrap();
+        assert_eq!((&decided["choice"], &decided["by"]), (&json!("once"), &json!("person")));
+
+        // It is kept about them, so it is theirs to see and to take away.
+        assert!(world.tells("Ada", "export", &[]).await.contains("lines about your calls of tools"));
+        assert!(world.tells("Ada", "forget", &[]).await.contains("- 3 lines about your calls of tools"));
+        let left = world.get("/api/v1/audit").await.1;
+        assert_eq!(left.lines().count(), 3, "{left}");
+        assert!(!left.contains(&world.member("Ada").to_string()), "{left}");
+    });
+}
+
+#[test]
+fn a_page_on_this_machine_is_never_asked_for() {
+    story(async {
+        let service = Service::start().await;
+        let setup =
+            Setup::new().set("STAFFAI_URL_EXTRACT__ENABLED", "true").set("STAFFAI_URL_EXTRACT__PORTS", service.port);
+        let address = format!("http://127.0.0.1:{}/secret", service.port);
+        let world = calling(setup, "url_extract", json!({"url": address})).await;
+        let told = world.words_to(world.says("Ada", "general", "@staffai read that page")).await;
+        assert!(told.contains("not read") && !told.contains("internal-canary"), "{told}");
+        println!("internal hits: {}", service.asked());
+        assert_eq!(service.asked(), 0);
+    });
+}
+
+#[cfg(feature = "databases")]
+#[test]
+fn a_member_asks_and_the_database_answers_from_the_tables_that_may_be_read() {
+    story(async {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("shop.db");
+        rusqlite::Connection::open(&path)
+            .unwrap()
+            .execute_batch(
+                "CREATE TABLE orders (item TEXT, price INTEGER); INSERT INTO orders VALUES ('tea', 3), ('rope', 9);
+                 CREATE TABLE secret (word TEXT); INSERT INTO secret VALUES ('internal-canary');",
+            )
+            .unwrap();
+        let row = format!("[{{name = 'shop', url = 'sqlite:{}', read = ['orders']}}]", path.display());
+        let ask = |sql: &str| json!({"database": "shop", "tables": ["shop.orders"], "sql": sql});
+        let setup = || Setup::new().set("STAFFAI_DATABASES", &row);
+        let world = calling(setup(), "db_query", ask("SELECT item FROM orders WHERE price > 5")).await;
+        let told = world.words_to(world.says("Ada", "general", "@staffai what costs more than five?")).await;
+        assert!(told.contains("rope") && !told.contains("tea"), "{told}");
+        world.stop().await;
+        let world = calling(setup(), "db_query", ask("SELECT word FROM secret")).await;
+        let told = world.words_to(world.says("Ada", "general", "@staffai tell me the secret")).await;
+        assert!(!told.contains("internal-canary"), "{told}");
+    });
+}

@@ -1,0 +1,73 @@
+//! The page for people who do not see well or use no mouse: what axe-core finds, in each state, is nothing.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::playground;
+
+/// Where `./test` puts it.
+const AXE: &str = ".node-tests/node_modules/axe-core/axe.min.js";
+
+impl Browser {
+    /// What axe-core finds in the page as it is now, in light and in dark colours.
+    fn finds(&self, state: &str) -> Vec<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
+        let source =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{AXE}: {error}; ./test installs it"));
+        let mut found = Vec::new();
+        for scheme in ["light", "dark"] {
+            self.prefers(scheme);
+            // Colours are measured when nothing fades any more.
+            self.until("document.getAnimations().every(one => one.playState === 'finished' || one.effect.getTiming().iterations === Infinity)");
+            let script = format!(
+                "{source}; const done = arguments[0]; axe.run(document, {{ resultTypes: ['violations'] }}).then(told => done(told.violations.flatMap(\
+                 rule => rule.nodes.map(node => `${{rule.id}} at ${{node.target.join(' ')}}: ${{node.failureSummary}}`))), error => done([String(error)]))"
+            );
+            let told = self.run_async(&script);
+            let lines = told.as_array().expect("a list").iter().filter_map(Value::as_str);
+            found.extend(lines.map(|line| format!("{state}, {scheme}: {line}")));
+        }
+        self.prefers("light");
+        found
+    }
+}
+
+#[test]
+fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.querySelectorAll('#board button.actor').length > 10");
+    let mut found = browser.finds("the first look");
+
+    browser.say("@staffai show me some code");
+    browser.answer("fn main()");
+    browser.say("@staffai formula");
+    browser.answer("formula");
+    browser.say("/tools");
+    browser.answer("example__");
+    browser.run("[...document.querySelectorAll('button.actor')].find(one => one.textContent === 'journal').click()");
+    browser.run("document.querySelector('#board .turn summary').click()");
+    found.extend(browser.finds("a talk"));
+    browser.run("document.querySelectorAll('.strikes button')[1].click()");
+    browser.click("[data-trouble=model_slow]");
+    browser.until("document.querySelector('li.hurt') && document.querySelector('.lasting')");
+    found.extend(browser.finds("something broken"));
+    for (width, height) in [(390, 844), (844, 390), (900, 800)] {
+        browser.resize(width, height);
+        browser.until(&format!("innerWidth === {width}"));
+        assert_eq!(browser.run("return document.documentElement.scrollWidth - innerWidth"), 0, "{width} wide");
+        found.extend(browser.finds(&format!("{width} wide")));
+    }
+    browser.click("#tree-toggle");
+    found.extend(browser.finds("the board that came"));
+    browser.resize(1440, 900);
+    browser.go(&format!("{url}/dashboard"));
+    browser.until("document.querySelectorAll('#board .node').length > 10");
+    found.extend(browser.finds("the dashboard"));
+    assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
+}
