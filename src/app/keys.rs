@@ -1,6 +1,7 @@
 //! The file of keys in the data directory, and `staffai key`, which changes it. The running service reads it again by itself.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -201,7 +202,7 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
         Ok(())
     })?;
     eprintln!("the key of {name}, which is shown this once:");
-    println!("{key}");
+    say(&key);
     Ok(())
 }
 
@@ -219,16 +220,21 @@ fn list(settings: &Settings) -> Result<(), String> {
             Some(_) if key.is_over(now) => "ended".to_owned(),
             Some(at) => format!("until {}", day(Timestamp(at))),
         };
-        println!(
+        say(&format!(
             "{}  rights: {}  models: {}  doors: {}  limits: {limits}  made {}  {until}",
             key.name,
             rights.join(","),
             all(&key.models),
             all(&key.doors),
             day(Timestamp(key.made_at)),
-        );
+        ));
     }
     Ok(())
+}
+
+/// Prints a line. A reader that went away, as `head` does, ends nothing.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn day(at: Timestamp) -> String {
@@ -242,9 +248,9 @@ fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
         keys.retain(|key| key.name != name);
         if keys.len() < before { Ok(()) } else { Err(format!("there is no key of {name}; staffai key list shows all")) }
     })?;
-    println!(
+    say(&format!(
         "the key of {name} opens nothing any more once the running service has read its files again, which takes seconds"
-    );
+    ));
     if ring(settings)?.has_none() {
         let file = file(settings);
         eprintln!(

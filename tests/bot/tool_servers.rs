@@ -83,7 +83,7 @@ impl World {
     }
 
     /// Waits until `/tools` names a tool.
-    async fn tells_of(&self, tool: &str, process: &Process) -> String {
+    pub async fn tells_of(&self, tool: &str, process: &Process) -> String {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
             let told = self.tells("Ada", "tools", &[]).await;
@@ -344,9 +344,9 @@ fn ctrl_c_ends_a_conversation_in_the_terminal_with_its_call_and_its_server() {
         let world = World::without_bot(setup()).await;
         let servers = Servers::of(&world);
         servers.write(&json!({"one": servers.child("one", "hang-call")}));
-        world.model.does(|ask| match ask.tools().is_empty() {
-            true => Act::says("Nothing."),
-            false => Act::calls(&[("1", "one__echo", json!({"text": "hello"}))]),
+        world.model.does(|ask| match ask.tools()[..] {
+            [] => Act::says("Nothing."),
+            _ => Act::calls(&[("1", "one__echo", json!({"text": "hello"}))]),
         });
         let mut chat = Process::chat(world.dir.path(), "chat", &world.variables(&[]));
         world.until("its server runs", || (!servers.started("one").is_empty()).then_some(())).await;

@@ -38,7 +38,7 @@ mod sent {
 
     use serde_json::json;
 
-    use crate::model::Act;
+    use crate::model::{Act, Ask};
     use crate::support::{SOON, Setup, World, story};
 
     #[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
@@ -184,7 +184,7 @@ mod sent {
                 _ => Act::content("Called."),
             });
             let mut process = world.process("traced").await;
-            world.until("its list is known", || process.output().contains("tools.changed").then_some(())).await;
+            world.tells_of("one__meta", &process).await;
             let said = world.says("Ada", "general", "@staffai what were you sent?");
             world.answer_to(said).await;
             process.terminate();
@@ -197,8 +197,7 @@ mod sent {
             assert_eq!((&call.trace_id, &call.parent_span_id), (&turn.trace_id, &turn.span_id));
             let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             let parent = format!("00-{}-{}-01", hex(&call.trace_id), hex(&call.span_id));
-            let told =
-                world.model.asks().iter().flat_map(|ask| ask.results()).map(|(_, text)| text).collect::<String>();
+            let told = world.model.asks().iter().flat_map(Ask::results).map(|(_, text)| text).collect::<String>();
             assert!(told.contains(&parent), "{parent} is not in {told}");
         });
     }

@@ -1,9 +1,10 @@
 //! Somebody breaks the bot on its page, and it answers all the same.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::browser::Browser;
 use crate::{LAST, playground, playground_with};
@@ -14,6 +15,11 @@ const CLICKS: usize = 60;
 /// one post a second.
 const SETTLED: Duration = Duration::from_secs(150);
 const EACH: Duration = Duration::from_secs(1);
+
+#[expect(clippy::disallowed_methods, reason = "who starts a longer run says how long")]
+fn clicks() -> usize {
+    std::env::var("STAFFAI_CHAOS_CLICKS").ok().and_then(|clicks| clicks.parse().ok()).unwrap_or(CLICKS)
+}
 
 /// The row of the tree with this name, for use in scripts.
 fn row(actor: &str) -> String {
@@ -126,7 +132,7 @@ fn whatever_is_clicked_nothing_is_lost_and_nothing_doubled() {
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('link').textContent === 'connected'");
     browser.until("document.querySelectorAll('#board button.actor').length > 10");
-    let clicks = std::env::var("STAFFAI_CHAOS_CLICKS").ok().and_then(|clicks| clicks.parse().ok()).unwrap_or(CLICKS);
+    let clicks = clicks();
 
     let (mut dice, mut said) = (Dice(20_261_122), BTreeSet::new());
     for number in 0..clicks {
