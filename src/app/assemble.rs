@@ -93,17 +93,16 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let mut mistakes = unknown_doors(&settings);
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
-    let live = reload::running(configured.clone()).map(Live::new);
+    let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let events = doors::events(&clock);
     let mut records = vec![doors::terminal(&sessions), doors::model_api()];
     if !alone {
-        let platform = doors::discord(&settings, live.as_ref().ok(), &dice).map_err(|mistake| mistakes.push(mistake));
+        let platform = doors::discord(&settings, live.as_ref(), &dice).map_err(|mistake| mistakes.push(mistake));
         records.splice(0..0, platform);
         records.extend(doors::chat_service(&settings, &clock, &events));
     }
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
-    let live = live.map_err(|more| mistakes.extend(more)).ok();
     let own = built_ins::configured(&settings, &configured.lookup, Arc::clone(&clock), Arc::clone(&dice));
     let own = own.map_err(|more| mistakes.extend(more)).ok();
     let (Some(doors), Some(live), Some(own), true) = (doors, live, own, mistakes.is_empty()) else {
@@ -113,8 +112,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let store = store(&settings, &clock, faults.store()).await?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
     let handles = Handles::new(&doors);
-    let facts = facts(&store, &clock, &live);
-    let audit = audit(&store, &clock, &live, &facts);
+    let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let listener = Api::new(ApiOptions {
         address: settings.http.addr.to_string(),
@@ -217,21 +215,20 @@ fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<Na
     Arc::new(McpServers { logins, providers, ..McpServers::guarded() })
 }
 
-/// What members told, within the bounds of the settings in force.
-fn facts(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> Arc<FactKeeper> {
-    let live = live.clone();
-    Arc::new(FactKeeper::new(Arc::clone(store), Arc::clone(clock), move || live.now().settings.memory.bounds()))
+/// What members told, within the bounds of the settings in force, and the audit of tools, in which nobody stands who wished to be
+/// forgotten.
+fn of_members(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> (Arc<FactKeeper>, Arc<Audit>) {
+    let settings = live.clone();
+    let bounds = move || settings.now().settings.memory.bounds();
+    let facts = FactKeeper::new(Arc::clone(store), Arc::clone(clock), bounds);
+    let audit = Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten());
+    (Arc::new(facts), Arc::new(audit))
 }
 
 /// The routes that need a key off this machine.
 fn routes(sessions: Arc<Sessions>, handles: &Handles, events: &TurnEvents, audit: &Arc<Audit>) -> Router {
     let sessions = terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone()));
     sessions.merge(api::audit::router(Arc::clone(audit) as _))
-}
-
-/// The audit of tools, in which nobody stands who wished to be forgotten.
-fn audit(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live, facts: &FactKeeper) -> Arc<Audit> {
-    Arc::new(Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten()))
 }
 
 /// The tools of this program itself.
