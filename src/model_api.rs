@@ -10,8 +10,8 @@ mod body;
 mod failure;
 mod ollama;
 mod openai;
+mod room;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -19,9 +19,9 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Response;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use self::failure::Failure;
+use self::room::Room;
 use crate::domain::api_key::Caller;
 use crate::domain::ids::{Door, MessageId, Person};
 use crate::domain::model::Row;
@@ -36,10 +36,6 @@ pub const DOOR: Door = Door::new("api");
 const US: &str = "staffai";
 /// The name under which clients ask for whichever model the bot answers with.
 const OWN_MODEL: &str = "staffai";
-/// KiB of conversations that all requests under way may hold together; each is held a few times over while it is read and sent.
-const ROOM_KIB: usize = 32 << 10;
-/// The most requests of one holder at once.
-const AT_ONCE: usize = 32;
 /// The longest answer in one piece, in Unicode scalar values: more than any model writes.
 const TEXT_LIMIT: usize = 2_000_000;
 
@@ -60,10 +56,7 @@ pub struct Parts {
 /// The door.
 pub struct ModelApi {
     parts: Parts,
-    /// One permit for each KiB.
-    room: Arc<Semaphore>,
-    /// How many requests of each holder are under way.
-    under_way: Mutex<HashMap<String, usize>>,
+    room: Arc<Room>,
     last_id: Mutex<u64>,
     /// Stands in each id.
     tag: u32,
@@ -86,8 +79,7 @@ impl ModelApi {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a draw is in [0, 1)")]
     pub fn new(parts: Parts) -> Self {
         let tag = (parts.dice.roll() * f64::from(u32::MAX)) as u32;
-        let room = Arc::new(Semaphore::new(ROOM_KIB));
-        Self { parts, room, under_way: Mutex::default(), last_id: Mutex::new(0), tag }
+        Self { parts, room: Room::new(), last_id: Mutex::new(0), tag }
     }
 
     /// Rises over restarts too, and differs between processes: the journal remembers ids.

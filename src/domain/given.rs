@@ -34,6 +34,9 @@ pub struct Conversation {
     /// The key of the model row; none leaves it to the door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The asker reads the answer in one piece, so a model that fails in the middle of it can be followed by another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
     /// The keys of the rows that may answer, fallbacks included; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<String>,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::failure::Failure;
-use super::{AT_ONCE, DOOR, ModelApi, TEXT_LIMIT, us};
+use super::room::Taken;
+use super::{DOOR, ModelApi, TEXT_LIMIT, us};
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::completion::{ToolCall, Usage};
 use crate::domain::given::{Conversation, Given};
@@ -82,8 +82,9 @@ struct UnderWay {
     holder: String,
     place: Place,
     message: MessageId,
+    /// There is nothing to cancel: it was not handed in yet, or it is answered.
     over: bool,
-    _room: OwnedSemaphorePermit,
+    _taken: Taken,
 }
 
 impl ModelApi {
@@ -92,19 +93,20 @@ impl ModelApi {
         self: &Arc<Self>,
         caller: &Caller,
         conversation: Conversation,
-        room: OwnedSemaphorePermit,
+        taken: Taken,
     ) -> Result<Asking, Failure> {
         if !caller.opens(&DOOR) {
             let why = "this key does not open this door; staffai key add --door api makes one that does";
             return Err(Failure::NotLetIn(axum::http::StatusCode::FORBIDDEN, why));
         }
-        let under_way = self.begin(caller, room)?;
+        let mut under_way = self.begin(caller, taken);
         let posted = self.posted(caller, conversation, &under_way);
         let events = Arc::clone(&self.parts.events);
         events.open(&under_way.place);
         let reader = TurnEventReader::new(events, under_way.place.clone(), 0);
         let gone = || Failure::Busy("not now; try again in a moment".to_owned());
         let reader = reader.ok_or_else(gone)?;
+        under_way.over = false;
         self.hand_in(&posted).await.map_err(|_| gone())?;
         Ok(Asking { reader, under_way, until: Instant::now() + WITHIN, written: Written::default() })
     }
@@ -120,19 +122,10 @@ impl ModelApi {
         self.parts.intake.accept(Incoming::Posted(posted.clone()), us()).await
     }
 
-    fn begin(self: &Arc<Self>, caller: &Caller, room: OwnedSemaphorePermit) -> Result<UnderWay, Failure> {
-        let holder = caller.name().to_owned();
-        {
-            let mut under_way = self.under_way.lock();
-            let many = under_way.entry(holder.clone()).or_default();
-            if *many >= AT_ONCE {
-                return Err(Failure::OverLimit(format!("this key has {AT_ONCE} requests under way; wait for one")));
-            }
-            *many += 1;
-        }
-        let id = self.next_id();
+    fn begin(self: &Arc<Self>, caller: &Caller, taken: Taken) -> UnderWay {
+        let (holder, id) = (caller.name().to_owned(), self.next_id());
         let (place, message) = (Place::new(DOOR, format!("{holder}.{id}")), MessageId::new(DOOR, id));
-        Ok(UnderWay { api: Arc::clone(self), holder, place, message, over: false, _room: room })
+        UnderWay { api: Arc::clone(self), holder, place, message, over: true, _taken: taken }
     }
 
     fn posted(&self, caller: &Caller, mut conversation: Conversation, under_way: &UnderWay) -> Posted {
@@ -169,14 +162,6 @@ impl ModelApi {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut under_way = self.api.under_way.lock();
-        if let Some(many) = under_way.get_mut(&self.holder) {
-            *many -= 1;
-            if *many == 0 {
-                under_way.remove(&self.holder);
-            }
-        }
-        drop(under_way);
         self.api.parts.events.close(&self.place);
         if !self.over {
             let (intake, message) = (Arc::clone(&self.api.parts.intake), self.message.clone());

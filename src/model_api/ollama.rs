@@ -76,7 +76,7 @@ async fn show(
     body: Body,
 ) -> Response {
     let shown = async {
-        let (request, _room) = body::read::<ShowRequest>(&api.room, &headers, body).await?;
+        let (request, _room) = body::read::<ShowRequest>(&api.room, &caller, &headers, body).await?;
         let row = api.row(&caller, request.name())?;
         Ok::<_, Failure>(writing::shown(&row, api.parts.clock.now()))
     };
@@ -122,14 +122,14 @@ async fn answered<Q: Question>(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Failure> {
-    let (request, room) = body::read::<Q>(&api.room, headers, body).await?;
+    let (request, room) = body::read::<Q>(&api.room, caller, headers, body).await?;
     let Asked { conversation, style, model, stream } = request.read()?;
     let row = api.row(caller, model.as_deref())?;
     let writer = Writer { style, model: model.unwrap_or(row.key.clone()), begun: Instant::now() };
     let Some(mut conversation) = conversation else {
         return Ok(Json(writer.loaded(api.parts.clock.now())).into_response());
     };
-    conversation.model = Some(row.key);
+    (conversation.model, conversation.whole) = (Some(row.key), !stream);
     let mut asking = api.ask(caller, conversation, room).await?;
     if !stream {
         let whole = asking.whole().await?;

@@ -79,10 +79,10 @@ async fn chat(
 }
 
 async fn answer(api: &Arc<ModelApi>, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<Response, Failure> {
-    let (request, room) = body::read::<ChatRequest>(&api.room, headers, body).await?;
+    let (request, room) = body::read::<ChatRequest>(&api.room, caller, headers, body).await?;
     let Asked { mut conversation, stream, usage, ignored } = request.read()?;
     let row = api.row(caller, conversation.model.as_deref())?;
-    conversation.model = Some(row.key.clone());
+    (conversation.model, conversation.whole) = (Some(row.key.clone()), !stream);
     let created = api.parts.clock.now().0 / 1_000;
     let mut asking = api.ask(caller, conversation, room).await?;
     let writer = Writer { id: format!("chatcmpl-{}", asking.id()), created, model: row.key, usage };

@@ -87,7 +87,7 @@ fn nothing_is_remembered_between_requests_and_requests_of_one_key_run_side_by_si
     story(async {
         let world = begin(Setup::new().set("STAFFAI_LLM__TIMEOUT", "10s")).await;
         world.model.does(|ask| match ask.question() {
-            "slow" => Act::SaysAfter(Duration::from_secs(2), "late".to_owned()),
+            "slow" => Act::SaysAfter(Duration::from_secs(6), "late".to_owned()),
             _ => Act::content(WORDS),
         });
         let (slow, begun) = (body("slow", false), tokio::time::Instant::now());
@@ -100,9 +100,25 @@ fn nothing_is_remembered_between_requests_and_requests_of_one_key_run_side_by_si
             begun.elapsed()
         };
         let (slow, quick) = tokio::join!(slow, quick);
-        assert!(quick < Duration::from_millis(1_900), "they did not wait for the slow one: {quick:?}");
+        assert!(quick < Duration::from_millis(5_900), "they did not wait for the slow one: {quick:?}");
         assert_eq!(slow.status(), 200);
         assert!(world.model.asks().iter().all(|ask| !ask.question().contains("what") || !ask.talk().contains("Tom")));
+    });
+}
+
+#[test]
+fn an_answer_in_one_piece_outlives_a_stream_that_breaks() {
+    story(async {
+        let world = begin(Setup::new()).await;
+        let asked = AtomicUsize::new(0);
+        world.model.does(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => streams(WORDS, 1, End::CutAfter(3)),
+            _ => Act::content(WORDS),
+        });
+        let answer = post(&world, "/v1/chat/completions", &body("tide?", false)).await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.json::<Value>().await.unwrap()["choices"][0]["message"]["content"], WORDS);
+        assert_eq!(world.model.calls(), 2);
     });
 }
 

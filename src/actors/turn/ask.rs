@@ -109,8 +109,9 @@ impl Thinking<'_> {
             return models.complete(row, request).await;
         }
         let unseen = self.slot.withdraw();
+        let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
-            ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer => self.reader(flow),
+            ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),
             ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => {
                 Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
             }

@@ -1,7 +1,5 @@
 //! Requests as they come, and the conversation in them.
 
-use std::collections::VecDeque;
-
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
@@ -97,11 +95,26 @@ struct WireMessage {
     images: Option<Vec<Value>>,
     #[serde(default)]
     tool_calls: Option<Vec<WireCall>>,
+    #[serde(default)]
+    tool_name: Option<String>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct WireCall {
+    #[serde(default)]
+    id: Option<String>,
     function: WireCalled,
+}
+
+/// A call whose result did not come yet.
+struct Open {
+    /// The id that we gave it.
+    id: String,
+    /// The id that the client gave it, if any.
+    own: Option<String>,
+    name: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -133,8 +146,7 @@ impl ChatRequest {
         }
         let (tools, _) = tools(self.tools.unwrap_or_default(), None)?;
         let mut messages = Vec::with_capacity(self.messages.len());
-        // Calls have no ids here: results come in their order.
-        let mut open: VecDeque<String> = VecDeque::new();
+        let mut open = Vec::new();
         for (at, message) in self.messages.into_iter().enumerate() {
             messages.push(message.read(at, &mut open)?);
         }
@@ -188,7 +200,7 @@ impl How {
 }
 
 impl WireMessage {
-    fn read(self, at: usize, open: &mut VecDeque<String>) -> Result<Message, Failure> {
+    fn read(self, at: usize, open: &mut Vec<Open>) -> Result<Message, Failure> {
         let place = |what: &str| format!("messages[{at}].{what}");
         let role = match self.role.as_str() {
             "system" => Role::System,
@@ -199,21 +211,26 @@ impl WireMessage {
         };
         no_images(self.images.as_ref(), &place("images"))?;
         let mut message = Message::new(role, self.content.unwrap_or_default());
-        for (number, WireCall { function: WireCalled { name, arguments } }) in
-            self.tool_calls.unwrap_or_default().into_iter().enumerate()
-        {
+        let calls = self.tool_calls.unwrap_or_default();
+        if !calls.is_empty() {
+            open.clear();
+        }
+        for (number, WireCall { id: own, function: WireCalled { name, arguments } }) in calls.into_iter().enumerate() {
             let id = format!("call_{at}_{number}");
-            open.push_back(id.clone());
-            message.calls.push(ToolCall { id, name, arguments: arguments.to_string() });
+            open.push(Open { id: id.clone(), own, name: name.clone() });
+            let arguments = if arguments.is_null() { "{}".to_owned() } else { arguments.to_string() };
+            message.calls.push(ToolCall { id, name, arguments });
         }
         if role == Role::Tool {
-            let Some(id) = open.pop_front() else {
-                return Err(Failure::bad(
-                    &place("role"),
-                    "there is no call before it that this could be the result of",
-                ));
-            };
-            message.result_of = Some(id);
+            // Most calls have no ids here: a result names its tool, or comes in the order of the calls.
+            let named = |call: &Open| self.tool_call_id.is_some() && call.own == self.tool_call_id;
+            let of_tool = |call: &Open| Some(&call.name) == self.tool_name.as_ref();
+            let position = open.iter().position(named).or_else(|| open.iter().position(of_tool));
+            if open.is_empty() {
+                let why = "there is no call before it that this could be the result of";
+                return Err(Failure::bad(&place("role"), why));
+            }
+            message.result_of = Some(open.remove(position.unwrap_or(0)).id);
         }
         Ok(message)
     }
@@ -255,6 +272,25 @@ mod tests {
         let calls: Vec<_> = conversation.messages[1].calls.iter().map(|call| call.id.as_str()).collect();
         assert_eq!(results, calls);
         assert!(conversation.form.is_some());
+    }
+
+    #[test]
+    fn results_belong_to_the_calls_that_they_name() {
+        let request: ChatRequest = serde_json::from_value(json!({"messages": [
+            {"role": "user", "content": "look"},
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "lost"}}]},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"function": {"name": "look", "arguments": {}}}, {"function": {"name": "hear", "arguments": {}}},
+                {"id": "own", "function": {"name": "hear", "arguments": {}}}]},
+            {"role": "tool", "content": "a bell", "tool_name": "hear"},
+            {"role": "tool", "content": "a boat", "tool_name": "look"},
+            {"role": "tool", "content": "a gull", "tool_call_id": "own"},
+        ]}))
+        .unwrap();
+        let conversation = request.read().unwrap().conversation.unwrap();
+        let results: Vec<_> = conversation.messages.iter().filter_map(|said| said.result_of.as_deref()).collect();
+        assert_eq!(results, ["call_2_1", "call_2_0", "call_2_2"]);
+        assert_eq!(conversation.messages[1].calls[0].arguments, "{}");
     }
 
     #[test]

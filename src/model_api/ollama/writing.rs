@@ -1,6 +1,7 @@
 //! Answers as JSON, one object or one a line.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::reading::Style;
@@ -84,7 +85,10 @@ fn details() -> Value {
 /// The list of models. `running`: as that of the loaded ones.
 pub(super) fn models(names: &[String], now: Timestamp, running: bool) -> Value {
     let model = |name: &String| {
-        let mut model = json!({"name": name, "model": name, "size": 0, "digest": "", "details": details()});
+        // Clients cut their shown ids out of it.
+        let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
+        let digest = digest.map(|byte| format!("{byte:02x}")).concat();
+        let mut model = json!({"name": name, "model": name, "size": 0, "digest": digest, "details": details()});
         if running {
             model["expires_at"] = told(now).into();
             model["size_vram"] = 0.into();

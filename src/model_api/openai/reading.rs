@@ -205,7 +205,15 @@ impl ChatRequest {
         };
         let form = self.response_format.map_or(Ok(None), WireForm::read)?;
         Ok(Asked {
-            conversation: Conversation { messages, tools, choice, form, sampling, model: self.model, rows: Vec::new() },
+            conversation: Conversation {
+                messages,
+                tools,
+                choice,
+                form,
+                sampling,
+                model: self.model,
+                ..Conversation::default()
+            },
             stream: self.stream.unwrap_or(false),
             usage: self.stream_options.is_some_and(|options| options.include_usage),
             ignored,
