@@ -52,7 +52,8 @@ export function startChaos(root, { say, wound, complain, bot }) {
   };
 
   const look = async () => {
-    const told = await fetch("/playground/chaos").then((response) => response.json()).catch(() => null);
+    const asked = fetch("/playground/chaos", { signal: AbortSignal.timeout(LOOK_MS) });
+    const told = await asked.then((response) => response.ok ? response.json() : null).catch(() => null);
     if (!told) return;
     chaos.token = told.token;
     chaos.counts.crashes = told.crashes;
