@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
 fn channels(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Place, ChannelPrompts> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries.flatten(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return BTreeMap::new(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return BTreeMap::new(),
         Err(error) => {
             mistakes.push(format!("{}: {error}", folder.display()));
             return BTreeMap::new();
@@ -177,7 +177,8 @@ fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
             return Err(format!("{}: {} bytes are more than the {most} that are read", path.display(), about.len()));
         }
         Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // Below a file there is nothing either.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(format!("{}: {error}", path.display())),
     }
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;

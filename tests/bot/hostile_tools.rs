@@ -294,6 +294,20 @@ impl World {
     }
 }
 
+/// Why a server could not be connected, as soon as that is known.
+async fn handshake(process: &Process, server: &str) -> String {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let states = lines(process, "mcp.state");
+        let why = states.iter().rfind(|line| line["server"] == server).and_then(|line| line["reason"].as_str());
+        if let Some(why) = why {
+            return why.to_owned();
+        }
+        assert!(Instant::now() < until, "{server} does not fail: {states:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Rows 26, 27, 31, 32 and 33, and the requests of row 37.
 async fn hangs_and_noise(world: &World, process: &Process) {
     let (told, took) = world.calls("Ada", "callless__echo", &json!({})).await;
@@ -304,10 +318,9 @@ async fn hangs_and_noise(world: &World, process: &Process) {
     println!("row 26: plain messages meanwhile: p50 {middle:?}, worst {worst:?}");
     assert!(worst < CALL, "{worst:?}");
     world.answer_to(hanging).await;
-    let garbage = lines(process, "mcp.state").into_iter().rfind(|line| line["server"] == "garbage");
-    let why = garbage.as_ref().and_then(|line| line["reason"].as_str()).unwrap_or_default().to_owned();
+    let why = handshake(process, "garbage").await;
     println!("garbage at the handshake: {why}");
-    assert!(why.contains("does not speak MCP") || why.contains("no answer within"), "{garbage:?}");
+    assert!(why.contains("does not speak MCP") || why.contains("no answer within"), "{why}");
     let (pids, _) = world.calls("Ada", "frozen__pids", &json!({})).await;
     // An answer in JSON is shown as code.
     let pids: Vec<u32> =
