@@ -74,6 +74,9 @@ async fn of_service(loaded: &Loaded, wanted: &Wanted) -> Result<String, (String,
         request = request.bearer_auth(key.expose_secret());
     }
     let answer = request.send().await.map_err(|error| failed(error.to_string()))?;
+    if matches!(answer.status(), reqwest::StatusCode::UNAUTHORIZED | reqwest::StatusCode::FORBIDDEN) {
+        return Err(failed("it needs a key that may operate; set STAFFAI_API_KEYS to one".to_owned()));
+    }
     let answer = answer.error_for_status().map_err(|error| failed(error.to_string()))?;
     answer.text().await.map_err(|error| failed(error.to_string()))
 }

@@ -208,7 +208,12 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
 
 fn list(settings: &Settings) -> Result<(), String> {
     let now = SystemClock.now();
-    for key in read(&file(settings))?.unwrap_or_default() {
+    let path = file(settings);
+    let keys = read(&path)?.unwrap_or_default();
+    if keys.is_empty() {
+        eprintln!("there is no key in {}", path.display());
+    }
+    for key in keys {
         let rights: Vec<&str> = key.rights.iter().map(|right| right.as_str()).collect();
         let all = |names: &[String]| if names.is_empty() { "all".to_owned() } else { names.join(",") };
         let limits = key.limits.map_or_else(
