@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
@@ -104,7 +104,7 @@ pub fn estimated_tokens(chars: usize) -> u64 {
 }
 
 /// A tool as a model is told of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Its name in calls.
     pub name: String,
@@ -144,6 +144,15 @@ impl WrittenJson {
 impl PartialEq for WrittenJson {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for WrittenJson {}
+
+impl<'de> Deserialize<'de> for WrittenJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Raw text can only be taken from a reader of JSON; records are read through other forms as well.
+        Value::deserialize(deserializer).map(|value| Self::new(&value))
     }
 }
 

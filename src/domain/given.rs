@@ -4,11 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
-use super::completion::{
-    AnswerForm, Item, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson, estimated_tokens,
-};
+use super::completion::{AnswerForm, Item, Role, Sampling, ToolCall, ToolChoice, ToolSpec, estimated_tokens};
 
 /// A shared [`Conversation`]. Clones are the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +18,7 @@ pub struct Conversation {
     pub messages: Vec<Message>,
     /// Tools that the asker runs itself: a call of one is handed back as the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<Tool>,
+    pub tools: Vec<Arc<ToolSpec>>,
     /// Whether the model has to call one of them.
     #[serde(default)]
     pub choice: ToolChoice,
@@ -55,17 +52,6 @@ pub struct Message {
     /// The id of the call that this is the result of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_of: Option<String>,
-}
-
-/// A tool that the asker runs itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tool {
-    /// Its name in calls.
-    pub name: String,
-    /// What it does, for the model.
-    pub description: String,
-    /// The JSON schema of its arguments.
-    pub parameters: Value,
 }
 
 impl Given {
@@ -136,39 +122,32 @@ impl Conversation {
         self.tools.iter().any(|known| known.name == tool)
     }
 
-    /// The tools as a model is told of them.
-    #[must_use]
-    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
-        let spec = |tool: &Tool| ToolSpec {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            parameters: WrittenJson::new(&tool.parameters),
-        };
-        self.tools.iter().map(|tool| Arc::new(spec(tool))).collect()
-    }
-
     /// The tokens that its messages and tools take, about.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         let calls = |message: &Message| message.calls.iter().map(|call| call.arguments.len()).sum::<usize>();
         let messages: usize = self.messages.iter().map(|message| message.text.len() + calls(message)).sum();
-        let tools = self.specs();
         let tool = |tool: &Arc<ToolSpec>| tool.name.len() + tool.description.len() + tool.parameters.as_str().len();
-        estimated_tokens(messages + tools.iter().map(tool).sum::<usize>())
+        estimated_tokens(messages + self.tools.iter().map(tool).sum::<usize>())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::completion::WrittenJson;
+
+    fn look() -> Arc<ToolSpec> {
+        let parameters = WrittenJson::new(&serde_json::json!({"type": "object"}));
+        Arc::new(ToolSpec { name: "look".to_owned(), description: String::new(), parameters })
+    }
 
     #[test]
     fn tools_of_ours_stay_out_of_a_conversation_with_tools_of_its_own() {
         let plain = Conversation { messages: vec![Message::new(Role::User, "hi")], ..Conversation::default() };
-        assert!(plain.takes_our_tools());
+        assert!(plain.takes_our_tools(), "plain");
         assert!(!Conversation { choice: ToolChoice::None, ..plain.clone() }.takes_our_tools());
-        let look = Tool { name: "look".to_owned(), description: String::new(), parameters: Value::Bool(true) };
-        let with = Conversation { tools: vec![look], ..plain.clone() };
+        let with = Conversation { tools: vec![look()], ..plain.clone() };
         assert!(!with.takes_our_tools() && with.tokens() > plain.tokens());
         let mut found = Message::new(Role::Tool, "a boat");
         found.result_of = Some("c1".to_owned());
@@ -186,6 +165,7 @@ mod tests {
             messages: vec![Message::new(Role::User, "look there"), said, found],
             sampling: Sampling { temperature: serde_json::Number::from_f64(0.2), ..Sampling::default() },
             choice: ToolChoice::Named("look".to_owned()),
+            tools: vec![look()],
             ..Conversation::default()
         });
         let stored = serde_json::to_string(&given).unwrap();

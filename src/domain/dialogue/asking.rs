@@ -80,7 +80,7 @@ impl Dialogue {
             ToolMode::Off => Vec::new(),
             ToolMode::Native if !takes_tools => Vec::new(),
             ToolMode::Native | ToolMode::Prompt => match brought {
-                Some(given) if matches!(self.stage, Stage::Asking) => given.specs(),
+                Some(given) if matches!(self.stage, Stage::Asking) => given.tools.clone(),
                 Some(_) => Vec::new(),
                 None => tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default(),
             },

@@ -1,12 +1,13 @@
 //! Requests as they come, and the conversation in them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-use crate::domain::completion::{AnswerForm, Role, Sampling, ToolCall, ToolChoice};
-use crate::domain::given::{Conversation, Message, Tool};
+use crate::domain::completion::{AnswerForm, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
+use crate::domain::given::{Conversation, Message};
 use crate::model_api::failure::Failure;
 
 /// The most messages of a conversation.
@@ -287,7 +288,7 @@ impl WireCall {
 pub(in crate::model_api) fn tools(
     wire: Vec<WireTool>,
     choice: Option<&Value>,
-) -> Result<(Vec<Tool>, ToolChoice), Failure> {
+) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
     if wire.len() > TOOLS_MAX {
         return Err(Failure::bad("tools", format!("send at most {TOOLS_MAX}")));
     }
@@ -306,7 +307,7 @@ pub(in crate::model_api) fn tools(
 }
 
 impl WireTool {
-    fn read(self, at: usize) -> Result<Tool, Failure> {
+    fn read(self, at: usize) -> Result<Arc<ToolSpec>, Failure> {
         let place = |what: &str| format!("tools[{at}].{what}");
         let Some(WireFunction { name, description, parameters }) = self.function.filter(|_| self.kind == "function")
         else {
@@ -321,7 +322,8 @@ impl WireTool {
         if !parameters.is_object() {
             return Err(Failure::bad(&place("function.parameters"), "must be a JSON schema"));
         }
-        Ok(Tool { name, description: description.unwrap_or_default(), parameters })
+        let (description, parameters) = (description.unwrap_or_default(), WrittenJson::new(&parameters));
+        Ok(Arc::new(ToolSpec { name, description, parameters }))
     }
 }
 
