@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use super::blocking::blocking;
 use super::forgotten::Forgotten;
 use super::running::Live;
 use crate::domain::audit::{AuditLine, LINES_MAX, Wanted};
@@ -15,8 +16,6 @@ use crate::ports::{AuditLog, Clock, Store, Write};
 
 /// The most lines that are read at once: those of some more days than any are kept by default.
 const READ_MAX: usize = 200_000;
-/// Lines after which others may go on while many are read.
-const READ_STEP: usize = 500;
 
 /// Writes and reads the audit.
 pub struct Audit {
@@ -109,16 +108,17 @@ impl AuditLog for Audit {
 
 /// The lines of a store that are wanted, the oldest first, each one JSON object.
 pub async fn lines(store: &dyn Store, wanted: &Wanted) -> Vec<String> {
-    let mut found: Vec<((Timestamp, u8), String)> = Vec::new();
-    for (read, (_, text)) in store.scan(keys::AUDIT_PREFIX, READ_MAX).await.into_iter().enumerate() {
-        if read % READ_STEP == 0 {
-            tokio::task::yield_now().await;
+    let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await, wanted.clone());
+    blocking(move || {
+        let mut found: Vec<((Timestamp, u8), String)> = Vec::new();
+        for (_, text) in stored {
+            let line = serde_json::from_str::<AuditLine>(&text).ok().filter(|line| wanted.fits(line));
+            found.extend(line.map(|line| ((line.at, line.rank()), text)));
         }
-        let line = serde_json::from_str::<AuditLine>(&text).ok().filter(|line| wanted.fits(line));
-        found.extend(line.map(|line| ((line.at, line.rank()), text)));
-    }
-    found.sort_by_key(|(order, _)| *order);
-    found.into_iter().map(|(_, text)| text).collect()
+        found.sort_by_key(|(order, _)| *order);
+        found.into_iter().map(|(_, text)| text).collect()
+    })
+    .await
 }
 
 /// The day of a moment, counted from 1970.
