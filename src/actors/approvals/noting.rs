@@ -52,6 +52,8 @@ impl Approvals {
             event = "gate.withdrawn", allowance = allowance.id, tool = allowance.tool, place = %allowance.place, %by,
             "a call needs a yes again"
         );
+        // A member who is forgotten leaves no line.
+        let Withdrawal::One { .. } = which else { return };
         let now = self.clock.now();
         let line = AuditLine {
             at: now,
@@ -63,9 +65,7 @@ impl Approvals {
             arguments: Some(allowance.arguments.clone()),
             turn: None,
         };
-        if matches!(which, Withdrawal::One { .. }) {
-            self.audit.note(line, now);
-        }
+        self.audit.note(line, now);
     }
 
     /// The very same call runs for a while without a question.
