@@ -373,8 +373,8 @@ pub trait AuditLog: Send + Sync {
 
 /// The keys that open doors for programs. Each call returns at once.
 pub trait Keys: Send + Sync {
-    /// There are none: this machine alone may ask.
-    fn are_none(&self) -> bool;
+    /// None was ever set or made: this machine alone may ask.
+    fn are_unused(&self) -> bool;
 
     /// The key that somebody presents, while it is in force.
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;

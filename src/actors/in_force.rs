@@ -15,7 +15,7 @@ pub struct InForce {
 }
 
 impl Keys for InForce {
-    fn are_none(&self) -> bool {
+    fn are_unused(&self) -> bool {
         self.live.now().keys.is_unused()
     }
 

@@ -118,7 +118,7 @@ pub fn admit(link: Link, headers: &HeaderMap, keys: &dyn Keys, access: Access) -
     if let Some(key) = basic(headers).and_then(|key| keys.holder(&key)) {
         return entitled(Caller::Key(key), access);
     }
-    let alone = keys.are_none();
+    let alone = keys.are_unused();
     let local = alone && link.peer.is_loopback() && link.own.is_loopback() && !forwarded(headers);
     if access == Access::Open || local {
         return Ok(Caller::Local);
@@ -193,7 +193,7 @@ pub(super) mod tests {
     pub(in crate::api) struct Ring(pub KeyRing);
 
     impl Keys for Ring {
-        fn are_none(&self) -> bool {
+        fn are_unused(&self) -> bool {
             self.0.is_unused()
         }
 
