@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::app::system::random_bits;
 use crate::config::Settings;
 use crate::discord;
 use crate::domain::ids::Place;
@@ -146,7 +147,8 @@ pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     // A link stays a link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
-    name.push(format!(".{}", std::process::id()));
+    // What a killed process left is in nobody's way; in a container each process may have the same number.
+    name.push(format!(".{:016x}", u64::from_ne_bytes(random_bits())));
     let beside = path.with_file_name(name);
     let mode = fs::metadata(&path).ok();
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
