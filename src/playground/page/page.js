@@ -663,10 +663,10 @@ function watchTreePanel() {
     complain,
     say: (text) => say(text, null),
     wound: (...struck) => board?.wound(...struck),
+    killed: () => board?.killed(),
   });
   board = mountBoard(at("board"), {
     menu: chaos.menu,
-    counted: chaos.counted,
     nameOf: (id) => {
       const channel = world.channels.find((channel) => channel.id === id);
       return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;
