@@ -1,5 +1,6 @@
 //! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels and counts only: no text, no person, no channel.
+//! whoever does the step, read by the pages. It holds moments, labels, counts and numbers of messages only: no text, no person, no
+//! channel.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::domain::completion::Usage;
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
 use crate::domain::turn::{Outcome, Turn};
-use crate::ports::vitals::{Limit, Spend, Step, Today, TurnTimes, Turns};
+use crate::ports::vitals::{Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
 /// The turns that are remembered, the newest.
 pub const TURNS: usize = 200;
@@ -57,6 +58,7 @@ struct Mark {
     from: Instant,
     to: Option<Instant>,
     failed: Option<String>,
+    cost: Option<StepCost>,
 }
 
 /// A call to a model that has ended.
@@ -121,18 +123,23 @@ impl Timeline {
     pub fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
         self.with(turn, |line, now| {
             if line.steps.len() < STEPS {
-                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None });
+                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None, cost: None });
             }
         });
     }
 
     /// What it asked for last under this name has come, or failed.
     pub fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
+        self.ended(turn, name, (failed, None));
+    }
+
+    fn ended(&self, turn: &TurnId, name: &str, (failed, cost): (Option<&str>, Option<StepCost>)) {
         self.with(turn, |line, now| {
             let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
             if let Some(step) = open {
                 step.to = Some(now);
                 step.failed = failed.map(str::to_owned);
+                step.cost = cost;
             }
         });
     }
@@ -140,7 +147,12 @@ impl Timeline {
     /// A call to a model has ended; its tokens are added to what was spent.
     pub fn called(&self, call: &Called<'_>) {
         if let Some(turn) = call.turn {
-            self.returned(turn, call.row, call.result.err());
+            let cost = call.result.ok().map(|usage| StepCost {
+                prompt_tokens: usage.prompt,
+                completion_tokens: usage.completion,
+                dollars: call.cost,
+            });
+            self.ended(turn, call.row, (call.result.err(), cost));
         }
         let mut book = self.book.lock();
         let known = book.spent.iter().position(|spent| spent.model == call.row);
@@ -234,10 +246,12 @@ impl Line {
             from_ms: since(mark.from),
             to_ms: mark.to.map(since),
             failed: mark.failed.clone(),
+            cost: mark.cost.clone(),
         };
         TurnTimes {
             number,
             door: self.id.door.as_str().to_owned(),
+            message: self.id.id.as_str().to_owned(),
             trigger: self.trigger.to_owned(),
             at: Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed()))),
             age_ms: ids::millis(self.accepted.elapsed()),

@@ -196,6 +196,48 @@ fn a_command_is_answered_in_private(browser: &Browser) {
     assert!(complaints.len() == 1 && complaints[0].contains("400"), "{complaints:?}");
 }
 
+#[test]
+fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.querySelectorAll('#board button.actor').length > 10");
+    browser.until("document.querySelector('#board .pill').textContent === 'ready'");
+    browser.run(
+        "window.been = new Set(); new MutationObserver(() => document.querySelectorAll('.traveller').forEach(dot => been.add(dot.style.translate)))         .observe(document.querySelector('.tree-box'), { subtree: true, childList: true, attributes: true })",
+    );
+    browser.say("@staffai roll 2d6");
+    browser.answer("Rolled 2d6");
+    // Shard, gateway, journal, limiter, conversation, model, tools, and the outbox at the end.
+    browser.until("been.size >= 8 && !document.querySelector('.traveller')");
+    browser.say("@staffai hello!");
+    browser.answer("model");
+
+    browser.run(
+        "[...document.querySelectorAll('#messages > .message')].find(one => one.innerText.includes('Rolled')).querySelector('.body').click()",
+    );
+    browser.until("document.querySelectorAll('#board .turn[open]').length === 1");
+    let path = browser.run("return document.querySelector('#board .turn[open] .path').innerText");
+    let path = path.as_str().expect("a path");
+    let mut rest = path;
+    for stop in [
+        "shard",
+        "gateway",
+        "journal",
+        "rate_limiter",
+        "conversation",
+        "llm_dispatcher",
+        "tools",
+        "roll_dice",
+        "llm_dispatcher",
+        "outbox",
+    ] {
+        rest = rest.split_once(stop).unwrap_or_else(|| panic!("no {stop} in its place: {path}")).1;
+    }
+    assert!(path.contains(" in, ") && path.contains("ms"), "{path}");
+}
+
 fn the_board_shows_it(browser: &Browser) {
     for actor in ["journal", "outbox:discord", "shard:0"] {
         browser.shows_running(actor);
@@ -204,7 +246,7 @@ fn the_board_shows_it(browser: &Browser) {
     browser.until("[...document.querySelectorAll('#board .bar')].every(bar => bar.querySelector('.model'))");
     browser.until("document.querySelector('#board .pill').textContent === 'ready'");
     browser.run("document.querySelector('#board .turn summary').click()");
-    browser.until("document.querySelector('#board .more-of-turn').innerText.includes('model staffai-demo')");
+    browser.until("document.querySelector('#board .more-of-turn').innerText.includes('staffai-demo')");
     assert_eq!(
         browser.run("return [...document.querySelectorAll('.tile.fine dd')].map(one => one.innerText).join()"),
         "0,0"

@@ -2,6 +2,7 @@
 // of its own and for pages that show it beside other things.
 
 import { ago, duration, make, set, short } from "./dom.js";
+import { dotsOn } from "./path.js";
 import { treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
 
@@ -9,6 +10,7 @@ const PERIOD = 1000;
 /** After a strike the tree is looked at so often, for so long; each sixth look is at everything. */
 const HASTE = 150;
 const HASTE_MS = 7000;
+const FOLLOWING = 300;
 const WHOLE = 6;
 /** Counters and parts change seldom. */
 const SELDOM = 4;
@@ -37,6 +39,7 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   const board = build(root);
   board.tree = treeView(board.treeList, nameOf, menu);
   board.turns = turnsView(board.turnList, board.axis);
+  board.dots = dotsOn(board.treeBox, board.tree.nameOf);
   Object.assign(board, { told, summed, many: false, round: 0, last: null, haste: 0, quick: 0 });
   board.all.addEventListener("click", () => {
     board.many = !board.many;
@@ -48,7 +51,9 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
     const hurry = performance.now() < board.haste;
     board.quick = hurry ? (board.quick + 1) % WHOLE : 0;
     if (!document.hidden) await (board.quick ? lookAtTree(board) : look(board));
-    board.timer = setTimeout(again, performance.now() < board.haste ? HASTE : PERIOD);
+    // What is under way is followed more closely.
+    const pause = performance.now() < board.haste ? HASTE : board.dots.busy() ? FOLLOWING : PERIOD;
+    board.timer = setTimeout(again, pause);
   };
   document.addEventListener("visibilitychange", () => document.hidden || look(board));
   again();
@@ -63,6 +68,16 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
     wound: (node, word, kind) => {
       board.tree.wound(node, word, kind);
       hurry();
+    },
+    /** Something was said: there is a turn to be followed soon. */
+    expect: hurry,
+    /** Opens the path of the turn that answers a message; tells whether it is known. */
+    openTurn: async (message) => {
+      if (board.turns.open(message)) return true;
+      board.many = true;
+      board.all.textContent = "Show fewer";
+      await look(board);
+      return board.turns.open(message);
     },
     /** The whole program was ended. */
     killed: () => {
@@ -88,6 +103,7 @@ function build(root) {
   const meters = make("ul", "meters");
   const spent = make("ul", "spent");
   const treeList = make("ul", "tree");
+  const treeBox = make("div", "tree-box", treeList);
   const axis = make("p", "axis");
   const turnList = make("ol", "turns");
   const none = make("p", "none", "No turn yet. Mention the bot and watch it here.");
@@ -96,7 +112,7 @@ function build(root) {
   all.hidden = true;
   const parts = make("ul", "parts");
   const key = make("p", "key", ...STRETCHES.map(([kind, label]) => make("span", "", make("i", `swatch ${kind}`), label)), make("span", "", make("i", "swatch visible"), "first words"));
-  const tree = section("Supervision tree", [], treeList, legend());
+  const tree = section("Supervision tree", [], treeBox, legend());
   const turns = section("Last turns", [], key, axis, none, turnList, all);
   const about = section("Parts", [], parts);
   const money = section("Limits and costs", [], meters, spent);
@@ -106,7 +122,7 @@ function build(root) {
   const right = make("div", "column-of-parts", turns.element, money.element);
   root.classList.add("board");
   root.append(make("div", "board-inner", status, tiles, make("div", "grid", left, right)));
-  return { root, state, stateNote, tiles, meters, spent, treeList, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+  return { root, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function legend() {
@@ -153,6 +169,8 @@ function lost(board, what, note) {
 function returned(board) {
   board.root.classList.remove("stale");
   if (!board.gone) return;
+  // Another life numbers its turns anew.
+  board.dots.forget();
   board.back = { took: performance.now() - board.gone, until: performance.now() + TOLD_MS };
   board.gone = 0;
 }
@@ -209,6 +227,7 @@ function showTurns(board, { turns, accepted }) {
   board.all.hidden = accepted <= FEW;
   board.turnSum.textContent = turns.length ? `${turns.length} of ${accepted}` : "";
   board.turns.show(turns);
+  board.dots.show(turns.slice(0, FEW));
 }
 
 /** The counters of a page of metrics, summed over their labels. */

@@ -33,6 +33,12 @@ export function treeView(list, nameOf, menu) {
       show(view);
       view.rows.get(node.path)?.element.scrollIntoView({ block: "nearest" });
     },
+    /** The name of the first actor that begins like this, as it is drawn; that above it where it is folded. */
+    nameOf: (actor) => {
+      const rows = [...view.rows].filter(([key]) => !key.endsWith(":*") || key.split("/").at(-1).startsWith(actor));
+      const found = rows.find(([key]) => key.split("/").at(-1).startsWith(actor) && !key.endsWith("conversations"));
+      return (found ?? rows.find(([key]) => key.split("/").at(-1).startsWith(actor)))?.[1].parts.name;
+    },
     /** Draws the tree and tells what it sums up to. */
     show: (root) => {
       view.last = root;

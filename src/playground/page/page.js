@@ -39,6 +39,8 @@ let loads = 0;
 let waiting = null;
 /** What breaks things on purpose. */
 let chaos = null;
+/** The inside of the bot, once it is there. */
+let board = null;
 /** Whether the reader is at the end of the messages. */
 let pinned = true;
 
@@ -82,6 +84,8 @@ const view = {
     const question = message.author === world.bot && view.find(message.reply_to);
     return question?.author === view.me && !open.has(question.id) ? question : null;
   },
+  hasPath: (message) => message.author === world.bot && Boolean(message.reply_to) && !message.command,
+  path: (message) => followed(message.reply_to),
   askAgain: (question) => say(question.content, question.reply_to).catch((error) => complain(error.message)),
   remove: (id) => ask("DELETE", `/playground/messages/${here}/${id}?member=${view.me}`).catch((error) => announce(error.message)),
   jump: (id) => {
@@ -324,8 +328,7 @@ function welcome() {
   const crash = make("button", "idea", "crash it while it answers");
   crash.type = "button";
   crash.addEventListener("click", () => {
-    at("tree-panel").classList.add("open");
-    at("tree-toggle").setAttribute("aria-expanded", "true");
+    showPanel(true);
     chaos.midAnswer();
   });
   ideas.push(crash);
@@ -477,7 +480,10 @@ function announce(text) {
 async function say(text, reply, files = []) {
   const [member, channel] = [view.me, here];
   const said = await ask("POST", "/playground/messages", { member, channel, text, reply_to: reply, files });
-  if (reaches(text, reply)) open.set(said.id, { member, channel });
+  if (reaches(text, reply)) {
+    open.set(said.id, { member, channel });
+    board?.expect();
+  }
   drawTyping();
   return { id: said.id, channel };
 }
@@ -504,6 +510,12 @@ async function stop(question) {
   } catch (error) {
     complain(error.message);
   }
+}
+
+/** Shows the path of the turn that answers a question. */
+async function followed(question) {
+  showPanel(true);
+  if (!(await board?.openTurn(question))) complain("This turn is not among the last 200 of the bot's life.");
 }
 
 // Typing.
@@ -645,19 +657,19 @@ function people() {
   return entries.sort((a, b) => Number(Boolean(b.first)) - Number(Boolean(a.first)));
 }
 
+function showPanel(open) {
+  at("tree-panel").classList.toggle("open", open);
+  at("tree-toggle").setAttribute("aria-expanded", String(open));
+}
+
 function watchTreePanel() {
   const [toggle, panel, close] = [at("tree-toggle"), at("tree-panel"), at("tree-close")];
-  const show = (open) => {
-    panel.classList.toggle("open", open);
-    toggle.setAttribute("aria-expanded", String(open));
-  };
-  toggle.addEventListener("click", () => show(!panel.classList.contains("open")));
+  toggle.addEventListener("click", () => showPanel(!panel.classList.contains("open")));
   close.addEventListener("click", () => {
-    show(false);
+    showPanel(false);
     toggle.focus();
   });
   document.addEventListener("keydown", (event) => event.key === "Escape" && panel.classList.contains("open") && close.click());
-  let board = null;
   chaos = startChaos(at("chaos"), {
     bot: () => world.bot,
     complain,
@@ -695,7 +707,9 @@ watchEnd();
 tickTimes();
 at("messages").addEventListener("click", (event) => {
   const item = event.target.closest("li.message");
-  if (item && matchMedia("(hover: none)").matches && !event.target.closest("button, a")) item.classList.toggle("touched");
+  if (!item || event.target.closest("button, a, select, [role=button], figure")) return;
+  if (matchMedia("(hover: none)").matches) item.classList.toggle("touched");
+  else if (getSelection().isCollapsed) item.querySelector(".path-of")?.click();
 });
 watchTreePanel();
 watchChanges();
