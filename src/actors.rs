@@ -89,4 +89,4 @@ pub(crate) mod commands;
 pub(crate) mod ops;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -174,8 +174,9 @@ impl Actor for Outbox {
             // Nothing may be drawn over an answer.
             OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
             OutboxMsg::Draft(draft) => {
+                let place = draft.place.clone();
                 state.drafts.note(draft);
-                self.sample(ctx, state);
+                self.sample_changed(ctx, state, &place);
                 if !std::mem::replace(&mut state.sampling, true) {
                     ctx.after(SAMPLE_EVERY, OutboxEvent::Sample);
                 }

@@ -23,6 +23,9 @@ use crate::ports::{Keys, Vitals};
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// In which a browser says whether its user goes to a page, or a page asks for something.
+const FETCH_MODE: &str = "sec-fetch-mode";
+
 /// All routes. Ours come first; the page gets what is left.
 pub fn router(options: ApiOptions) -> Router {
     let keys = options.keys;
@@ -130,7 +133,7 @@ async fn guard(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(refusal) => refused(refusal, request.uri().path(), refuse),
+        Err(refusal) => refused(refusal, &request, refuse),
     }
 }
 
@@ -146,12 +149,16 @@ fn told(_path: &str, status: StatusCode, text: &'static str) -> Response {
     (status, Json(json!({"error": text}))).into_response()
 }
 
-fn refused(refusal: Rejection, path: &str, refuse: fn(&str, StatusCode, &'static str) -> Response) -> Response {
+fn refused(refusal: Rejection, request: &Request, refuse: fn(&str, StatusCode, &'static str) -> Response) -> Response {
     let (status, text) = refusal.answer();
-    let mut response = refuse(path, status, text);
+    let mut response = refuse(request.uri().path(), status, text);
     if refusal == Rejection::Key {
-        // A browser asks its user for a password only when it sees this scheme.
-        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"staffai\""));
+        // A browser asks its user for a password only when it sees this scheme. What a page asks for by itself fails instead:
+        // the page says so, and keeps what was typed.
+        if request.headers().get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
+            let basic = HeaderValue::from_static("Basic realm=\"staffai\"");
+            response.headers_mut().append(header::WWW_AUTHENTICATE, basic);
+        }
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response

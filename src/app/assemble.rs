@@ -119,7 +119,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         address: settings.http.addr.to_string(),
         health_address: settings.http.health_addr.map(|address| address.to_string()),
         keys: Arc::clone(&in_force) as _,
-        programs: programs(&in_force, &handles, &events, &dice),
+        programs: programs(&in_force, &handles, &events, &store, &dice),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -161,11 +161,18 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
 }
 
 /// The door of programs that ask over HTTP as they ask a model.
-fn programs(in_force: &Arc<InForce>, handles: &Handles, events: &TurnEvents, dice: &Arc<dyn Dice>) -> Programs {
+fn programs(
+    in_force: &Arc<InForce>,
+    handles: &Handles,
+    events: &TurnEvents,
+    store: &Arc<dyn Store>,
+    dice: &Arc<dyn Dice>,
+) -> Programs {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
+        store: Arc::clone(store),
         clock: Arc::clone(&in_force.clock),
         dice: Arc::clone(dice),
     });
